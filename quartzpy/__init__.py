@@ -29,6 +29,7 @@ from quartzpy.jobs.job import (
     persist_job_data_after_execution,
 )
 from quartzpy.jobs.job_transaction import AsyncJobConnection
+from quartzpy.jobs.join import Join, Joined
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.keys import JobKey, TriggerKey
@@ -105,6 +106,8 @@ __all__ = [
     "JobListener",
     "JobMode",
     "JobRecord",
+    "Join",
+    "Joined",
     "KeyMatcher",
     "Middleware",
     "MisfireRecord",

@@ -40,6 +40,11 @@ def job_of_trigger_not_stored(trigger: TriggerKey, job: JobKey | None) -> JobNot
     return JobNotFoundError(f"trigger {trigger}: no job {job} is stored")
 
 
+def joined_job_not_stored(job: JobKey) -> JobNotFoundError:
+    """Return the error of storing a job that runs after one that is not stored, which it would wait for in vain."""
+    return JobNotFoundError(f"after: no job {job} is stored; store it first, or together with the job that waits for it")
+
+
 def calendar_not_stored(name: str, stored: Collection[str] = ()) -> CalendarNotFoundError:
     """Return the error of storing a trigger whose calendar is not stored, with the most similar of those that are."""
     near = difflib.get_close_matches(name, stored, n=1)

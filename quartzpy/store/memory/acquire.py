@@ -370,6 +370,7 @@ def fire_row(
         pause_after_failures=job.detail.pause_after_failures,
         continuations=job.detail.continuations_text,
         capture_logs=job.detail.capture_logs,
+        is_joined=bool(tables.jobs_after(job.key)),
     )
     execution.fired = LoadedFire.of(
         facts,

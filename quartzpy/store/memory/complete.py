@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from quartzpy.jobs.context import Progress
 from quartzpy.keys import JobKey
 from quartzpy.states import FiredState, Outcome, TriggerState
+from quartzpy.store.memory.joins import Arrivals
 from quartzpy.store.memory.pausing import pause_schedule
 from quartzpy.store.memory.rerun import follow, retry
 from quartzpy.store.memory.rows import FiredRow, TriggerRow
@@ -43,6 +44,7 @@ def complete(
     released: set[tuple[JobKey, str]] = set()
     retries: list[TriggerRow] = []
     followers: list[TriggerRow] = []
+    arrivals = Arrivals(tables)
     stopped: set[int] = set()
     for completion in completions:
         row = tables.fired.get(completion.fired.fire_id)
@@ -76,7 +78,10 @@ def complete(
             retries.append(retry(tables, row, job, after, outcome, keeps_admission=completion.is_handed_back))
         elif job is not None:
             followers += follow(tables, row, job, completion.outcome, completion.result)
+            if completion.fired.joins:
+                arrivals.add(row, completion.outcome, completion.result)
         ended.append(completion)
+    followers += arrivals.settle()
     unblocked = [*tables.unblock(released), *(row for row in retries + followers if row.state is TriggerState.WAITING)]
     paused = _count_failures(tables, ended)
     for completion in ended:

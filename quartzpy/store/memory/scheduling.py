@@ -7,6 +7,7 @@ from datetime import datetime
 
 from quartzpy.errors import ObjectAlreadyExistsError
 from quartzpy.jobs.job import JobDetail
+from quartzpy.jobs.join import as_join
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import FiredState
 from quartzpy.store import refusals
@@ -26,6 +27,7 @@ def store_jobs(
     jobs = [entry.job for entry in entries if entry.job is not None]
     keeping_data = {entry.job.key for entry in entries if entry.job is not None and entry.keeps_data}
     _check_jobs(tables, jobs, replace)
+    _check_joins(tables, jobs)
     _check_triggers(tables, prepared, {job.key for job in jobs})
     if not replace:
         _check_same_triggers(tables, prepared)
@@ -46,6 +48,13 @@ def _check_jobs(tables: Tables, jobs: Sequence[JobDetail], replace: bool) -> Non
         if not replace and job.key in tables.jobs:
             refuse_other_job(job, tables.jobs[job.key].load())
         checked.add(job.key)
+
+
+def _check_joins(tables: Tables, jobs: Sequence[JobDetail]) -> None:
+    keys = {job.key for job in jobs}
+    for upstream in sorted({upstream for job in jobs if job.after is not None for upstream in as_join(job.after).keys}):
+        if upstream not in tables.jobs and upstream not in keys:
+            raise refusals.joined_job_not_stored(upstream)
 
 
 def _check_triggers(
@@ -70,10 +79,15 @@ def _check_same_triggers(tables: Tables, prepared: Sequence[PreparedTrigger]) ->
 def _store_job(tables: Tables, detail: JobDetail, *, keeps_data: bool, keeps_persisted: bool = True) -> None:
     row = tables.jobs.get(detail.key)
     if row is None:
-        tables.jobs[detail.key] = JobRow(detail)
+        row = tables.jobs[detail.key] = JobRow(detail)
+        if row.after is not None:
+            tables.joining[row.key] = row
         return
     data, persisted = row.data, row.detail.persist_data
     tables.redefine(row, detail)
+    tables.joining.pop(row.key, None)
+    if row.after is not None:
+        tables.joining[row.key] = row
     if keeps_data or (keeps_persisted and persisted and row.detail.persist_data):
         row.data = data
 
@@ -86,6 +100,7 @@ def modify_job(
     if row is None:
         return None
     job = change(row.load())
+    _check_joins(tables, [job])
     _store_job(tables, job, keeps_data=keeps_data, keeps_persisted=False)
     return job
 
@@ -153,6 +168,7 @@ def delete_jobs(tables: Tables, keys: Collection[JobKey]) -> dict[JobKey, set[Tr
         for row in list(tables.jobs[key].triggers.values()):
             tables.remove_trigger(row)
         del tables.jobs[key]
+        tables.joining.pop(key, None)
     return there
 
 
@@ -162,6 +178,7 @@ def clear(tables: Tables) -> None:
     for row in list(tables.fired.values()):
         if row.state is FiredState.ACQUIRED:
             tables.drop(row)
+    tables.joins.clear()
     tables.calendars.clear()
     tables.calendar_owners.clear()
     tables.pauses = Pauses()

@@ -28,7 +28,7 @@ from quartzpy.states import (
 )
 from quartzpy.store import refusals
 from quartzpy.store.memory.index import DueIndex
-from quartzpy.store.memory.rows import FiredRow, JobRow, RateRow, TriggerRow, concurrency_key
+from quartzpy.store.memory.rows import FiredRow, JobRow, JoinRow, RateRow, TriggerRow, concurrency_key
 from quartzpy.store.protocol import DispatchKey, Node, Notification, StoredCalendar
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, NodeRecord
 from quartzpy.store.skip_backlog import SkipBacklog
@@ -109,6 +109,10 @@ class Tables:
         self.history: deque[ExecutionRecord] = deque(maxlen=HISTORY)
         self.misfires: deque[MisfireRecord] = deque(maxlen=HISTORY)
         self.rate_limits: dict[tuple[JobKey, str], RateRow] = {}
+        self.joining: dict[JobKey, JobRow] = {}
+        """The jobs that run after others."""
+        self.joins: dict[tuple[JobKey, str], JoinRow] = {}
+        """By the job that runs, and the occasion or the name of the batch."""
         self.due = DueIndex()
         self.by_state: dict[TriggerState, dict[TriggerKey, TriggerRow]] = {state: {} for state in TriggerState}
         self.notifications: set[Notification] = set()
@@ -140,6 +144,11 @@ class Tables:
     def calendar_of(self, row: TriggerRow) -> StoredCalendar | None:
         """Return the calendar that a trigger uses."""
         return None if row.bare.calendar is None else self.calendars[row.bare.calendar]
+
+    def jobs_after(self, key: JobKey) -> list[JobRow]:
+        """Return the jobs that run after this one and others."""
+        rows = [row for row in self.joining.values() if row.after is not None and key in row.after.keys]
+        return sorted(rows, key=lambda row: row.key)
 
     def next_number(self) -> int:
         """Return a new fire_id or generation, higher than all before."""

@@ -39,7 +39,7 @@ from quartzpy.store.postgresql.connection.locks import LockName
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement, Result
 from quartzpy.store.postgresql.connection.session import CLOCK_TOLERANCE, SqlSession, Transaction
 from quartzpy.store.postgresql.lookups import JOBS, TRIGGERS, trigger_record
-from quartzpy.store.postgresql.removing import DELETE_TRIGGERS, HOLD_JOBS, VOID_CLAIMS
+from quartzpy.store.postgresql.removing import DELETE_TRIGGERS, HOLD_JOBS, JOIN_JOBS, VOID_CLAIMS
 from quartzpy.store.postgresql.schema.rows import (
     JobColumns,
     job_columns,
@@ -203,6 +203,8 @@ def _may_be_new(
         and session.decides_at_once
         and max(len(triggers), len(entries)) <= MOST_IN_ONE_ROUND_TRIP
         and not any(entry.keeps_data for entry in entries)
+        # The rows of the jobs that they run after change.
+        and all(job.after is None for job in jobs)
         and _are_distinct([job.key for job in jobs])
         and _are_distinct([_order(new_trigger) for new_trigger in triggers])
         # Calendars have to be held before the fire times that depend on them are stored.
@@ -321,6 +323,8 @@ class _Storing:
         """Jobs that this transaction has written, so that nobody else can change them."""
         self._changed: list[JobKey] = []
         """Jobs whose triggers had copies of other values."""
+        self._joining: list[JobKey] = []
+        """Jobs that run after others, or did so before."""
         self._held: set[JobKey] = set()
         """Those of them to which nobody can add a trigger: nothing is left to correct under the lock."""
         self._corrected = 0
@@ -347,6 +351,7 @@ class _Storing:
         """
         session, transaction = self._session, self._transaction
         columns = job_columns(jobs)
+        self._joining += [job.key for job in jobs if job.after is not None]
         write = session.bind(
             STORE_JOBS,
             **columns,
@@ -361,9 +366,9 @@ class _Storing:
         compare = [session.bind(COMPARE_JOBS, **columns)] if self._replace else []
         if session.decides_at_once:
             *compared, written = transaction.execute(*compare, write)
-            differs = _differing(compared)
+            differs = self._differing(compared)
         else:
-            differs = _differing(transaction.execute(*compare) if compare else [])
+            differs = self._differing(transaction.execute(*compare) if compare else [])
             # Lock the jobs before they change: a transaction that stores a trigger of theirs must wait until the
             # commit, or its copies would never be corrected.
             hold = session.bind(HOLD_JOBS, **key_columns(key for key, other in differs.items() if other))
@@ -383,6 +388,11 @@ class _Storing:
                 # Instead, nobody can store one from here on, and those that were stored before are corrected here.
                 transaction.execute(session.bind(HOLD_JOBS, **keys), *copy)
                 self._held.update(changed)
+
+    def _differing(self, compared: Sequence[Result]) -> dict[JobKey, bool]:
+        rows = [row for before in compared for row in before.rows]
+        self._joining += [JobKey(name, group) for group, name, _, has_joined in rows if has_joined]
+        return {JobKey(name, group): other for group, name, other, _ in rows}
 
     def _check_jobs(self, jobs: Sequence[JobDetail], written: Result) -> dict[JobKey, bool]:
         """Return the jobs that `STORE_JOBS` has written, and whether each replaced another one."""
@@ -508,9 +518,15 @@ class _Storing:
 
         Raises:
             NotOrdinaryError: something was paused, limited or redefined during a bulk store.
+            JobNotFoundError: a job is to run after one that is not stored.
         """
         session = self._session
         last: list[BoundStatement] = []
+        if self._joining:
+            [missing] = self._transaction.execute(session.bind(JOIN_JOBS, **key_columns(set(self._joining))))
+            for group, name in missing.rows:
+                if name is not None:
+                    raise refusals.joined_job_not_stored(JobKey(name, group))
         if session.decides_at_once:
             # Triggers of changed jobs that were stored in the meantime.
             others = [key for key in self._changed if key not in self._held]
@@ -573,10 +589,6 @@ class _StoredTrigger(NamedTuple):
         """The group and the name of its job, if this has a limit."""
         job_group, job_name, _, limit, *_ = self.copies or (None,) * 4
         return None if limit is None else (job_group, job_name)
-
-
-def _differing(compared: Sequence[Result]) -> dict[JobKey, bool]:
-    return {JobKey(name, group): other for before in compared for group, name, other in before.rows}
 
 
 def _with_current_calendar(prepared: PreparedTrigger, revisions: Mapping[str, int]) -> PreparedTrigger:

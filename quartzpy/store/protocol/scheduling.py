@@ -126,7 +126,8 @@ class SchedulingStore(Protocol):
         Raises:
             ObjectAlreadyExistsError: something else is stored under a key and `replace` is false; the message names
                 the differences.
-            JobNotFoundError, CalendarNotFoundError: a trigger refers to a job or calendar that is not stored.
+            JobNotFoundError, CalendarNotFoundError: a trigger refers to a job or calendar that is not stored, or a job
+                is to run after one that is not.
             TriggerNeverFiresError: a trigger has no fire time.
         """
         ...
