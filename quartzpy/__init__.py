@@ -29,7 +29,7 @@ from quartzpy.jobs.job import (
     persist_job_data_after_execution,
 )
 from quartzpy.jobs.job_transaction import AsyncJobConnection
-from quartzpy.jobs.join import Join, Joined
+from quartzpy.jobs.join import Batch, Join, Joined
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.keys import JobKey, TriggerKey
@@ -42,7 +42,7 @@ from quartzpy.scheduler.querying import Page, Query
 from quartzpy.scheduler.scheduler import SchedulerMetadata
 from quartzpy.scheduler.sync import SyncPlan
 from quartzpy.states import CompletionInstruction, ExecutionState, JobMode, Outcome, OverlapPolicy, PublicState
-from quartzpy.store.records import ExecutionRecord, JobRecord, MisfireRecord, RunningRecord, TriggerRecord
+from quartzpy.store.records import ExecutionRecord, JobRecord, JoinRecord, MisfireRecord, RunningRecord, TriggerRecord
 from quartzpy.triggers.business_days import BusinessDayTrigger, Rolled
 from quartzpy.triggers.calendar_interval import CalendarIntervalTrigger, IntervalUnit
 from quartzpy.triggers.combined import AllOf, AnyOf, Jitter
@@ -65,6 +65,7 @@ __all__ = [
     "AsyncJobConnection",
     "AsyncScheduler",
     "BaseCalendar",
+    "Batch",
     "BusinessDayTrigger",
     "BusinessDays",
     "Calendar",
@@ -107,6 +108,7 @@ __all__ = [
     "JobMode",
     "JobRecord",
     "Join",
+    "JoinRecord",
     "Joined",
     "KeyMatcher",
     "Middleware",

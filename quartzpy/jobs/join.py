@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from quartzpy.errors import InvalidJobError
 from quartzpy.instants import fixed_offset, zone
 from quartzpy.jobs.continuation import FOLLOWED, Predecessor
-from quartzpy.keys import JobKey
+from quartzpy.keys import UNNAMED, JobKey, check_name, unique_name
 from quartzpy.states import Outcome
 from quartzpy.texts import quoted, reason
 
@@ -116,6 +116,13 @@ class Join:
         """The outcomes that count."""
         return ON[self.on]
 
+    @property
+    def rule(self) -> str:
+        """The rule in words: "all must succeed", "2 of 3 must end"."""
+        number = {"all": "all", "any": "any"}.get(str(self.need), f"{self.need} of {len(self.jobs)}")
+        verb = {"success": "succeed", "failure": "fail", "end": "end"}[self.on]
+        return f"{number} must {verb}, {'at the same instant' if self.per == 'instant' else 'on the same day'}"
+
     def occasion(self, instant: datetime) -> str:
         """Return the text by which executions of a scheduled instant are joined: the instant, or its day."""
         if self.per == "day":
@@ -126,6 +133,57 @@ class Join:
 def occasion_of_instant(instant: datetime) -> str:
     """Return an instant as the text that PostgreSQL makes of it."""
     return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Triggers that are stored together, and the job that runs when the executions of all of them have ended.
+
+        scheduler.schedule(triggers, batch=Batch(then="report"))
+
+    - `then`: the job: a key, or a name in the group DEFAULT. It must be stored, or is stored in the same call. It is
+      started exactly once, in the transaction that records the last end; `context.joined` has the numbers.
+    - `on`: whether it runs in any case ("end"), if all executions have succeeded ("success"), or if one of them ended
+      otherwise ("failure").
+    - `name`: identifies the batch among those of the job. Without one, it gets a unique name.
+
+    Each trigger must fire once. A failed attempt that is retried is no end. One that is run again by hand is no
+    part of the batch. A trigger that is deleted before it fires never ends, and the batch waits for it in vain.
+    """
+
+    _: KW_ONLY
+    then: JobKey | str
+    on: On = "end"
+    name: str = UNNAMED
+
+    def __post_init__(self) -> None:
+        """Check all values.
+
+        Raises:
+            InvalidJobError, InvalidKeyError: a value is wrong.
+        """
+        if isinstance(self.then, str):
+            object.__setattr__(self, "then", JobKey(self.then))
+        elif not isinstance(self.then, JobKey):
+            raise InvalidJobError(f"batch: then must be a JobKey or a name (got {quoted(self.then)})")
+        checked_on(self.on, "batch")
+        object.__setattr__(self, "name", unique_name() if self.name is UNNAMED else check_name(self.name, "batch name"))
+
+    @property
+    def job(self) -> JobKey:
+        """The key of the job that runs when all have ended."""
+        assert isinstance(self.then, JobKey)
+        return self.then
+
+    @property
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """The outcomes for which the job runs."""
+        return ON[self.on]
+
+
+def short_occasion(occasion: str) -> str:
+    """Return an occasion as people read it: without the seconds of an instant that has none."""
+    return occasion.removesuffix(".000000Z").removesuffix(":00") + "Z" if occasion.endswith(".000000Z") else occasion
 
 
 def as_join(after: object) -> Join:
@@ -193,18 +251,17 @@ class Joined(NamedTuple):
         return {execution.job_key: execution for execution in self.ended}
 
 
+def predecessors_from_json(ends: Iterable[Mapping[str, Any]]) -> tuple[Predecessor, ...]:
+    """Return the executions that stored JSON says, by the keys of their jobs."""
+    several = [
+        Predecessor(JobKey(end["job_name"], end["job_group"]), end["fire_id"], Outcome(end["outcome"]), end["result"])
+        for end in ends
+    ]
+    return tuple(sorted(several, key=lambda end: end.job_key))
+
+
 def joined_from_data(entry: Mapping[str, Any]) -> Joined:
     """Return what the internal entry of a trigger's data says."""
     return Joined(
-        entry["occasion"],
-        tuple(
-            sorted(
-                Predecessor(
-                    JobKey(end["job_name"], end["job_group"]), end["fire_id"], Outcome(end["outcome"]), end["result"]
-                )
-                for end in entry.get("ended", ())
-            )
-        ),
-        entry["succeeded"],
-        entry["failed"],
+        entry["occasion"], predecessors_from_json(entry.get("ended", ())), entry["succeeded"], entry["failed"]
     )

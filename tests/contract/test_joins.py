@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from quartzpy.errors import JobNotFoundError
+from quartzpy.errors import JobNotFoundError, ObjectAlreadyExistsError
 from quartzpy.job_data import JOINED, PREDECESSOR_FIRE_ID
-from quartzpy.jobs.internal_entries import joined_of
-from quartzpy.jobs.join import Join
+from quartzpy.jobs.internal_entries import BatchKey, batch_entry, joined_of, repeats
+from quartzpy.jobs.join import ON, Join
 from quartzpy.keys import CONTINUATIONS, MANUAL_TRIGGERS, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import Outcome
-from quartzpy.store.protocol import FiredTrigger, Node
+from quartzpy.store.protocol import BatchEntry, FiredTrigger, JobEntry, NamedTriggers, Node
 from quartzpy.triggers.simple import SimpleTrigger
-from tests.contract.harness import SECOND, START, Harness, at, data_of, every, job, job_key, once, stored_job
+from tests.contract.harness import SECOND, START, Harness, at, data_of, every, job, job_key, key, once, stored_job
 
 
 def waiting(store: Harness) -> list[str]:
@@ -92,9 +92,7 @@ def test_a_completion_that_is_sent_again_counts_once(store: Harness) -> None:
 
 
 @pytest.mark.parametrize(("need", "after"), [("any", 1), (2, 2), ("all", 3)])
-def test_as_many_ends_as_are_needed_start_the_job_and_later_ones_nothing(
-    store: Harness, need: Any, after: int
-) -> None:
+def test_as_many_ends_as_are_needed_start_the_job_and_later_ones_nothing(store: Harness, need: Any, after: int) -> None:
     node = store.node()
     schedule(store, Join(["a", "b", "c"], need=need), "a", "b", "c")
     fired = fire(store, node)
@@ -138,11 +136,9 @@ def test_a_failure_that_is_retried_is_no_end_and_the_retry_counts_for_its_instan
 
 def again(store: Harness, fired: FiredTrigger, name: str) -> None:
     """Run an execution again by hand, as `run_again` does."""
-    from quartzpy.jobs.internal_entries import repeats
-
     data = repeats(fired.trigger_key, fired.scheduled_fire_time, json.loads(fired.trigger_data or "{}"))
     trigger = SimpleTrigger(name, MANUAL_TRIGGERS, job_key=fired.job_key, start_time=store.clock.now(), data=data)
-    store.schedule(None, trigger)
+    store.add_triggers(fired.job_key, trigger)
 
 
 def test_one_that_is_run_again_by_hand_counts_for_the_instant_of_the_original(store: Harness) -> None:
@@ -188,14 +184,18 @@ def test_the_executions_of_a_day_in_a_zone_are_joined(store: Harness) -> None:
     assert joined.occasion == Join(["a"], per="day", time_zone=zone).occasion(START)
 
 
-def test_a_missed_instant_counts_when_it_is_made_up_for(store: Harness) -> None:
+def test_one_that_makes_up_for_a_missed_instant_counts_for_it(store: Harness) -> None:
     node = store.node()
-    schedule(store, ["a", "b"], seconds=10_000)
-    store.complete(node, fire(store, node)["a"])
-    fired = fire(store, node)
-    assert not fired
-    store.clock.set(at(10_000))
-    store.complete(node, fire(store, node)["a"])
+    schedule(store, ["a", "b"], seconds=100_000)
+    store.store.pause(NamedTriggers([key("b")]))
+    store.complete(node, store.fire_one(node))
+    store.clock.advance(timedelta(hours=1))
+    store.store.resume(NamedTriggers([key("b")]))
+    store.misfire(node)
+    late = store.fire_one(node)
+    assert late.scheduled_fire_time != START
+    store.complete(node, late)
+    assert waiting(store) == ["report"]
 
 
 def test_an_execution_whose_node_died_is_an_end(store: Harness) -> None:
@@ -285,3 +285,93 @@ def test_two_jobs_wait_for_the_same(store: Harness) -> None:
     store.complete(node, fired["a"], outcome=Outcome.FAILED, error="no")
     assert waiting(store) == ["alert"]
     assert JOINED in data_of(store.fire_one(node))[1]
+
+
+# --- batches
+
+
+def schedule_batch(store: Harness, number: int, on: str = "end", name: str = "batch") -> None:
+    """Store triggers of one job that are due, after whose ends `report` runs."""
+    batch = BatchKey(job_key("report"), name)
+    data = batch_entry(batch)
+    triggers = [store.prepare(once(f"{name}-{n}", data=data), job_key("part")) for n in range(number)]
+    parts, report = job("part", durable=True), job("report", durable=True)
+    store.store.store_jobs(
+        [JobEntry(parts, triggers), JobEntry(report)], replace=False, batch=BatchEntry(batch, number, ON[on])
+    )
+
+
+@pytest.mark.parametrize(
+    ("on", "outcomes", "starts"),
+    [
+        ("end", (Outcome.SUCCEEDED, Outcome.FAILED, Outcome.CANCELLED), True),
+        ("success", (Outcome.SUCCEEDED, Outcome.SUCCEEDED, Outcome.SUCCEEDED), True),
+        ("success", (Outcome.SUCCEEDED, Outcome.SUCCEEDED, Outcome.FAILED), False),
+        ("failure", (Outcome.FAILED, Outcome.SUCCEEDED, Outcome.SUCCEEDED), True),
+        ("failure", (Outcome.SUCCEEDED, Outcome.SUCCEEDED, Outcome.SUCCEEDED), False),
+    ],
+)
+def test_a_job_runs_once_when_all_of_a_batch_have_ended(
+    store: Harness, on: str, outcomes: tuple[Outcome, ...], starts: bool
+) -> None:
+    node = store.node()
+    schedule_batch(store, 3, on)
+    for fired, outcome in zip(store.fire_due(node), outcomes, strict=True):
+        assert not waiting(store)
+        store.complete(node, fired, outcome=outcome, error="no" if outcome is Outcome.FAILED else None)
+        store.complete(node, fired, outcome=outcome)
+    assert waiting(store) == ["report"] * starts
+    if starts:
+        joined = joined_of(data_of(store.fire_one(node))[1])
+        assert joined is not None
+        succeeded = outcomes.count(Outcome.SUCCEEDED)
+        assert joined == ("batch", (), succeeded, 3 - succeeded)
+
+
+def test_ends_of_a_batch_that_are_recorded_together_or_by_different_nodes_count_once(store: Harness) -> None:
+    a, b = store.node("a"), store.node("b")
+    schedule_batch(store, 5)
+    fired = store.fire_due(a)
+    store.complete(a, *fired[:2])
+    store.complete(a, *fired[:3])
+    assert not waiting(store)
+    store.recover(b, a)
+    assert waiting(store) == ["report"]
+
+
+def test_a_retry_is_the_end_of_its_trigger_and_a_run_by_hand_is_none(store: Harness) -> None:
+    node = store.node()
+    schedule_batch(store, 2)
+    first, second = store.fire_due(node)
+    store.complete(node, first, outcome=Outcome.FAILED, error="no", retry_after=SECOND)
+    again(store, second, "again")
+    store.complete(node, store.fire_one(node))
+    store.complete(node, second)
+    assert not waiting(store)
+    store.clock.advance(SECOND)
+    store.complete(node, store.fire_one(node))
+    assert waiting(store) == ["report"]
+
+
+def test_a_batch_is_stored_once_and_needs_its_job(store: Harness) -> None:
+    schedule_batch(store, 2)
+    with pytest.raises(ObjectAlreadyExistsError, match=r"batch 'batch' of job DEFAULT\.report exists already"):
+        schedule_batch(store, 3)
+    assert len(store.store.keys(TriggerKey, GroupMatcher.any())) == 2
+    entry = BatchEntry(BatchKey(job_key("nowhere"), "other"), 1, ON["end"])
+    trigger = store.prepare(once("other"), job_key("part"))
+    with pytest.raises(JobNotFoundError, match=r"no job DEFAULT\.nowhere is stored"):
+        store.store.store_jobs([JobEntry(None, [trigger])], replace=False, batch=entry)
+    assert len(store.store.keys(TriggerKey, GroupMatcher.any())) == 2
+
+
+def test_what_is_cleared_is_forgotten(store: Harness) -> None:
+    node = store.node()
+    schedule_batch(store, 2)
+    fired = store.fire_due(node)
+    store.store.clear()
+    schedule_batch(store, 1)
+    store.complete(node, *fired)
+    assert not waiting(store)
+    store.complete(node, store.fire_one(node))
+    assert waiting(store) == ["report"]

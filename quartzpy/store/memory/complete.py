@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from quartzpy.jobs.context import Progress
 from quartzpy.keys import JobKey
-from quartzpy.states import FiredState, Outcome, TriggerState
+from quartzpy.states import FiredState, JoinState, Outcome, TriggerState
 from quartzpy.store.memory.joins import Arrivals
 from quartzpy.store.memory.pausing import pause_schedule
 from quartzpy.store.memory.rerun import follow, retry
@@ -246,7 +246,7 @@ def purge_history(
     ends = [end for end in (oldest, before) if end is not None]
     purged = _purge_executions(tables, max(ends), limit) if ends else 0
     if oldest is not None:
-        purged += _purge_misfires(tables, oldest, limit)
+        purged += _purge_misfires(tables, oldest, limit) + _purge_joins(tables, oldest, limit)
     return Purged(purged, before)
 
 
@@ -275,6 +275,19 @@ def _purge_misfires(tables: Tables, before: datetime, limit: int) -> int:
         misfires.popleft()
         deleted += 1
     return deleted
+
+
+def _purge_joins(tables: Tables, before: datetime, limit: int) -> int:
+    """Remove joins and batches of which nothing has ended for long. A batch that waits is kept."""
+    old = [
+        key
+        for key, row in tables.joins.items()
+        if (row.last_end_at or row.opened_at) < before
+        and not (row.total is not None and row.state is JoinState.WAITING)
+    ]
+    for key in old[:limit]:
+        del tables.joins[key]
+    return len(old[:limit])
 
 
 def _purge_ended(tables: Tables, before: datetime) -> None:

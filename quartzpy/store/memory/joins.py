@@ -142,4 +142,3 @@ def _entry(occasion: str, row: JoinRow) -> dict[str, Any]:
             for end in row.ended.values()
         ],
     }
-

@@ -13,15 +13,20 @@ from quartzpy.states import FiredState
 from quartzpy.store import refusals
 from quartzpy.store.definition_differences import refuse_other_job, refuse_other_trigger
 from quartzpy.store.memory.lookups import trigger_record
-from quartzpy.store.memory.rows import JobRow, TriggerRow
+from quartzpy.store.memory.rows import JobRow, JoinRow, TriggerRow
 from quartzpy.store.memory.tables import Pauses, Tables
-from quartzpy.store.protocol import JobEntry
+from quartzpy.store.protocol import BatchEntry, JobEntry
 from quartzpy.store.records import Owned
 from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, schedule_hash
 
 
 def store_jobs(
-    tables: Tables, entries: Sequence[JobEntry], prepared: Sequence[PreparedTrigger], *, replace: bool
+    tables: Tables,
+    entries: Sequence[JobEntry],
+    prepared: Sequence[PreparedTrigger],
+    *,
+    replace: bool,
+    batch: BatchEntry | None = None,
 ) -> datetime | None:
     """Store jobs and triggers; see `JobStore.store_jobs`. `prepared` are the triggers of all entries."""
     jobs = [entry.job for entry in entries if entry.job is not None]
@@ -29,11 +34,16 @@ def store_jobs(
     _check_jobs(tables, jobs, replace)
     _check_joins(tables, jobs)
     _check_triggers(tables, prepared, {job.key for job in jobs})
+    if batch is not None:
+        _check_batch(tables, batch, {job.key for job in jobs})
     if not replace:
         _check_same_triggers(tables, prepared)
     for job in jobs:
         if replace or job.key not in tables.jobs:
             _store_job(tables, job, keeps_data=job.key in keeping_data)
+    if batch is not None:
+        row = JoinRow(tables.now(), batch.total, tuple(batch.outcomes))
+        tables.joins[batch.key.job, batch.key.name] = row
     for declared in prepared:
         if replace or declared.trigger.key not in tables.triggers:
             _store_trigger(tables, declared)
@@ -55,6 +65,13 @@ def _check_joins(tables: Tables, jobs: Sequence[JobDetail]) -> None:
     for upstream in sorted({upstream for job in jobs if job.after is not None for upstream in as_join(job.after).keys}):
         if upstream not in tables.jobs and upstream not in keys:
             raise refusals.joined_job_not_stored(upstream)
+
+
+def _check_batch(tables: Tables, batch: BatchEntry, new_jobs: Collection[JobKey]) -> None:
+    if batch.key.job not in tables.jobs and batch.key.job not in new_jobs:
+        raise refusals.job_of_batch_not_stored(batch.key)
+    if (batch.key.job, batch.key.name) in tables.joins:
+        raise refusals.batch_exists(batch.key)
 
 
 def _check_triggers(

@@ -50,7 +50,7 @@ from quartzpy.store.postgresql.schema.rows import (
 )
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.slots import pass_on_of
-from quartzpy.store.protocol import JobEntry
+from quartzpy.store.protocol import BatchEntry, JobEntry
 from quartzpy.triggers.upcoming import PreparedTrigger, UnpreparedTrigger, UpcomingFireTimes
 
 _SQL = SqlFile("storing.sql")
@@ -63,6 +63,7 @@ VOID_CLAIMS_OF_JOBS = _SQL("void_claims_of_jobs")
 STORE_TRIGGERS = _SQL("store_triggers")
 STORE_NEW_TRIGGERS = _SQL("store_triggers", new=True)
 SETTLE_NEW = _SQL("settle_new")
+STORE_BATCH = _SQL("store_batch")
 IS_ORDINARY = _SQL("is_ordinary")
 STILL_ORDINARY = _SQL("still_ordinary")
 LOCK_IF_NEW = _SQL("lock_if_new")
@@ -99,7 +100,9 @@ class StartTime(NamedTuple):
     is_estimate: bool
 
 
-def store_jobs(session: SqlSession, entries: Sequence[JobEntry], *, replace: bool) -> datetime | None:
+def store_jobs(
+    session: SqlSession, entries: Sequence[JobEntry], *, replace: bool, batch: BatchEntry | None = None
+) -> datetime | None:
     """Store jobs and triggers; see `JobStore.store_jobs`."""
     for entry in entries:
         if entry.job is not None:
@@ -108,7 +111,7 @@ def store_jobs(session: SqlSession, entries: Sequence[JobEntry], *, replace: boo
     triggers = sorted((new_trigger for entry in entries for new_trigger in entry.triggers), key=_order)
     start = _start_time(session, triggers)
     if not replace:
-        if _may_be_new(session, entries, triggers):
+        if batch is None and _may_be_new(session, entries, triggers):
             jobs = sorted((entry.job for entry in entries if entry.job is not None), key=lambda job: job.key)
             with contextlib.suppress(NotInOneRoundTripError):
                 return store_in_one_round_trip(
@@ -116,7 +119,7 @@ def store_jobs(session: SqlSession, entries: Sequence[JobEntry], *, replace: boo
                 )
         # Unless it finds something stored.
         session.expects_new = True
-    return _store_in_several_round_trips(session, entries, triggers, start, replace=replace)
+    return _store_in_several_round_trips(session, entries, triggers, start, replace=replace, batch=batch)
 
 
 def _refuse_types_of_main(job: JobDetail) -> None:
@@ -272,6 +275,7 @@ def _store_in_several_round_trips(
     start: StartTime,
     *,
     replace: bool,
+    batch: BatchEntry | None,
 ) -> datetime | None:
     is_bulk = len(triggers) > batches.CHUNK
 
@@ -287,6 +291,8 @@ def _store_in_several_round_trips(
                 jobs = [entry.job for entry in entries if entry.job is not None and entry.keeps_data is keeps_data]
                 for some in chunks(sorted(jobs, key=lambda job: job.key), size_of_job):
                     storing.write_jobs(some, keeps_data=keeps_data)
+            if batch is not None:
+                storing.write_batch(batch)
             earliest = storing.write_triggers(ready, start)
             storing.commit()
             return earliest
@@ -406,6 +412,24 @@ class _Storing:
             for job in others:
                 refuse_other_job(job, stored.get(job.key))
         return replaced
+
+    def write_batch(self, batch: BatchEntry) -> None:
+        """Write the row by which the ends of a batch are counted.
+
+        Raises:
+            JobNotFoundError: the job that is to run then is not stored.
+            ObjectAlreadyExistsError: it has such a batch already.
+        """
+        key = batch.key
+        values = {"group": key.job.group, "name": key.job.name, "batch": key.name, "total": batch.total}
+        [stored] = self._transaction.execute(
+            self._session.bind(STORE_BATCH, **values, batch_outcomes=[str(outcome) for outcome in batch.outcomes])
+        )
+        has_job, is_new = stored.rows[0]
+        if not has_job:
+            raise refusals.job_of_batch_not_stored(key)
+        if not is_new:
+            raise refusals.batch_exists(key)
 
     def write_triggers(
         self, triggers: Sequence[PreparedTrigger | UnpreparedTrigger], start: StartTime

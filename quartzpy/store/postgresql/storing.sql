@@ -53,6 +53,21 @@ RETURNING j.job_group, j.job_name, j.xmax <> 0
 \endif
 ;
 
+-- name: store_batch
+-- Stores the row by which the ends of a batch are counted. Returns whether its job is stored, and whether it is new.
+WITH new AS (
+    INSERT INTO qrtz_joins (sched_name, job_group, job_name, occasion, state, opened_at, total, outcomes)
+    SELECT o.sched_name, o.job_group, o.job_name, :'batch', 'WAITING', :now, :'total'::bigint,
+           to_jsonb(:'batch_outcomes'::text[])
+      FROM qrtz_job_details o
+     WHERE o.sched_name = :'sched' AND o.job_group = :'group' AND o.job_name = :'name'
+        ON CONFLICT DO NOTHING
+    RETURNING job_name
+)
+SELECT EXISTS (SELECT FROM qrtz_job_details o
+                WHERE o.sched_name = :'sched' AND o.job_group = :'group' AND o.job_name = :'name' OFFSET 0),
+       EXISTS (SELECT FROM new);
+
 -- name: compare_jobs
 -- For jobs that will be replaced: do the values change of which their triggers have copies? Each job is looked up by
 -- its key and locked in the order of the keys. A join of both lists was planned for the few jobs that the table had at
