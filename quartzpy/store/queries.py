@@ -362,5 +362,8 @@ def _one_group(matcher: GroupMatcher | None) -> GroupMatcher | None:
     return matcher if matcher is not None and matcher.operator is MatchOperator.EQUALS else None
 
 
-AnyQuery = JobQuery | TriggerQuery | ExecutionQuery | MisfireQuery | JoinQuery | ActionQuery | IncidentQuery
-"""All queries. The field `among` of each bounds the number of records that a page examines."""
+BoundedQuery = JobQuery | TriggerQuery | ExecutionQuery | MisfireQuery | ActionQuery | IncidentQuery
+"""The queries of pages. The field `among` of each bounds the number of records that a page examines."""
+
+AnyQuery = BoundedQuery | JoinQuery
+"""All queries."""

@@ -576,45 +576,49 @@ joined AS MATERIALIZED (
 -- end
 \endif
 \if :continues
+\if :joins
+successors AS (
+    SELECT fire_id, place::text AS place, link_data, job_group, job_name, job_type, max_concurrent, overlap_policy,
+           placement, mode, rate_limit, concurrency_key, job_data
+      FROM followers
+    UNION ALL
+    SELECT fire_id, place, link_data, job_group, job_name, job_type, max_concurrent, overlap_policy, placement, mode,
+           rate_limit, concurrency_key, job_data
+      FROM joined
+),
+\else
+successors AS (SELECT * FROM followers),
+\endif
 -- A one-shot trigger for each job that runs after one of these executions.
 continued AS (
     -- include: continued
-        INSERT INTO qrtz_triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
-            max_concurrent, overlap_policy, placement, rate_limit, concurrency_key, kind, schedule, trigger_state,
-            held_by_mode, next_fire_time, upcoming_is_complete, start_time, priority, misfire_instruction, attempt,
-            coalesced_fire_times, job_data)
-        SELECT f.sched_name, nextval('qrtz_fire_ids'), 'CONTINUATIONS', 'after_' || j.fire_id || '_' || j.place,
-               j.job_group, j.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit,
-               CASE WHEN j.concurrency_key IS NULL THEN ''
-                    ELSE (SELECT CASE WHEN length(k.value) <= 60 THEN k.value ELSE md5(k.value) END
-                            FROM (SELECT coalesce((coalesce(j.job_data, '{}') || coalesce(j.link_data, '{}'))
-                                                  ->> j.concurrency_key, '') AS value) AS k) END,
-               'simple', '{"interval_us": 0, "repeat_count": 0}',
-               CASE WHEN pause.applies OR j.mode = 'DISABLED' THEN 'PAUSED' ELSE 'WAITING' END,
-               j.mode = 'DISABLED' AND NOT pause.applies,
-               :now, true, :now, f.priority, 'ignore', 1, NULL,
-               jsonb_build_object(
-                   'QRTZ_PREDECESSOR_JOB_NAME', f.job_name,
-                   'QRTZ_PREDECESSOR_JOB_GROUP', f.job_group,
-                   'QRTZ_PREDECESSOR_FIRE_ID', f.fire_id,
-                   'QRTZ_PREDECESSOR_OUTCOME', f.outcome,
-                   'QRTZ_PREDECESSOR_RESULT', f.result::jsonb)
-               || coalesce(j.link_data, '{}')
-          FROM (SELECT fire_id, place::text AS place, link_data, job_group, job_name, job_type, max_concurrent,
-                       overlap_policy, placement, mode, rate_limit, concurrency_key, job_data
-                  FROM followers
-    \if :joins
-                UNION ALL
-                SELECT fire_id, place, link_data, job_group, job_name, job_type, max_concurrent, overlap_policy, placement,
-                       mode, rate_limit, concurrency_key, job_data
-                  FROM joined
-    \endif
-               ) AS j
-         CROSS JOIN LATERAL (
-            SELECT EXISTS (SELECT FROM qrtz_paused_trigger_groups p
-                            WHERE p.sched_name = :'sched'
-                              AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = 'CONTINUATIONS')
-                                   OR (p.scope = 'JOB' AND p.group_name = j.job_group))) AS applies) AS pause
+    INSERT INTO qrtz_triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
+        max_concurrent, overlap_policy, placement, rate_limit, concurrency_key, kind, schedule, trigger_state,
+        held_by_mode, next_fire_time, upcoming_is_complete, start_time, priority, misfire_instruction, attempt,
+        coalesced_fire_times, job_data)
+    SELECT f.sched_name, nextval('qrtz_fire_ids'), 'CONTINUATIONS', 'after_' || j.fire_id || '_' || j.place,
+           j.job_group, j.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit,
+           CASE WHEN j.concurrency_key IS NULL THEN ''
+                ELSE (SELECT CASE WHEN length(k.value) <= 60 THEN k.value ELSE md5(k.value) END
+                        FROM (SELECT coalesce((coalesce(j.job_data, '{}') || coalesce(j.link_data, '{}'))
+                                              ->> j.concurrency_key, '') AS value) AS k) END,
+           'simple', '{"interval_us": 0, "repeat_count": 0}',
+           CASE WHEN pause.applies OR j.mode = 'DISABLED' THEN 'PAUSED' ELSE 'WAITING' END,
+           j.mode = 'DISABLED' AND NOT pause.applies,
+           :now, true, :now, f.priority, 'ignore', 1, NULL,
+           jsonb_build_object(
+               'QRTZ_PREDECESSOR_JOB_NAME', f.job_name,
+               'QRTZ_PREDECESSOR_JOB_GROUP', f.job_group,
+               'QRTZ_PREDECESSOR_FIRE_ID', f.fire_id,
+               'QRTZ_PREDECESSOR_OUTCOME', f.outcome,
+               'QRTZ_PREDECESSOR_RESULT', f.result::jsonb)
+           || coalesce(j.link_data, '{}')
+      FROM successors AS j
+     CROSS JOIN LATERAL (
+        SELECT EXISTS (SELECT FROM qrtz_paused_trigger_groups p
+                        WHERE p.sched_name = :'sched'
+                          AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = 'CONTINUATIONS')
+                               OR (p.scope = 'JOB' AND p.group_name = j.job_group))) AS applies) AS pause
     -- end
       JOIN done AS f USING (fire_id)
         ON CONFLICT DO NOTHING

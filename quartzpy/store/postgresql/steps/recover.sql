@@ -113,7 +113,6 @@ followers AS MATERIALIZED (
            FOR NO KEY UPDATE SKIP LOCKED) AS j
 ),
 -- end
-\if :joins
 bare_ends AS MATERIALIZED (
     SELECT r.fire_id, r.job_group, r.job_name, r.trigger_group, r.scheduled_time, r.coalesced_fire_times, r.trigger_data
       FROM abandoned a
@@ -190,7 +189,6 @@ joins_held AS MATERIALIZED (
     SELECT a.fire_id FROM arrivals a JOIN joins j USING (job_group, job_name, occasion) WHERE j.is_held
 ),
 -- end
-\endif
 -- The rows go, unless somebody holds the row of a job that must be stored with them.
 removed AS (
     DELETE FROM qrtz_fired_triggers f USING abandoned o
@@ -200,9 +198,7 @@ removed AS (
                             WHERE j.sched_name = f.sched_name AND j.job_group = f.job_group AND j.job_name = f.job_name
                            OFFSET 0))
        AND f.fire_id NOT IN (SELECT fire_id FROM links EXCEPT ALL SELECT fire_id FROM followers)
-\if :joins
        AND f.fire_id NOT IN (SELECT fire_id FROM joins_held)
-\endif
     RETURNING f.*, 'TERMINATED' AS outcome, NULL::text AS result
 ),
 -- The triggers of claims wait again.
@@ -343,7 +339,6 @@ reruns AS (
         ON CONFLICT DO NOTHING
     RETURNING trigger_name
 ),
-\if :joins
 done_ends AS MATERIALIZED (
     SELECT fire_id, outcome, result FROM removed
      WHERE state = 'EXECUTING' AND NOT (requests_recovery AND NOT cancel_requested)
@@ -422,46 +417,45 @@ joined AS MATERIALIZED (
      WHERE d.state = 'FIRED' AND d.former IS DISTINCT FROM 'FIRED'
 ),
 -- end
-\endif
+successors AS (
+    SELECT fire_id, place::text AS place, link_data, job_group, job_name, job_type, max_concurrent, overlap_policy,
+           placement, mode, rate_limit, concurrency_key, job_data
+      FROM followers
+    UNION ALL
+    SELECT fire_id, place, link_data, job_group, job_name, job_type, max_concurrent, overlap_policy, placement, mode,
+           rate_limit, concurrency_key, job_data
+      FROM joined
+),
 -- A one-shot trigger for each job that runs after one of these executions.
 continued AS (
     -- include: continued
-        INSERT INTO qrtz_triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
-            max_concurrent, overlap_policy, placement, rate_limit, concurrency_key, kind, schedule, trigger_state,
-            held_by_mode, next_fire_time, upcoming_is_complete, start_time, priority, misfire_instruction, attempt,
-            coalesced_fire_times, job_data)
-        SELECT f.sched_name, nextval('qrtz_fire_ids'), 'CONTINUATIONS', 'after_' || j.fire_id || '_' || j.place,
-               j.job_group, j.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit,
-               CASE WHEN j.concurrency_key IS NULL THEN ''
-                    ELSE (SELECT CASE WHEN length(k.value) <= 60 THEN k.value ELSE md5(k.value) END
-                            FROM (SELECT coalesce((coalesce(j.job_data, '{}') || coalesce(j.link_data, '{}'))
-                                                  ->> j.concurrency_key, '') AS value) AS k) END,
-               'simple', '{"interval_us": 0, "repeat_count": 0}',
-               CASE WHEN pause.applies OR j.mode = 'DISABLED' THEN 'PAUSED' ELSE 'WAITING' END,
-               j.mode = 'DISABLED' AND NOT pause.applies,
-               :now, true, :now, f.priority, 'ignore', 1, NULL,
-               jsonb_build_object(
-                   'QRTZ_PREDECESSOR_JOB_NAME', f.job_name,
-                   'QRTZ_PREDECESSOR_JOB_GROUP', f.job_group,
-                   'QRTZ_PREDECESSOR_FIRE_ID', f.fire_id,
-                   'QRTZ_PREDECESSOR_OUTCOME', f.outcome,
-                   'QRTZ_PREDECESSOR_RESULT', f.result::jsonb)
-               || coalesce(j.link_data, '{}')
-          FROM (SELECT fire_id, place::text AS place, link_data, job_group, job_name, job_type, max_concurrent,
-                       overlap_policy, placement, mode, rate_limit, concurrency_key, job_data
-                  FROM followers
-    \if :joins
-                UNION ALL
-                SELECT fire_id, place, link_data, job_group, job_name, job_type, max_concurrent, overlap_policy, placement,
-                       mode, rate_limit, concurrency_key, job_data
-                  FROM joined
-    \endif
-               ) AS j
-         CROSS JOIN LATERAL (
-            SELECT EXISTS (SELECT FROM qrtz_paused_trigger_groups p
-                            WHERE p.sched_name = :'sched'
-                              AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = 'CONTINUATIONS')
-                                   OR (p.scope = 'JOB' AND p.group_name = j.job_group))) AS applies) AS pause
+    INSERT INTO qrtz_triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
+        max_concurrent, overlap_policy, placement, rate_limit, concurrency_key, kind, schedule, trigger_state,
+        held_by_mode, next_fire_time, upcoming_is_complete, start_time, priority, misfire_instruction, attempt,
+        coalesced_fire_times, job_data)
+    SELECT f.sched_name, nextval('qrtz_fire_ids'), 'CONTINUATIONS', 'after_' || j.fire_id || '_' || j.place,
+           j.job_group, j.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit,
+           CASE WHEN j.concurrency_key IS NULL THEN ''
+                ELSE (SELECT CASE WHEN length(k.value) <= 60 THEN k.value ELSE md5(k.value) END
+                        FROM (SELECT coalesce((coalesce(j.job_data, '{}') || coalesce(j.link_data, '{}'))
+                                              ->> j.concurrency_key, '') AS value) AS k) END,
+           'simple', '{"interval_us": 0, "repeat_count": 0}',
+           CASE WHEN pause.applies OR j.mode = 'DISABLED' THEN 'PAUSED' ELSE 'WAITING' END,
+           j.mode = 'DISABLED' AND NOT pause.applies,
+           :now, true, :now, f.priority, 'ignore', 1, NULL,
+           jsonb_build_object(
+               'QRTZ_PREDECESSOR_JOB_NAME', f.job_name,
+               'QRTZ_PREDECESSOR_JOB_GROUP', f.job_group,
+               'QRTZ_PREDECESSOR_FIRE_ID', f.fire_id,
+               'QRTZ_PREDECESSOR_OUTCOME', f.outcome,
+               'QRTZ_PREDECESSOR_RESULT', f.result::jsonb)
+           || coalesce(j.link_data, '{}')
+      FROM successors AS j
+     CROSS JOIN LATERAL (
+        SELECT EXISTS (SELECT FROM qrtz_paused_trigger_groups p
+                        WHERE p.sched_name = :'sched'
+                          AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = 'CONTINUATIONS')
+                               OR (p.scope = 'JOB' AND p.group_name = j.job_group))) AS applies) AS pause
     -- end
       JOIN removed AS f USING (fire_id)
         ON CONFLICT DO NOTHING
