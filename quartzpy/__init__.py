@@ -29,6 +29,7 @@ from quartzpy.jobs.job import (
     persist_job_data_after_execution,
 )
 from quartzpy.jobs.job_transaction import AsyncJobConnection
+from quartzpy.jobs.join import Batch, Join, Joined
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.jobs.shared_limit import Limit
@@ -42,7 +43,7 @@ from quartzpy.scheduler.querying import Page, Query
 from quartzpy.scheduler.scheduler import SchedulerMetadata
 from quartzpy.scheduler.sync import SyncPlan
 from quartzpy.states import CompletionInstruction, ExecutionState, JobMode, Outcome, OverlapPolicy, PublicState
-from quartzpy.store.records import ExecutionRecord, JobRecord, MisfireRecord, RunningRecord, TriggerRecord
+from quartzpy.store.records import ExecutionRecord, JobRecord, JoinRecord, MisfireRecord, RunningRecord, TriggerRecord
 from quartzpy.triggers.business_days import BusinessDayTrigger, Rolled
 from quartzpy.triggers.calendar_interval import CalendarIntervalTrigger, IntervalUnit
 from quartzpy.triggers.combined import AllOf, AnyOf, Jitter
@@ -65,6 +66,7 @@ __all__ = [
     "AsyncJobConnection",
     "AsyncScheduler",
     "BaseCalendar",
+    "Batch",
     "BusinessDayTrigger",
     "BusinessDays",
     "Calendar",
@@ -106,6 +108,9 @@ __all__ = [
     "JobListener",
     "JobMode",
     "JobRecord",
+    "Join",
+    "JoinRecord",
+    "Joined",
     "KeyMatcher",
     "Limit",
     "Middleware",

@@ -41,6 +41,8 @@ PREDECESSOR_GROUP = "QRTZ_PREDECESSOR_JOB_GROUP"
 PREDECESSOR_FIRE_ID = "QRTZ_PREDECESSOR_FIRE_ID"
 PREDECESSOR_OUTCOME = "QRTZ_PREDECESSOR_OUTCOME"
 PREDECESSOR_RESULT = "QRTZ_PREDECESSOR_RESULT"
+JOINED = "QRTZ_JOINED"
+BATCH = "QRTZ_BATCH"
 TRACE_PARENT = "QRTZ_TRACE_PARENT"
 TRACE_STATE = "QRTZ_TRACE_STATE"
 INTERNAL_KEYS = frozenset(
@@ -57,11 +59,13 @@ INTERNAL_KEYS = frozenset(
         PREDECESSOR_FIRE_ID,
         PREDECESSOR_OUTCOME,
         PREDECESSOR_RESULT,
+        JOINED,
+        BATCH,
         TRACE_PARENT,
         TRACE_STATE,
     )
 )
-"""The internal keys in the data of triggers: of those that run a job again or after another one, and of traces.
+"""The internal keys in the data of triggers: of those that run a job again or after others, of batches, and of traces.
 
 The names of those of recoveries are Quartz's."""
 

@@ -187,6 +187,17 @@ ADMISSION_MOVES: Moves[Admission] = MappingProxyType(
 """The moves of a trigger's admission. A new trigger has none, or is CHARGED."""
 
 
+class JoinState(StrEnum):
+    """What a job that runs after several ends waits for."""
+
+    WAITING = "WAITING"
+    """More ends are needed."""
+    FIRED = "FIRED"
+    """The job was started. Further ends start nothing."""
+    UNMET = "UNMET"
+    """All executions of the batch have ended, but not with the outcomes for which its job runs."""
+
+
 class FiredState(StrEnum):
     """The state of a row of `fired_triggers`."""
 

@@ -141,6 +141,8 @@ CREATE TABLE qrtz_job_details (
     capture_logs VARCHAR(10),
     job_data JSONB,
     continuations JSONB,
+    after JSONB,
+    joined_by JSONB,
     CONSTRAINT qrtz_job_details_pkey PRIMARY KEY (sched_name, job_group, job_name),
     CONSTRAINT qrtz_job_details_max_concurrent_check CHECK (max_concurrent > 0),
     CONSTRAINT qrtz_job_details_mode_check CHECK (mode IN ('ENABLED', 'MANUAL', 'DISABLED')),
@@ -150,6 +152,10 @@ CREATE TABLE qrtz_job_details (
     CONSTRAINT qrtz_job_details_timeout_check CHECK (timeout > interval '0' AND timeout <= interval '876600 hours'),
     CONSTRAINT qrtz_job_details_counters_check CHECK (node_deaths BETWEEN 0 AND 1000000000 AND consecutive_failures BETWEEN 0 AND 1000000000)
 );
+
+CREATE INDEX qrtz_job_details_after ON qrtz_job_details (sched_name) WHERE after IS NOT NULL;
+
+CREATE INDEX qrtz_job_details_joined ON qrtz_job_details (sched_name) WHERE joined_by IS NOT NULL;
 
 CREATE INDEX qrtz_job_details_deaths ON qrtz_job_details (sched_name) WHERE node_deaths > 0;
 
@@ -212,6 +218,27 @@ CREATE TABLE qrtz_judgements (
     CONSTRAINT qrtz_judgements_pkey PRIMARY KEY (sched_name)
 )
  WITH (fillfactor = 50);
+
+CREATE TABLE qrtz_joins (
+    sched_name VARCHAR(200) NOT NULL,
+    job_group VARCHAR(200) NOT NULL,
+    job_name VARCHAR(200) NOT NULL,
+    occasion VARCHAR(200) NOT NULL,
+    state VARCHAR(8) NOT NULL,
+    opened_at TIMESTAMP WITH TIME ZONE NOT NULL,
+    last_end_at TIMESTAMP WITH TIME ZONE,
+    total BIGINT,
+    outcomes JSONB,
+    ended JSONB,
+    succeeded BIGINT DEFAULT 0 NOT NULL,
+    failed BIGINT DEFAULT 0 NOT NULL,
+    fire_id BIGINT,
+    CONSTRAINT qrtz_joins_pkey PRIMARY KEY (sched_name, job_group, job_name, occasion),
+    CONSTRAINT qrtz_joins_state_check CHECK (state IN ('WAITING', 'FIRED', 'UNMET'))
+)
+ WITH (fillfactor = 50);
+
+CREATE INDEX qrtz_joins_opened ON qrtz_joins (sched_name, opened_at);
 
 CREATE TABLE qrtz_locks (
     sched_name VARCHAR(200) NOT NULL,

@@ -16,6 +16,7 @@ from quartzpy.instants import Span
 from quartzpy.jobs.context import JobExecutionContext, Middleware
 from quartzpy.jobs.internal_entries import CurrentTrace, Within
 from quartzpy.jobs.job import JobData, JobDetail, JobTypes
+from quartzpy.jobs.join import Batch
 from quartzpy.jobs.options import JobChanges, ScheduleOptions
 from quartzpy.jobs.shared_limit import Limit
 from quartzpy.keys import DEFAULT_GROUP, JobKey, JobRef, TriggerKey, TriggerRef
@@ -39,6 +40,7 @@ from quartzpy.store.records import (
     ClusterLoad,
     ExecutionRecord,
     JobRecord,
+    JoinRecord,
     LimitRecord,
     MisfireRecord,
     RunningRecord,
@@ -261,8 +263,8 @@ class AsyncQueryMethods(AsyncMethods[_QueryMethodsT]):
         """Return a trigger with its state and its fire times, or None if it is not stored."""
         return await self._run(lambda behind: behind.trigger_record(key))
 
-    async def why(self, key: TriggerKey) -> list[str]:
-        """Explain why a trigger has not fired, or when it will fire.
+    async def why(self, key: TriggerKey | JobKey) -> list[str]:
+        """Explain why a trigger has not fired, or when it will fire; of a job, which others it waits for.
 
         The sentences cover its state, pauses and limits that hold it, the nodes that can run it and their free
         workers, running executions of its job, and its last execution or misfire. A trigger that has ended is
@@ -270,6 +272,7 @@ class AsyncQueryMethods(AsyncMethods[_QueryMethodsT]):
 
         Raises:
             TriggerNotFoundError: the trigger is not stored, and the history has no execution of it.
+            JobNotFoundError: the job is not stored.
         """
         return await self._run(lambda behind: behind.why(key))
 
@@ -473,6 +476,18 @@ class AsyncQueryMethods(AsyncMethods[_QueryMethodsT]):
                 trigger=trigger, job=job, action=action, node=node, since=since, until=until
             ),
         )
+
+    def joins(self, *, job: JobRef | None = None, state: str | None = None) -> AsyncQuery[JoinRecord]:
+        """Query what the jobs that run after several ends wait for, and the batches, the latest first.
+
+        Args:
+            job: the key of the job that runs when enough has ended.
+            state: "WAITING", "FIRED" or "UNMET"; see `JoinState`.
+
+        Raises:
+            InvalidValueError: a filter has a value that it cannot have.
+        """
+        return AsyncQuery(self, lambda behind: behind.joins(job=job, state=state))
 
     async def outdated_jobs(self) -> list[OutdatedJob]:
         """Return where stored jobs differ from what the decorators of their classes declare in this release.
@@ -878,20 +893,28 @@ class AsyncSchedulingMethods(AsyncTriggeringMethods[_SchedulingMethodsT], AsyncP
         jobs: Mapping[Any, Iterable[TriggerLike]] | Iterable[tuple[JobLike, Iterable[TriggerLike]]],
         *,
         replace: bool = False,
+        batch: Batch | None = None,
     ) -> list[AsyncScheduledJob]:
-        """Store many jobs with their triggers, all or none; return their handles. Errors as for `schedule_job`."""
-        result = await self._run(lambda behind: behind.schedule_jobs(jobs, replace=replace))
+        """Store many jobs with their triggers, all or none; return their handles. Errors as for `schedule_job`.
+
+        `batch` names a job that runs when the executions of all these triggers have ended; see `Batch`.
+        """
+        result = await self._run(lambda behind: behind.schedule_jobs(jobs, replace=replace, batch=batch))
         return [AsyncScheduledJob._of(self, item) for item in result]
 
-    async def schedule(self, triggers: Trigger | Iterable[Trigger], *, replace: bool = False) -> datetime:
+    async def schedule(
+        self, triggers: Trigger | Iterable[Trigger], *, replace: bool = False, batch: Batch | None = None
+    ) -> datetime:
         """Store triggers for jobs that are stored already; return the earliest fire time. Each needs its `job_key`.
+
+        `batch` names a job that runs when the executions of all of them have ended; see `Batch`.
 
         The merged data of job and trigger is not validated here, but when the job runs.
 
         Raises:
             JobNotFoundError: the job of a trigger is not stored. Others as for `schedule_job`.
         """
-        return await self._run(lambda behind: behind.schedule(triggers, replace=replace))
+        return await self._run(lambda behind: behind.schedule(triggers, replace=replace, batch=batch))
 
     async def job(self, key: JobRef) -> AsyncScheduledJob:
         """Return a handle of a stored job.

@@ -166,6 +166,7 @@ def _rules(view: JobView) -> dict[str, Any]:
         "execution group": view.execution_group,
         "requires": view.requires,
         "then runs": view.continuations,
+        "runs after": tuple(upstream.job for upstream in view.runs_after),
     }
 
 
@@ -364,7 +365,7 @@ def why(target: Target, output: _Output, trigger: str, group: str | None) -> Non
     """Explain why TRIGGER has not fired, or when it will fire.
 
     TRIGGER is GROUP.NAME, or NAME for the group DEFAULT. A trigger that has ended is explained from its history. The
-    name of a job explains all of its triggers.
+    name of a job explains all of its triggers, and what a job waits for that runs after others.
     """
 
     def read(operations: Operations) -> dict[str, Sequence[str]]:
@@ -385,6 +386,9 @@ def why(target: Target, output: _Output, trigger: str, group: str | None) -> Non
             raise
         records = scheduler.triggers(job=job).page(_MOST_EXPLAINED)
         parts: dict[str, Sequence[str]] = {str(record.key): operations.why(record.key) for record in records}
+        detail = scheduler.get_job_detail(job)
+        if (detail is not None and detail.after is not None) or scheduler.joins(job=job).first() is not None:
+            parts = {str(job): scheduler.why(job), **parts}
         return parts or {str(job): ("The job has no triggers.",)}
 
     output.show(read, _draw_reasons)

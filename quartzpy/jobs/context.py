@@ -20,8 +20,16 @@ from quartzpy.errors import InvalidValueError, JobCancelledError, JobSnoozedErro
 from quartzpy.instants import Span, as_instant, as_span
 from quartzpy.job_data import JobDataMap, decode
 from quartzpy.jobs.continuation import Predecessor
-from quartzpy.jobs.internal_entries import LostExecution, nominal_fire, predecessor_of, recovered_by, retried_trigger_of
+from quartzpy.jobs.internal_entries import (
+    LostExecution,
+    joined_of,
+    nominal_fire,
+    predecessor_of,
+    recovered_by,
+    retried_trigger_of,
+)
 from quartzpy.jobs.job_transaction import JobTransactionBlock
+from quartzpy.jobs.join import Joined
 from quartzpy.jobs.typed_data import build
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.logs.captured import LogCapture, RunLogger
@@ -310,6 +318,11 @@ class JobExecutionContext(NameHints):
     def predecessor(self) -> Predecessor | None:
         """The execution that this one runs after, as a continuation; None where it was triggered otherwise."""
         return predecessor_of(self.job_data)
+
+    @property
+    def joined(self) -> Joined | None:
+        """The executions that this one runs after, as a join or the end of a batch; None if triggered otherwise."""
+        return joined_of(self.job_data)
 
     @cached_property
     def _recovered(self) -> LostExecution | None:

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, Generic, NamedTuple, Self, TypeVar, overload
 
 from quartzpy.calendars.calendar import Calendar
+from quartzpy.job_data import BATCH
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.triggers.trigger import Trigger
@@ -48,6 +49,7 @@ class FireFacts(NamedTuple):
     job_is_durable: bool = False
     limits: str | None = None
     """The names of the limits that its job shares with others."""
+    is_joined: bool = False
 
 
 _T = TypeVar("_T")
@@ -98,6 +100,13 @@ class FiredTrigger(FireFacts):
     def continues(self) -> bool:
         """True if other jobs run after this one."""
         return self.continuations is not None
+
+    @property
+    def joins(self) -> bool:
+        """True if a job may wait for this end and for others."""
+        data = self.trigger_data
+        # The text is searched and not parsed: a word that a user has written there costs a look, and means nothing.
+        return self.is_joined or (data is not None and BATCH in data)
 
     @property
     def upcoming(self) -> UpcomingFireTimes | None:

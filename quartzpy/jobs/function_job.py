@@ -15,6 +15,7 @@ from quartzpy.jobs.context import JobExecutionContext
 from quartzpy.jobs.continuation import Continuation
 from quartzpy.jobs.function_arguments import OF_CLASS, FunctionArguments
 from quartzpy.jobs.job import Job, JobData, JobDetail, OverlapPolicyName
+from quartzpy.jobs.join import Join
 from quartzpy.jobs.options import JobOptions
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.retry import RetryPolicy
@@ -141,6 +142,7 @@ def job(
     execution_group: str | None = None,
     requires: Sequence[str] = (),
     continuations: Sequence[Continuation | JobKey | str] = (),
+    after: Join | Sequence[JobKey | str] | None = None,
     description: str | None = None,
     display_name: str | None = None,
     documentation_url: str | None = None,

@@ -15,6 +15,8 @@ from decimal import Decimal
 from typing import Any, NamedTuple, TypeAlias
 
 from quartzpy.job_data import (
+    BATCH,
+    JOINED,
     ORIGINAL_FIRE_TIME,
     ORIGINAL_GROUP,
     ORIGINAL_NAME,
@@ -31,6 +33,7 @@ from quartzpy.job_data import (
     TRACE_STATE,
 )
 from quartzpy.jobs.continuation import Predecessor
+from quartzpy.jobs.join import Joined, joined_from_data
 from quartzpy.keys import MANUAL_TRIGGERS, RECOVERING_JOBS, RETRYING_JOBS, JobKey, TriggerKey
 from quartzpy.states import Outcome
 from quartzpy.triggers.trigger import Trigger
@@ -45,6 +48,14 @@ def repeats(trigger_key: TriggerKey, scheduled_fire_time: datetime, data: Mappin
     """Return the data of a trigger that repeats an execution with this `data`. It names the original execution."""
     values = (trigger_key.group, trigger_key.name, _milliseconds(scheduled_fire_time))
     return {**dict(zip(_FIRST_RETRIED, values, strict=True)), **data}
+
+
+class BatchKey(NamedTuple):
+    """A batch: triggers that were stored together, and after whose ends a job runs."""
+
+    job: JobKey
+    """The job that runs when all of them have ended."""
+    name: str
 
 
 class LostExecution(NamedTuple):
@@ -120,6 +131,22 @@ def predecessor_of(data: Mapping[str, Any]) -> Predecessor | None:
         Outcome(data[PREDECESSOR_OUTCOME]),
         data[PREDECESSOR_RESULT],
     )
+
+
+def joined_of(data: Mapping[str, Any]) -> Joined | None:
+    """Return the ends after which a job runs that waits for several; None if it was triggered otherwise."""
+    return None if JOINED not in data else joined_from_data(data[JOINED])
+
+
+def batch_entry(batch: BatchKey) -> dict[str, Any]:
+    """Return the entry by which a trigger belongs to a batch."""
+    return {BATCH: {"job_group": batch.job.group, "job_name": batch.job.name, "batch": batch.name}}
+
+
+def batch_of(data: Mapping[str, Any]) -> BatchKey | None:
+    """Return the batch to which a trigger with this `data` belongs; None if it belongs to none."""
+    entry = data.get(BATCH)
+    return None if entry is None else BatchKey(JobKey(entry["job_name"], entry["job_group"]), entry["batch"])
 
 
 def _milliseconds(instant: datetime) -> str:

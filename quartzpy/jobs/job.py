@@ -23,6 +23,7 @@ from quartzpy.errors import (
 from quartzpy.instants import Converted, Span, as_span
 from quartzpy.job_data import encode
 from quartzpy.jobs.continuation import Continuation, as_continuations, continuations_as_text
+from quartzpy.jobs.join import Join, as_join, join_as_text
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.jobs.shared_limit import checked_names, names_as_text
@@ -346,6 +347,8 @@ class JobDetail(_Derived):
     - `retry`: when a failed execution is tried again.
     - `timeout`: an execution that takes longer is asked to stop, and counts as failed.
     - `continuations`: the jobs that run after this one; see `Continuation`.
+    - `after`: the jobs that this one runs after, when all of them have ended: a sequence of them, or a `Join`, which
+      says how many are needed. The job is durable then, because no trigger of its own keeps it.
     - `display_name`: the name that people see, such as "Nightly report"; it need not be unique, and the key remains the
       identity. `description` is a longer text.
     - `documentation_url`: the address of a page about the job, "https://wiki.example.com/nightly", that operators find
@@ -380,6 +383,7 @@ class JobDetail(_Derived):
     requires: Sequence[str] = field(default=(), kw_only=True)
     _: KW_ONLY
     continuations: Converted[Sequence[Continuation | JobKey | str], tuple[Continuation, ...]] = Converted(())
+    after: Converted[Join | Sequence[JobKey | str] | None, Join | None] = Converted(None)
     timeout: Converted[Span | None, timedelta | None] = Converted(None)
     rate_limit: Converted[RateLimit | str | None, RateLimit | None] = Converted(None)
     limits: Converted[Sequence[str] | str, tuple[str, ...]] = Converted(())
@@ -431,6 +435,11 @@ class JobDetail(_Derived):
             assign(self, "max_concurrent", 1)
         if self.continuations != ():
             assign(self, "continuations", as_continuations(self.continuations))
+        if self.after is not None:
+            assign(self, "after", as_join(self.after))
+            assign(self, "durable", True)
+            if self.key in as_join(self.after).keys:
+                raise InvalidJobError(f"after: job {self.key} cannot run after itself; give it a continuation instead")
         is_placed = (self.executor, self.execution_group, self.requires) != (None, None, ())
         placement = Placement.of(self.executor, self.execution_group, self.requires) if is_placed else ANYWHERE
         assign(self, "placement", placement)
@@ -499,6 +508,11 @@ class JobDetail(_Derived):
     def limits_text(self) -> str | None:
         """The names of the limits that it shares, as they are stored; None where there are none."""
         return names_as_text(self.limits)
+
+    @property
+    def after_text(self) -> str | None:
+        """The jobs that it runs after as JSON, as they are stored; None where there are none."""
+        return join_as_text(as_join(self.after)) if self.after is not None else None
 
     def with_defaults(self, defaults: Mapping[str, Any]) -> JobDetail:
         """Return this job with a scheduler's defaults for values that were not passed to it.

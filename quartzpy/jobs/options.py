@@ -11,6 +11,7 @@ from typing import Any, TypedDict
 from quartzpy.instants import Span
 from quartzpy.jobs.continuation import Continuation
 from quartzpy.jobs.job import Job, JobData, OverlapPolicyName
+from quartzpy.jobs.join import Join
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.keys import JobKey
@@ -32,6 +33,7 @@ class JobOptions(TypedDict, total=False):
     execution_group: str | None
     requires: Sequence[str]
     continuations: Sequence[Continuation | JobKey | str]
+    after: Join | Sequence[JobKey | str] | None
     timeout: Span | None
     rate_limit: RateLimit | str | None
     limits: Sequence[str] | str

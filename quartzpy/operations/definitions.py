@@ -19,6 +19,7 @@ from quartzpy.errors import (
     TriggerNeverFiresError,
 )
 from quartzpy.jobs.job import JobDetail
+from quartzpy.jobs.join import as_join
 from quartzpy.jobs.type_facts import TypeFacts
 from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey, TriggerKey, check_name
 from quartzpy.operations.actions.action import Actor, Role
@@ -496,6 +497,8 @@ class Definitions:
                 self._check_job(transaction, key, detail.job_type)
         if job is not None and self._is_limited:
             followers = [continuation.key for continuation in job.continuations]
+            # It is given their results.
+            followers += as_join(job.after).keys if job.after is not None else ()
             headers = transaction.store.job_headers(followers) if followers else {}
             for follower in followers:
                 self._check_job(transaction, follower, headers[follower].job_type if follower in headers else None)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
 
 from quartzpy.jobs.job import JobDetail
+from quartzpy.jobs.join import as_join
 from quartzpy.keys import JobKey, nearest
 from quartzpy.operations import allowed_actions
 from quartzpy.operations.agenda import FIRES, Fires, PlannedRun
@@ -30,14 +31,15 @@ from quartzpy.operations.source import (
 )
 from quartzpy.operations.triggers import TriggerSummary
 from quartzpy.operations.triggers import summary as trigger_summary
+from quartzpy.scheduler.explain import JOINS_SHOWN, explain_joins
 from quartzpy.scheduler.exporting import definition_of
 from quartzpy.scheduler.querying import Page
 from quartzpy.scheduler.reading import Answer, Reading
 from quartzpy.states import JobMode
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import Health
-from quartzpy.store.queries import JobQuery, TriggerOrder, TriggerQuery
-from quartzpy.store.records import JobRecord
+from quartzpy.store.queries import JobQuery, JoinQuery, TriggerOrder, TriggerQuery
+from quartzpy.store.records import JobRecord, JoinRecord
 from quartzpy.texts import headline
 
 MOST_TRIGGERS = 100
@@ -122,6 +124,17 @@ def hint(reading: Reading, key: JobKey) -> JobHint | None:
     return None if key in stored() else JobHint(key, nearest(key, near()))
 
 
+@dataclass(frozen=True, slots=True)
+class UpstreamJob:
+    """A job that another one waits for."""
+
+    job: JobKey
+    outcome: str | None = None
+    """The outcome of its execution for the latest occasion for which one of the jobs has ended; None: not ended yet."""
+    fire_id: int | None = None
+    """That execution."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobView:
     """One job with all that is known about it."""
@@ -140,6 +153,10 @@ class JobView:
     requires: tuple[str, ...] = ()
     continuations: tuple[JobKey, ...] = ()
     """The jobs that run after this one."""
+    runs_after: tuple[UpstreamJob, ...] = ()
+    """The jobs that this one runs after, if it waits for several ends."""
+    waits: tuple[str, ...] = ()
+    """What it waits for, or was started by, in sentences, the latest first."""
     definition: Mapping[str, Any]
     """The job as an exported file declares it: the values that differ from the defaults, without its data and its
     continuations, whose data may hold secrets."""
@@ -166,6 +183,7 @@ def view(source: Source, key: JobKey) -> JobView:
     stored = reading.ask(lambda store: store.find(TriggerQuery(job_key=key), MOST_TRIGGERS))
     next_to_fire = reading.ask(lambda store: store.find(_next_of(key), NEXT_RUNS))
     claims = reading.ask(lambda store: store.list_running())
+    joins = reading.ask(lambda store: store.find(JoinQuery(job_key=key), JOINS_SHOWN))
     health = reading.ask(lambda store: admin(store).job_health([key], among=LOOKED_AT))
     last_runs = reading.ask(lambda store: admin(store).last_executions_of_job(key, LAST_RUNS, among=LOOKED_AT))
     record = next(iter(answer()), None)
@@ -182,6 +200,7 @@ def view(source: Source, key: JobKey) -> JobView:
         job,
         job=shown,
         **_rules(job),
+        **_joins(job, joins()),
         definition=_definition(job),
         data=source.shown(_mapping(job)),
         triggers=tuple(trigger_summary(trigger, now) for trigger in triggers),
@@ -217,6 +236,21 @@ def _rules(job: JobDetail | None) -> dict[str, Any]:
         "retry": None if retry is None else f"{retry.attempts} attempts, the second after {short(retry.delay)}",
         "requires": tuple(job.requires),
         "continuations": tuple(continuation.key for continuation in job.continuations),
+    }
+
+
+def _joins(job: JobDetail | None, joins: Sequence[JoinRecord]) -> dict[str, Any]:
+    if job is None or (job.after is None and not joins):
+        return {}
+    latest = next((join for join in joins if join.total is None), None)
+    ended = {} if latest is None else {end.job_key: end for end in latest.ended}
+    keys = () if job.after is None else as_join(job.after).keys
+    return {
+        "runs_after": tuple(
+            UpstreamJob(key, str(ended[key].outcome), ended[key].fire_id) if key in ended else UpstreamJob(key)
+            for key in keys
+        ),
+        "waits": tuple(explain_joins(job, joins)),
     }
 
 

@@ -17,7 +17,7 @@ from quartzpy.scheduler.reading import Answer, Reading
 from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.protocol import JobStore
-from quartzpy.store.queries import AnyQuery, Position, RecordQuery
+from quartzpy.store.queries import BoundedQuery, Position, RecordQuery
 from quartzpy.texts import reason
 
 REDACTED = "[redacted]"
@@ -170,7 +170,7 @@ def examined_page(
     If the page `is_outdated`, it is read once more. `ask_more` may ask about the records of the page, with what this
     asks itself.
     """
-    bounded = cast("AnyQuery", query)
+    bounded = cast("BoundedQuery", query)
     pages: Query[_Record] = Query(
         name,
         lambda limit, after: reading.ask(lambda store: admin(store).find(query, limit, after))(),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, time, timedelta
 from functools import partial
 from itertools import count
@@ -212,12 +213,19 @@ def _meant(text: str, fields: int) -> str:
     return f"an interval is written as every({span!r})"
 
 
-def bind(triggers: Sequence[Trigger], job_key: JobKey) -> list[Trigger]:
+def bind(triggers: Sequence[Trigger], job_key: JobKey, names: Iterator[str] | None = None) -> list[Trigger]:
     """Bind triggers to a job. One without a name takes the job's name and group, further ones are `name-2`, ...
+
+    With `names`, one without a name takes the next of these.
 
     Raises:
         InvalidTriggerError: a trigger names another job.
     """
+    if names is not None:
+        triggers = [
+            trigger if trigger.name is not None else replace(trigger.bound_to(job_key), name=next(names))
+            for trigger in triggers
+        ]
     taken = {trigger.name for trigger in triggers if trigger.name is not None and trigger.group == job_key.group}
     return [_bind(trigger, job_key, taken) for trigger in triggers]
 

@@ -61,6 +61,7 @@ from quartzpy.job_data import decode
 from quartzpy.jobs.continuation import Continuation
 from quartzpy.jobs.function_arguments import ARGS, KWARGS
 from quartzpy.jobs.job import Job, JobDetail, JobTypes, job_types
+from quartzpy.jobs.join import Join
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.keys import DEFAULT_GROUP, JobKey, check_name
@@ -83,6 +84,8 @@ SCHEDULE_WORDS = {_EVERY, "cron", "crontab", "interval", "schedule", "at", "expr
 STORED_DATA, SCHEDULE = "stored_data", "schedule"
 JOB_WORDS = {field.name for field in fields(JobDetail)} - {"job"} | {"type", "trigger", ARGS, KWARGS, STORED_DATA}
 CONTINUATION_WORDS = {"job", "group", "outcomes", "data", STORED_DATA}
+JOIN_WORDS = {field.name for field in fields(Join)}
+JOIN_JOB_WORDS = {"job", "group"}
 RETRY_WORDS = {field.name for field in fields(RetryPolicy)}
 RATE_LIMIT_WORDS = {field.name for field in fields(RateLimit)}
 CLASS, STORED_RULES = "class", "stored_rules"
@@ -295,6 +298,8 @@ def _job_values(table: dict[str, Any], where: str) -> dict[str, Any]:
     _decode_data(values, where)
     if isinstance(values.get("continuations"), list):
         values["continuations"] = [_continuation(entry, where) for entry in values["continuations"]]
+    if "after" in values:
+        values["after"] = _after(values["after"], f"{where}: after")
     if "retry" in values:
         retry = _table(values["retry"], f"{where}: retry", RETRY_WORDS)
         values["retry"] = RetryPolicy(**retry)
@@ -317,6 +322,31 @@ def _continuation(declared: object, where: str) -> Continuation | str:
     values = _table(declared, f"{where}: continuations", CONTINUATION_WORDS)
     _decode_data(values, f"{where}: continuations")
     return Continuation(JobKey(values.pop("job", ""), values.pop("group", DEFAULT_GROUP)), **values)
+
+
+def _after(declared: object, where: str) -> Join:
+    if isinstance(declared, Mapping):
+        return read_join(_table(declared, where, JOIN_WORDS), where)
+    return read_join({"jobs": declared}, where)
+
+
+def read_join(values: Mapping[str, Any], where: str = "after") -> Join:
+    """Return the join of a table: each of its jobs is the name of one, or a table with `job` and `group`.
+
+    Raises:
+        SettingsError: a key is unknown. Others as `Join` raises them.
+    """
+    jobs = values.get("jobs", ())
+    if isinstance(jobs, list):
+        jobs = [_joined_job(job, where) for job in jobs]
+    return Join(**{**values, "jobs": jobs})
+
+
+def _joined_job(declared: object, where: str) -> JobKey | str:
+    if not isinstance(declared, Mapping):
+        return declared  # type: ignore[return-value]
+    values = _table(declared, f"{where}: jobs", JOIN_JOB_WORDS)
+    return JobKey(values.get("job", ""), values.get("group", DEFAULT_GROUP))
 
 
 def read_trigger(declared: object, group: str, where: str = "trigger") -> Trigger:

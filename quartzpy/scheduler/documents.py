@@ -24,6 +24,7 @@ from quartzpy.jobs.continuation import Continuation
 from quartzpy.jobs.function_arguments import ARGS, KWARGS, arguments_of
 from quartzpy.jobs.internal_entries import without_trace
 from quartzpy.jobs.job import Job, JobDetail, JobTypes
+from quartzpy.jobs.join import Join
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.jobs.type_facts import TypeFacts
@@ -32,12 +33,14 @@ from quartzpy.scheduler.coercion import bind
 from quartzpy.scheduler.declarations import (
     CONTINUATION_WORDS,
     JOB_WORDS,
+    JOIN_WORDS,
     RATE_LIMIT_WORDS,
     RETRY_WORDS,
     SCHEDULE,
     SCHEDULE_WORDS,
     STORED_DATA,
     kind_and_values,
+    read_join,
     read_trigger,
     trigger_of,
     trigger_words,
@@ -324,6 +327,10 @@ def _job(
         ]
         if None in values["continuations"]:
             del values["continuations"]
+    if "after" in values:
+        join = _after(values.pop("after"), faults, (*place, "after"))
+        if join is not None:
+            values["after"] = join
     form.complete(values, job_type, types, faults, place)
     job_class = types.class_of(job_type)
     job = _built(faults, place, lambda **own: JobDetail(job_class or job_type, key.name, key.group, **own), values)
@@ -735,6 +742,21 @@ def _continuation(declared: object, faults: Faults, place: Place, form: _Form) -
         return Continuation(JobKey(job, group), **own)
 
     return _built(faults, place, build, values, {"job"})
+
+
+def _after(declared: object, faults: Faults, place: Place) -> Join | None:
+    if declared is None:
+        return None
+    values = dict(declared) if isinstance(declared, Mapping) else {"jobs": declared}
+    _take_words(values, JOIN_WORDS, faults, place)
+    if not isinstance(values.get("jobs", []), list):
+        faults.add((*place, "jobs"), f"must be a list of jobs (got {quoted(values['jobs'])})")
+        return None
+    try:
+        return read_join(values)
+    except _WRONG as error:
+        faults.add(place, error if isinstance(error, InvalidValueError) else reason(error))
+        return None
 
 
 def _take_words(values: dict[str, Any], words: Collection[str], faults: Faults, place: Place) -> None:

@@ -20,6 +20,7 @@ from quartzpy.errors import QuartzpyError
 from quartzpy.job_data import encode
 from quartzpy.jobs.continuation import Continuation, as_continuations
 from quartzpy.jobs.job import Job, JobDetail
+from quartzpy.jobs.join import Join
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.keys import DEFAULT_GROUP
@@ -207,6 +208,8 @@ def plain_value(value: Any) -> Any:
             }
         case Continuation():
             return _continuation(value)
+        case Join():
+            return _join(value)
         case type():
             return f"{value.__module__}:{value.__qualname__}"
         case frozenset() | set():
@@ -227,6 +230,16 @@ def _continuation(continuation: Continuation) -> dict[str, Any] | str:
         "outcomes": [str(o) for o in continuation.outcomes],
     }
     return values | _data(continuation.data)
+
+
+def _join(join: Join) -> dict[str, Any] | list[Any]:
+    jobs = [key.name if key.group == DEFAULT_GROUP else {"job": key.name, "group": key.group} for key in join.keys]
+    others = {
+        own.name: getattr(join, own.name)
+        for own in fields(Join)
+        if own.name != "jobs" and getattr(join, own.name) != own.default
+    }
+    return {"jobs": jobs, **others} if others else jobs
 
 
 def span_text(span: timedelta) -> str:

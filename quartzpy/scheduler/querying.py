@@ -14,8 +14,8 @@ from quartzpy.instants import as_instant
 from quartzpy.keys import JobKey, JobRef, TriggerKey, TriggerRef, checked_key
 from quartzpy.matchers import GroupMatcher, as_group_matcher
 from quartzpy.name_hints import QUERY_NAMES, NameHints
-from quartzpy.states import ENDED, ExecutionState, JobMode, MisfireAction, execution_states, trigger_states
-from quartzpy.store.queries import ExecutionQuery, JobQuery, MisfireQuery, TriggerOrder, TriggerQuery
+from quartzpy.states import ENDED, ExecutionState, JobMode, JoinState, MisfireAction, execution_states, trigger_states
+from quartzpy.store.queries import ExecutionQuery, JobQuery, JoinQuery, MisfireQuery, TriggerOrder, TriggerQuery
 from quartzpy.texts import check_storable, numbered, quoted
 
 DEFAULT_LIMIT = 100
@@ -330,6 +330,17 @@ def misfire_query(
         instance_id=checked_text(node, "node"),
         since=checked_instant(since, "since"),
         until=checked_instant(until, "until"),
+    )
+
+
+def join_query(*, job: JobRef | None = None, state: str | None = None) -> JoinQuery:
+    """Return the query of the filters of `Scheduler.joins`.
+
+    Raises:
+        InvalidValueError: a filter has a value that it cannot have.
+    """
+    return JoinQuery(
+        job_key=None if job is None else checked_key(job, JobKey), state=checked_choice(state, JoinState, "state")
     )
 
 

@@ -14,12 +14,13 @@ from typing import Any, Generic, TypeVar
 
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher, MatchOperator
-from quartzpy.states import ENDED, ActionState, ExecutionState, JobMode, MisfireAction, TriggerState
+from quartzpy.states import ENDED, ActionState, ExecutionState, JobMode, JoinState, MisfireAction, TriggerState
 from quartzpy.store.records import (
     ActionRecord,
     ExecutionRecord,
     IncidentRecord,
     JobRecord,
+    JoinRecord,
     MisfireRecord,
     TriggerRecord,
 )
@@ -265,6 +266,22 @@ class MisfireQuery(RecordQuery[MisfireRecord]):
 
 
 @dataclass(frozen=True, slots=True)
+class JoinQuery(RecordQuery[JoinRecord]):
+    """Selects the joins and batches that match all given filters. The order is the latest first."""
+
+    job_key: JobKey | None = None
+    """The job that runs when enough has ended."""
+    state: JoinState | None = None
+
+    @property
+    def shape(self) -> Shape:
+        return ((datetime,), *_KEY, (str,))
+
+    def position(self, record: JoinRecord) -> Position:
+        return (record.opened_at, record.job_key.group, record.job_key.name, record.occasion)
+
+
+@dataclass(frozen=True, slots=True)
 class ActionQuery(RecordQuery[ActionRecord]):
     """Selects the actions of the audit log that match all given filters. The order is the latest first.
 
@@ -345,5 +362,8 @@ def _one_group(matcher: GroupMatcher | None) -> GroupMatcher | None:
     return matcher if matcher is not None and matcher.operator is MatchOperator.EQUALS else None
 
 
-AnyQuery = JobQuery | TriggerQuery | ExecutionQuery | MisfireQuery | ActionQuery | IncidentQuery
-"""All queries. The field `among` of each bounds the number of records that a page examines."""
+BoundedQuery = JobQuery | TriggerQuery | ExecutionQuery | MisfireQuery | ActionQuery | IncidentQuery
+"""The queries of pages. The field `among` of each bounds the number of records that a page examines."""
+
+AnyQuery = BoundedQuery | JoinQuery
+"""All queries."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from quartzpy.errors import InvalidValueError
 from quartzpy.job_data import decode, decode_value
+from quartzpy.jobs.continuation import Predecessor
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.shared_limit import Limit
 from quartzpy.keys import RECOVERING_JOBS, JobKey, TriggerKey
@@ -21,6 +22,7 @@ from quartzpy.states import (
     ActionState,
     ExecutionState,
     JobMode,
+    JoinState,
     MisfireAction,
     NodeMode,
     Outcome,
@@ -477,6 +479,33 @@ class IncidentRecord(JudgedIncident):
     closed_at: datetime | None
     """The instant at which a node judged that it is over; None while it lasts."""
     acknowledgement: Acknowledgement | None
+
+
+@dataclass(frozen=True, slots=True)
+class JoinRecord:
+    """What a job that runs after several ends waits for, or was started by: a row of `joins`.
+
+    There is a row for each scheduled instant or day for which an execution has ended, and for each batch.
+    """
+
+    job_key: JobKey
+    """The job that runs then."""
+    occasion: str
+    """The scheduled instant or the day of the executions, or the name of the batch."""
+    state: JoinState
+    opened_at: datetime
+    """The first end, or the instant at which the batch was stored."""
+    last_end_at: datetime | None
+    total: int | None
+    """The number of triggers of the batch; None if it is none."""
+    ended: tuple[Predecessor, ...]
+    """The last execution of each job that has ended, by the keys of the jobs; empty for a batch."""
+    succeeded: int
+    """The number of ends with success."""
+    failed: int
+    """The number of other ends."""
+    fire_id: int | None
+    """The execution with whose end the job was started; None if it was not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from quartzpy.errors import (
     ObjectAlreadyExistsError,
     TriggerNotFoundError,
 )
+from quartzpy.jobs.internal_entries import BatchKey
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import JobMode, TriggerState
 from quartzpy.store.protocol import Node
@@ -40,6 +41,23 @@ def instance_id_in_use(other: NodeRecord) -> InstanceIdInUseError:
 def job_of_trigger_not_stored(trigger: TriggerKey, job: JobKey | None) -> JobNotFoundError:
     """Return the error of storing a trigger whose job is not stored."""
     return JobNotFoundError(f"trigger {trigger}: no job {job} is stored")
+
+
+def joined_job_not_stored(job: JobKey) -> JobNotFoundError:
+    """Return the error of storing a job that runs after one that is not stored, which it would wait for in vain."""
+    return JobNotFoundError(
+        f"after: no job {job} is stored; store it first, or together with the one that waits for it"
+    )
+
+
+def batch_exists(batch: BatchKey) -> ObjectAlreadyExistsError:
+    """Return the error of storing a batch under a name that is taken."""
+    return ObjectAlreadyExistsError(f"batch {batch.name!r} of job {batch.job} exists already; give it another name")
+
+
+def job_of_batch_not_stored(batch: BatchKey) -> JobNotFoundError:
+    """Return the error of storing a batch whose job is not stored."""
+    return JobNotFoundError(f"batch {batch.name!r}: no job {batch.job} is stored, which is to run when all have ended")
 
 
 def calendar_not_stored(name: str, stored: Collection[str] = ()) -> CalendarNotFoundError:

@@ -23,6 +23,7 @@ TABLES = (
     "qrtz_scheduler_state",
     "qrtz_fired_triggers",
     "qrtz_incidents",
+    "qrtz_joins",
     "qrtz_judgements",
     "qrtz_paused_trigger_groups",
     "qrtz_owners",
@@ -455,6 +456,8 @@ def upgrade() -> None:
         sa.Column("capture_logs", sa.String(length=10), nullable=True),
         sa.Column("job_data", JSONB(), nullable=True),
         sa.Column("continuations", JSONB(), nullable=True),
+        sa.Column("after", JSONB(), nullable=True),
+        sa.Column("joined_by", JSONB(), nullable=True),
         sa.CheckConstraint("max_concurrent > 0", name="qrtz_job_details_max_concurrent_check"),
         sa.CheckConstraint("mode IN ('ENABLED', 'MANUAL', 'DISABLED')", name="qrtz_job_details_mode_check"),
         sa.CheckConstraint(
@@ -475,6 +478,22 @@ def upgrade() -> None:
             name="qrtz_job_details_counters_check",
         ),
         sa.PrimaryKeyConstraint("sched_name", "job_group", "job_name", name="qrtz_job_details_pkey"),
+        schema=schema,
+    )
+    op.create_index(
+        "qrtz_job_details_after",
+        "qrtz_job_details",
+        ["sched_name"],
+        unique=False,
+        postgresql_where=sa.text("after IS NOT NULL"),
+        schema=schema,
+    )
+    op.create_index(
+        "qrtz_job_details_joined",
+        "qrtz_job_details",
+        ["sched_name"],
+        unique=False,
+        postgresql_where=sa.text("joined_by IS NOT NULL"),
         schema=schema,
     )
     op.create_index(
@@ -589,6 +608,27 @@ def upgrade() -> None:
         postgresql_with={"fillfactor": "50"},
         schema=schema,
     )
+    op.create_table(
+        "qrtz_joins",
+        sa.Column("sched_name", Name, nullable=False),
+        sa.Column("job_group", Name, nullable=False),
+        sa.Column("job_name", Name, nullable=False),
+        sa.Column("occasion", Name, nullable=False),
+        sa.Column("state", sa.String(length=8), nullable=False),
+        sa.Column("opened_at", Instant, nullable=False),
+        sa.Column("last_end_at", Instant, nullable=True),
+        sa.Column("total", sa.BigInteger(), nullable=True),
+        sa.Column("outcomes", JSONB(), nullable=True),
+        sa.Column("ended", JSONB(), nullable=True),
+        sa.Column("succeeded", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
+        sa.Column("failed", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
+        sa.Column("fire_id", sa.BigInteger(), nullable=True),
+        sa.CheckConstraint("state IN ('WAITING', 'FIRED', 'UNMET')", name="qrtz_joins_state_check"),
+        sa.PrimaryKeyConstraint("sched_name", "job_group", "job_name", "occasion", name="qrtz_joins_pkey"),
+        schema=schema,
+        postgresql_with={"fillfactor": "50"},
+    )
+    op.create_index("qrtz_joins_opened", "qrtz_joins", ["sched_name", "opened_at"], unique=False, schema=schema)
     op.create_table(
         "qrtz_locks",
         sa.Column("sched_name", Name, nullable=False),

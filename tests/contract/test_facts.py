@@ -127,6 +127,8 @@ FACTS: Mapping[str, Fact] = {
     "max_concurrent": _always(OF_JOB, _AS_IT_IS),
     "capture_logs": _always(OF_JOB, _AS_IT_IS),
     "job_is_durable": _always(OF_JOB, _AS_IT_IS),
+    "limits": _always(OF_JOB, _AS_IT_IS),
+    "is_joined": _always(OF_JOB, _AS_IT_IS),
     "requests_recovery": _always(OF_JOB, _AS_IT_IS),
     "admission": Fact(
         FRESH,

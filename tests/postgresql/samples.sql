@@ -17,7 +17,9 @@
 \set after_group g
 \set after_id 9
 \set after_json '{}'
+\set after_list {NULL,NULL}
 \set after_name n
+\set after_occasion batch
 \set after_priority -5
 \set afters '{NULL,"{}"}'
 \set ages {1h}
@@ -36,6 +38,8 @@
 \set ask_all {false}
 \set ask_fire_ids {1}
 \set at '2030-01-01 00:00:00+00'
+\set batch batch
+\set batch_outcomes {SUCCEEDED}
 \set before '2026-01-01 00:00:00+00'
 \set befores '{NULL,"{}"}'
 \set by somebody
@@ -117,6 +121,7 @@
 \set job_type report
 \set job_type_list {report,report}
 \set job_types {a.job,b.job}
+\set join_state WAITING
 \set keep 1000
 \set keeps_data false
 \set keeps_persisted true
@@ -228,6 +233,7 @@
 \set subject everything
 \set subjects {everything,everything}
 \set table qrtz_scheduler_state
+\set total 3
 \set threshold '60 s'
 \set timeout_list {NULL,1h}
 \set times {0,1}

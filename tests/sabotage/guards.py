@@ -10,6 +10,7 @@ from tests.sabotage.drains import DRAINS
 from tests.sabotage.features import FEATURES
 from tests.sabotage.fires import FIRES
 from tests.sabotage.held_rows import HELD_ROWS
+from tests.sabotage.joins import JOINS
 from tests.sabotage.node_keys import NODE_KEYS
 from tests.sabotage.pipelines import PIPELINES
 from tests.sabotage.protections import PROTECTIONS
@@ -29,6 +30,7 @@ SABOTAGES: dict[str, Sabotage] = {
         *FIRES,
         *PIPELINES,
         *HELD_ROWS,
+        *JOINS,
         *ROWS,
         *BACKLOGS,
         *NODE_KEYS,

@@ -14,6 +14,7 @@ from quartzpy.calendars.calendar import CALENDAR_KINDS
 from quartzpy.instants import Converted
 from quartzpy.jobs.continuation import FOLLOWED
 from quartzpy.jobs.job import JobDetail
+from quartzpy.jobs.join import MOST_JOBS, ON
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.scheduler.declarations import SCHEDULE, STORED_DATA, trigger_words
@@ -87,16 +88,48 @@ _CONTINUATION: dict[str, Any] = {
 }
 
 
+_JOINED_JOBS: dict[str, Any] = {
+    "type": "array",
+    "items": {
+        "anyOf": [
+            _NAME,
+            {
+                "type": "object",
+                "properties": {"job": _NAME, "group": _NAME},
+                "required": ["job"],
+                "additionalProperties": False,
+            },
+        ]
+    },
+    "minItems": 1,
+    "maxItems": MOST_JOBS,
+    "description": "The jobs that it runs after.",
+}
+_JOIN: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "jobs": _JOINED_JOBS,
+        "need": {"anyOf": [{"enum": ["all", "any"]}, {"type": "integer", "minimum": 1}], "default": "all"},
+        "on": {"enum": list(ON), "default": "success"},
+        "per": {"enum": ["instant", "day"], "default": "instant"},
+        "time_zone": {**_NAME, "default": "UTC"},
+    },
+    "required": ["jobs"],
+    "additionalProperties": False,
+}
+
+
 def _job() -> dict[str, Any]:
     hints = get_type_hints(JobDetail)
     own = {
         field.name: _of(hints[field.name])
         for field in fields(JobDetail)
-        if field.name not in ("job", "name", "group", "data", "continuations")
+        if field.name not in ("job", "name", "group", "data", "continuations", "after")
     }
     for name, default in _DEFAULTS_OF_API.items():
         own[name] = {**own[name], "default": default}
     own["continuations"] = {"type": "array", "items": _CONTINUATION}
+    own["after"] = {"anyOf": [_JOINED_JOBS, _JOIN, {"type": "null"}]}
     job_type = {**_NAME, "description": "A job type that a running node has published; see /job-types."}
     return {
         "description": "A job. What is left out has its default, whatever is stored.",

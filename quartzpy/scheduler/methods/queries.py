@@ -14,13 +14,14 @@ from quartzpy.jobs.job import Job, JobDetail
 from quartzpy.keys import JobKey, JobRef, TriggerKey, TriggerRef, checked_key
 from quartzpy.matchers import GroupMatcher
 from quartzpy.scheduler import singles
-from quartzpy.scheduler.explain import Explanation, Moment
+from quartzpy.scheduler.explain import JOINS_SHOWN, Explanation, Moment, explain_joins
 from quartzpy.scheduler.methods.base import Methods
 from quartzpy.scheduler.querying import (
     Query,
     execution_query,
     group_matcher,
     job_query,
+    join_query,
     misfire_query,
     trigger_query,
 )
@@ -32,8 +33,24 @@ from quartzpy.states import (
     TriggerState,
 )
 from quartzpy.store.protocol import CheckIn, JobStore, NameKind
-from quartzpy.store.queries import AnyQuery, ExecutionQuery, JobQuery, RecordQuery, TriggerOrder, TriggerQuery
-from quartzpy.store.records import ClusterLoad, ExecutionRecord, JobRecord, MisfireRecord, RunningRecord, TriggerRecord
+from quartzpy.store.queries import (
+    AnyQuery,
+    ExecutionQuery,
+    JobQuery,
+    JoinQuery,
+    RecordQuery,
+    TriggerOrder,
+    TriggerQuery,
+)
+from quartzpy.store.records import (
+    ClusterLoad,
+    ExecutionRecord,
+    JobRecord,
+    JoinRecord,
+    MisfireRecord,
+    RunningRecord,
+    TriggerRecord,
+)
 from quartzpy.texts import quoted
 from quartzpy.triggers.trigger import Trigger
 
@@ -91,8 +108,8 @@ class QueryMethods(Methods):
         """Return a trigger with its state and its fire times, or None if it is not stored."""
         return self._usable_store().triggers([checked_key(key, TriggerKey)]).get(checked_key(key, TriggerKey))
 
-    def why(self, key: TriggerKey) -> list[str]:
-        """Explain why a trigger has not fired, or when it will fire.
+    def why(self, key: TriggerKey | JobKey) -> list[str]:
+        """Explain why a trigger has not fired, or when it will fire; of a job, which others it waits for.
 
         The sentences cover its state, pauses and limits that hold it, the nodes that can run it and their free
         workers, running executions of its job, and its last execution or misfire. A trigger that has ended is
@@ -100,7 +117,13 @@ class QueryMethods(Methods):
 
         Raises:
             TriggerNotFoundError: the trigger is not stored, and the history has no execution of it.
+            JobNotFoundError: the job is not stored.
         """
+        if isinstance(key, JobKey):
+            job = self._usable_store().jobs([key]).get(key)
+            if job is None:
+                raise self._no_job(key)
+            return explain_joins(job, self._usable_store().find(JoinQuery(job_key=key), JOINS_SHOWN))
         reading = Reading(self._usable_store)
         return Explanation(Moment(reading), checked_key(key, TriggerKey), self._config.misfire_threshold)()
 
@@ -303,6 +326,18 @@ class QueryMethods(Methods):
         """
         query = misfire_query(trigger=trigger, job=job, action=action, node=node, since=since, until=until)
         return self._query("misfires", query)
+
+    def joins(self, *, job: JobRef | None = None, state: str | None = None) -> Query[JoinRecord]:
+        """Query what the jobs that run after several ends wait for, and the batches, the latest first.
+
+        Args:
+            job: the key of the job that runs when enough has ended.
+            state: "WAITING", "FIRED" or "UNMET"; see `JoinState`.
+
+        Raises:
+            InvalidValueError: a filter has a value that it cannot have.
+        """
+        return self._query("joins", join_query(job=job, state=state))
 
     def _query(self, name: str, query: RecordQuery[_Record]) -> Query[_Record]:
         # If the scheduler is closed or its store cannot be reached, the error is raised here, not at the first record.

@@ -7,6 +7,7 @@ is kept and which node changes the job.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Unpack
@@ -16,6 +17,7 @@ from quartzpy.instants import Span
 from quartzpy.jobs.function_job import JobFunction
 from quartzpy.jobs.function_job import job as job_of_function
 from quartzpy.jobs.job import JobData, JobDetail
+from quartzpy.jobs.join import Batch
 from quartzpy.jobs.options import DecoratorOptions, JobChanges, ScheduleOptions
 from quartzpy.keys import (
     DEFAULT_GROUP,
@@ -27,7 +29,7 @@ from quartzpy.name_hints import HANDLE_NAMES, RESCHEDULING_ARGUMENTS, NameHints,
 from quartzpy.scheduler.coercion import JobLike, TriggerLike, as_job_detail, as_triggers, bind, check_named
 from quartzpy.scheduler.methods.handles import TriggeredExecution, wait_for
 from quartzpy.scheduler.methods.pausing import PausingMethods
-from quartzpy.scheduler.methods.storing import Pairs
+from quartzpy.scheduler.methods.storing import Pairs, names_in
 from quartzpy.scheduler.methods.triggering import TriggeringMethods
 from quartzpy.states import ENDED, Missed
 from quartzpy.store.protocol import JobStore
@@ -123,33 +125,42 @@ class SchedulingMethods(TriggeringMethods, PausingMethods):
         jobs: Mapping[Any, Iterable[TriggerLike]] | Iterable[tuple[JobLike, Iterable[TriggerLike]]],
         *,
         replace: bool = False,
+        batch: Batch | None = None,
     ) -> list[ScheduledJob]:
-        """Store many jobs with their triggers, all or none; return their handles. Errors as for `schedule_job`."""
+        """Store many jobs with their triggers, all or none; return their handles. Errors as for `schedule_job`.
+
+        `batch` names a job that runs when the executions of all these triggers have ended; see `Batch`.
+        """
         pairs = self._bound_pairs(
-            jobs.items() if isinstance(jobs, Mapping) else jobs, again="replace=True" if replace else None
+            jobs.items() if isinstance(jobs, Mapping) else jobs,
+            again="replace=True" if replace else None,
+            names=names_in(batch),
         )
         self._check_pairs(pairs)
-        self._store_pairs(pairs, replace=replace)
+        self._store_pairs(pairs, replace=replace, batch=batch)
         return [ScheduledJob(self, job.key) for job, _ in pairs]
 
-    def schedule(self, triggers: Trigger | Iterable[Trigger], *, replace: bool = False) -> datetime:
+    def schedule(
+        self, triggers: Trigger | Iterable[Trigger], *, replace: bool = False, batch: Batch | None = None
+    ) -> datetime:
         """Store triggers for jobs that are stored already; return the earliest fire time. Each needs its `job_key`.
+
+        `batch` names a job that runs when the executions of all of them have ended; see `Batch`.
 
         The merged data of job and trigger is not validated here, but when the job runs.
 
         Raises:
             JobNotFoundError: the job of a trigger is not stored. Others as for `schedule_job`.
         """
-        several = as_triggers(triggers)
-        named = []
-        for trigger in several:
+        by_job: defaultdict[JobKey, list[Trigger]] = defaultdict(list)
+        for trigger in as_triggers(triggers):
             if trigger.job_key is None:
                 raise InvalidTriggerError(f"trigger {trigger.label}: job_key is missing")
-            of_job = [other for other in several if other.job_key == trigger.job_key]
-            named.append(bind(of_job, trigger.job_key)[of_job.index(trigger)])
-        pairs: Pairs = [(None, named)]
+            by_job[trigger.job_key].append(trigger)
+        names = names_in(batch)
+        pairs: Pairs = [(None, [bound for key, of_job in by_job.items() for bound in bind(of_job, key, names)])]
         self._check_pairs(pairs)
-        return self._store_pairs(pairs, replace=replace)[0]
+        return self._store_pairs(pairs, replace=replace, batch=batch)[0]
 
     @abstractmethod
     def _inside(self, store: JobStore) -> SchedulingMethods:

@@ -6,10 +6,11 @@ import difflib
 import logging
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace as replace_in
 from datetime import datetime, timedelta
 from functools import partial
+from itertools import count
 from typing import Any, TypeAlias, Unpack
 
 from quartzpy import job_data
@@ -32,8 +33,9 @@ from quartzpy.events.events import (
 )
 from quartzpy.jobs import typed_data
 from quartzpy.jobs.function_arguments import arguments_of
-from quartzpy.jobs.internal_entries import with_trace
+from quartzpy.jobs.internal_entries import BatchKey, batch_entry, with_trace
 from quartzpy.jobs.job import JobDetail
+from quartzpy.jobs.join import Batch
 from quartzpy.jobs.options import JobChanges
 from quartzpy.jobs.shared_limit import Limit, checked_limit_name
 from quartzpy.keys import (
@@ -62,10 +64,11 @@ from quartzpy.scheduler.sync import (
 )
 from quartzpy.states import TriggerState
 from quartzpy.store import refusals
-from quartzpy.store.protocol import JobEntry, JobStore, NameKind, StoredCalendar, TriggerMove
+from quartzpy.store.protocol import BatchEntry, JobEntry, JobStore, NameKind, StoredCalendar, TriggerMove
 from quartzpy.store.queries import TriggerQuery
 from quartzpy.store.records import LimitRecord
 from quartzpy.texts import quoted
+from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.trigger import Trigger
 from quartzpy.triggers.upcoming import PreparedTrigger, UnpreparedTrigger, UpcomingFireTimes, moved_to, prepare
 
@@ -119,24 +122,39 @@ class StoringMethods(Methods):
         return job.with_defaults(self._job_defaults) if self._job_defaults else job
 
     def _bound_pairs(
-        self, definitions: Iterable[tuple[JobLike, object]], *, again: str | None = None
+        self,
+        definitions: Iterable[tuple[JobLike, object]],
+        *,
+        again: str | None = None,
+        names: Iterator[str] | None = None,
     ) -> list[tuple[JobDetail, list[Trigger]]]:
-        """Return the jobs, each with its triggers bound to it. `again` is as for `check_named`."""
+        """Return the jobs, each with its triggers bound to it. `again` is as for `check_named`.
+
+        Triggers without a name take the next of the `names`.
+        """
         pairs = []
         for form, triggers in definitions:
             detail = as_job_detail(form, None, DEFAULT_GROUP, None, {})
             if again is not None:
                 check_named(detail, again)
             job = self._checked_job(detail)
-            pairs.append((job, bind(as_triggers(triggers), job.key)))
+            pairs.append((job, bind(as_triggers(triggers), job.key, names)))
         return pairs
 
     def _store_pairs(
-        self, pairs: Pairs, *, replace: bool, keep_data: Collection[JobKey] = ()
+        self,
+        pairs: Pairs,
+        *,
+        replace: bool,
+        keep_data: Collection[JobKey] = (),
+        batch: Batch | None = None,
     ) -> tuple[datetime, list[Trigger]]:
         """Store jobs with their triggers; return the earliest fire time and the triggers."""
         if self._current_trace is not None and (trace := self._current_trace()):
             pairs = [(job, [with_trace(trigger, trace) for trigger in triggers]) for job, triggers in pairs]
+        entry = None
+        if batch is not None:
+            pairs, entry = _batched(pairs, batch, replace=replace)
         everything = [trigger for _, triggers in pairs for trigger in triggers]
         if duplicate := _duplicate([job for job, _ in pairs if job is not None]):
             raise InvalidJobError(f"job {duplicate} is given twice; give it once, with all its triggers")
@@ -151,7 +169,7 @@ class StoringMethods(Methods):
             )
             for job, triggers in pairs
         ]
-        earliest = self._usable_store().store_jobs(entries, replace=replace)
+        earliest = self._usable_store().store_jobs(entries, replace=replace, batch=entry)
         self._changed(earliest)
         self._emit_stored(pairs)
         return earliest if earliest is not None else self._usable_store().now(), everything
@@ -603,6 +621,32 @@ def _unprepared(trigger: Trigger, calendars: Mapping[str, StoredCalendar]) -> Un
         return UnpreparedTrigger(trigger, prepare)
     stored = calendars[trigger.calendar]
     return UnpreparedTrigger(trigger, partial(prepare, calendar=stored.calendar, calendar_revision=stored.revision))
+
+
+def names_in(batch: Batch | None) -> Iterator[str] | None:
+    """Return the names of the triggers of a batch that have none; None if there is no batch."""
+    return None if batch is None else (f"{batch.name}-{number}" for number in count(1))
+
+
+def _batched(pairs: Pairs, batch: Batch, *, replace: bool) -> tuple[Pairs, BatchEntry]:
+    """Return jobs with triggers whose data names the batch, and the batch."""
+    if not isinstance(batch, Batch):
+        raise InvalidJobError(f'batch: a Batch is needed, as Batch(then="report") (got {quoted(batch)})')
+    if replace:
+        raise InvalidJobError("batch: replace=True is not possible, because triggers that are replaced may have ended")
+    key = BatchKey(batch.job, batch.name)
+    entry = batch_entry(key)
+    total = 0
+    several: list[tuple[JobDetail | None, Sequence[Trigger]]] = []
+    for job, triggers in pairs:
+        for trigger in triggers:
+            if not isinstance(trigger, SimpleTrigger) or trigger.repeat_count != 0:
+                raise InvalidTriggerError(f"trigger {trigger.label}: a trigger of a batch must fire exactly once")
+        total += len(triggers)
+        several.append((job, [replace_in(trigger, data={**(trigger.data or {}), **entry}) for trigger in triggers]))
+    if not total:
+        raise InvalidJobError("batch: it has no trigger, so that no end would start its job")
+    return several, BatchEntry(key, total, batch.outcomes)
 
 
 def _duplicate(things: Sequence[JobDetail | Trigger]) -> Key | None:

@@ -379,6 +379,7 @@ def fire_row(
         continuations=job.detail.continuations_text,
         capture_logs=job.detail.capture_logs,
         limits=job.limits,
+        is_joined=bool(tables.jobs_after(job.key)),
     )
     execution.fired = LoadedFire.of(
         facts,

@@ -9,8 +9,9 @@ from datetime import datetime, timedelta
 
 from quartzpy.jobs.context import Progress
 from quartzpy.keys import JobKey
-from quartzpy.states import FiredState, Outcome, TriggerState
+from quartzpy.states import FiredState, JoinState, Outcome, TriggerState
 from quartzpy.store.memory import shared_limits
+from quartzpy.store.memory.joins import Arrivals
 from quartzpy.store.memory.pausing import pause_schedule
 from quartzpy.store.memory.rerun import follow, retry
 from quartzpy.store.memory.rows import FiredRow, TriggerRow
@@ -44,6 +45,7 @@ def complete(
     released: set[tuple[JobKey, str]] = set()
     retries: list[TriggerRow] = []
     followers: list[TriggerRow] = []
+    arrivals = Arrivals(tables)
     stopped: set[int] = set()
     for completion in completions:
         row = tables.fired.get(completion.fired.fire_id)
@@ -77,7 +79,10 @@ def complete(
             retries.append(retry(tables, row, job, after, outcome, keeps_admission=completion.is_handed_back))
         elif job is not None:
             followers += follow(tables, row, job, completion.outcome, completion.result)
+            if completion.fired.joins:
+                arrivals.add(row, completion.outcome, completion.result)
         ended.append(completion)
+    followers += arrivals.settle()
     unblocked = [*tables.unblock(released), *(row for row in retries + followers if row.state is TriggerState.WAITING)]
     paused = _count_failures(tables, ended)
     for completion in ended:
@@ -244,7 +249,7 @@ def purge_history(
     ends = [end for end in (oldest, before) if end is not None]
     purged = _purge_executions(tables, max(ends), limit) if ends else 0
     if oldest is not None:
-        purged += _purge_misfires(tables, oldest, limit)
+        purged += _purge_misfires(tables, oldest, limit) + _purge_joins(tables, oldest, limit)
     return Purged(purged, before)
 
 
@@ -273,6 +278,19 @@ def _purge_misfires(tables: Tables, before: datetime, limit: int) -> int:
         misfires.popleft()
         deleted += 1
     return deleted
+
+
+def _purge_joins(tables: Tables, before: datetime, limit: int) -> int:
+    """Remove joins and batches of which nothing has ended for long. A batch that waits is kept."""
+    old = [
+        key
+        for key, row in tables.joins.items()
+        if (row.last_end_at or row.opened_at) < before
+        and not (row.total is not None and row.state is JoinState.WAITING)
+    ]
+    for key in old[:limit]:
+        del tables.joins[key]
+    return len(old[:limit])
 
 
 def _purge_ended(tables: Tables, before: datetime) -> None:

@@ -20,13 +20,14 @@ from quartzpy.store.queries import (
     AnyQuery,
     ExecutionQuery,
     JobQuery,
+    JoinQuery,
     MisfireQuery,
     Position,
     RecordQuery,
     TriggerOrder,
     TriggerQuery,
 )
-from quartzpy.store.records import ExecutionRecord, JobRecord, MisfireRecord, TriggerRecord
+from quartzpy.store.records import ExecutionRecord, JobRecord, JoinRecord, MisfireRecord, TriggerRecord
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -49,6 +50,8 @@ def find(
             records = executions(tables, query, limit, after)
         case MisfireQuery():
             records = misfires(tables, query, limit, after)
+        case JoinQuery():
+            records = joins(tables, query, limit, after)
         case _:
             raise InvalidValueError("the audit log needs PostgreSQL; this scheduler keeps its jobs in memory")
     return cast("list[_Record]", records)
@@ -219,6 +222,31 @@ def misfires(tables: Tables, query: MisfireQuery, limit: int | None, after: Posi
         examined = {record.misfire_id for record in misfires(tables, query.walk, query.among, after)}
         records = [record for record in records if record.misfire_id in examined]
     return _page(records, lambda record: (-record.misfire_id,), limit, after and (-after[0],))
+
+
+def joins(tables: Tables, query: JoinQuery, limit: int | None, after: Position | None) -> list[JoinRecord]:
+    records = [
+        JoinRecord(
+            job_key=key,
+            occasion=occasion,
+            state=row.state,
+            opened_at=row.opened_at,
+            last_end_at=row.last_end_at,
+            total=row.total,
+            ended=tuple(sorted(row.ended.values(), key=lambda end: end.job_key)),
+            succeeded=row.succeeded,
+            failed=row.failed,
+            fire_id=row.fire_id,
+        )
+        for (key, occasion), row in tables.joins.items()
+        if query.job_key in (None, key) and query.state in (None, row.state)
+    ]
+    return _page(records, lambda record: _latest_first(query.position(record)), limit, after and _latest_first(after))
+
+
+def _latest_first(position: Position) -> Position:
+    at, *rest = position
+    return (_EPOCH - at, *rest)
 
 
 def _page(

@@ -15,6 +15,7 @@ from quartzpy.placement import Capabilities
 from quartzpy.states import FiredState, NodeMode, Outcome, OverlapPolicy, TriggerState
 from quartzpy.store import refusals
 from quartzpy.store.memory.fire import give_back
+from quartzpy.store.memory.joins import Arrivals
 from quartzpy.store.memory.rerun import follow, recovery
 from quartzpy.store.memory.tables import AFTER_UNBLOCKING, Tables
 from quartzpy.store.protocol import MAX_NODE_DEATHS, CheckIn, Node, Notification, RecoveryOutcome
@@ -147,6 +148,7 @@ def _free(tables: Tables, now: datetime, died: Collection[int]) -> tuple[int, in
     recovered = lost = released = 0
     unblocked: set[tuple[JobKey, str]] = set()
     suspects: set[JobKey] = set()
+    arrivals = Arrivals(tables)
     for row in [row for row in tables.fired.values() if row.epoch not in registered]:
         if row.state is FiredState.ACQUIRED:
             released += give_back(tables, row)
@@ -165,6 +167,8 @@ def _free(tables: Tables, now: datetime, died: Collection[int]) -> tuple[int, in
             lost += 1
             if job is not None:
                 follow(tables, row, job, Outcome.TERMINATED, None)
+                arrivals.add(row, Outcome.TERMINATED)
+    arrivals.settle()
     tables.unblock(unblocked)
     for key in suspects & tables.jobs.keys():
         tables.jobs[key].node_deaths += 1

@@ -23,7 +23,7 @@ def recovery(tables: Tables, row: FiredRow, job: JobRow) -> None:
     """Store a one-shot trigger that repeats an execution whose node died. The names are Quartz's."""
     original = recovery_data(LostExecution(row.trigger_key, row.fire_time, row.scheduled_time))
     name = f"recover_{row.instance_id[:150]}_{row.fire_id}"
-    _store(tables, row, job, RECOVERING_JOBS, name, row.scheduled_time, row.attempt, original)
+    store_once(tables, row, job, RECOVERING_JOBS, name, row.scheduled_time, row.attempt, original)
 
 
 def retry(
@@ -37,7 +37,7 @@ def retry(
     attempt = row.attempt + (outcome is Outcome.FAILED)
     name = f"retry_{row.attempt}_{row.fire_id}"
     at = tables.now() + after
-    return _store(tables, row, job, RETRYING_JOBS, name, at, attempt, original, keeps_admission=keeps_admission)
+    return store_once(tables, row, job, RETRYING_JOBS, name, at, attempt, original, keeps_admission=keeps_admission)
 
 
 def follow(tables: Tables, row: FiredRow, job: JobRow, outcome: Outcome, result: str | None) -> list[TriggerRow]:
@@ -51,11 +51,11 @@ def follow(tables: Tables, row: FiredRow, job: JobRow, outcome: Outcome, result:
         after = replace(row, job_key=target.key, trigger_data=encode(link.data), fired=None)
         after.concurrency_key = concurrency_key(target.concurrency_key, target.data, after.trigger_data)
         name = f"after_{row.fire_id}_{place}"
-        stored.append(_store(tables, after, target, CONTINUATIONS, name, tables.now(), 1, continuation_data(ended)))
+        stored.append(store_once(tables, after, target, CONTINUATIONS, name, tables.now(), 1, continuation_data(ended)))
     return stored
 
 
-def _store(
+def store_once(
     tables: Tables,
     row: FiredRow,
     job: JobRow,
@@ -67,6 +67,7 @@ def _store(
     *,
     keeps_admission: bool = False,
 ) -> TriggerRow:
+    """Store a trigger that fires a job once."""
     trigger = SimpleTrigger(
         name=name,
         group=group,

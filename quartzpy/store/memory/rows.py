@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from quartzpy.job_data import decode, encode
 from quartzpy.jobs.context import Progress
+from quartzpy.jobs.continuation import Predecessor
 from quartzpy.jobs.job import JobDetail
+from quartzpy.jobs.join import Join, as_join
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.shared_limit import Limit
 from quartzpy.keys import JobKey, TriggerKey
@@ -18,6 +20,7 @@ from quartzpy.states import (
     ExecutionState,
     FiredState,
     JobMode,
+    JoinState,
     MisfireRule,
     Missed,
     Outcome,
@@ -53,10 +56,29 @@ class LimitRow:
     tat: datetime | None = None
 
 
+@dataclass(slots=True)
+class JoinRow:
+    """What has ended for one occasion of a job that runs after several ends, or of one batch."""
+
+    opened_at: datetime
+    total: int | None = None
+    """The number of triggers of the batch; None if it is none."""
+    outcomes: tuple[Outcome, ...] = ()
+    """The outcomes for which the job of a batch runs."""
+    state: JoinState = JoinState.WAITING
+    last_end_at: datetime | None = None
+    ended: dict[JobKey, Predecessor] = field(default_factory=dict)
+    succeeded: int = 0
+    failed: int = 0
+    fire_id: int | None = None
+    """The execution with whose end the job was started."""
+
+
 class JobRow:
     """A job. Its data is stored as text, so that a job that mutates its data does not change the stored value."""
 
     __slots__ = (
+        "after",
         "concurrency_key",
         "consecutive_failures",
         "continuations",
@@ -94,6 +116,7 @@ class JobRow:
         self.retry = detail.retry.as_text() if detail.retry else None
         self.data = encode(detail.data)
         self.continuations = detail.continuations
+        self.after: Join | None = None if detail.after is None else as_join(detail.after)
         self.rate_limit: RateLimit | None = detail.rate_limit
         self.limits = detail.limits_text
         self.detail = replace(detail, job=self.job_type, data=None)

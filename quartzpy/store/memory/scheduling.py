@@ -7,32 +7,44 @@ from datetime import datetime
 
 from quartzpy.errors import ObjectAlreadyExistsError
 from quartzpy.jobs.job import JobDetail
+from quartzpy.jobs.join import as_join
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import FiredState
 from quartzpy.store import refusals
 from quartzpy.store.definition_differences import refuse_other_job, refuse_other_trigger
 from quartzpy.store.memory.lookups import trigger_record
-from quartzpy.store.memory.rows import JobRow, TriggerRow
+from quartzpy.store.memory.rows import JobRow, JoinRow, TriggerRow
 from quartzpy.store.memory.shared_limits import require_limits
 from quartzpy.store.memory.tables import Pauses, Tables
-from quartzpy.store.protocol import JobEntry
+from quartzpy.store.protocol import BatchEntry, JobEntry
 from quartzpy.store.records import Owned
 from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, schedule_hash
 
 
 def store_jobs(
-    tables: Tables, entries: Sequence[JobEntry], prepared: Sequence[PreparedTrigger], *, replace: bool
+    tables: Tables,
+    entries: Sequence[JobEntry],
+    prepared: Sequence[PreparedTrigger],
+    *,
+    replace: bool,
+    batch: BatchEntry | None = None,
 ) -> datetime | None:
     """Store jobs and triggers; see `JobStore.store_jobs`. `prepared` are the triggers of all entries."""
     jobs = [entry.job for entry in entries if entry.job is not None]
     keeping_data = {entry.job.key for entry in entries if entry.job is not None and entry.keeps_data}
     _check_jobs(tables, jobs, replace)
+    _check_joins(tables, jobs)
     _check_triggers(tables, prepared, {job.key for job in jobs})
+    if batch is not None:
+        _check_batch(tables, batch, {job.key for job in jobs})
     if not replace:
         _check_same_triggers(tables, prepared)
     for job in jobs:
         if replace or job.key not in tables.jobs:
             _store_job(tables, job, keeps_data=job.key in keeping_data)
+    if batch is not None:
+        row = JoinRow(tables.now(), batch.total, tuple(batch.outcomes))
+        tables.joins[batch.key.job, batch.key.name] = row
     for declared in prepared:
         if replace or declared.trigger.key not in tables.triggers:
             _store_trigger(tables, declared)
@@ -48,6 +60,20 @@ def _check_jobs(tables: Tables, jobs: Sequence[JobDetail], replace: bool) -> Non
             refuse_other_job(job, tables.jobs[job.key].load())
         checked.add(job.key)
         require_limits(tables, job)
+
+
+def _check_joins(tables: Tables, jobs: Sequence[JobDetail]) -> None:
+    keys = {job.key for job in jobs}
+    for upstream in sorted({upstream for job in jobs if job.after is not None for upstream in as_join(job.after).keys}):
+        if upstream not in tables.jobs and upstream not in keys:
+            raise refusals.joined_job_not_stored(upstream)
+
+
+def _check_batch(tables: Tables, batch: BatchEntry, new_jobs: Collection[JobKey]) -> None:
+    if batch.key.job not in tables.jobs and batch.key.job not in new_jobs:
+        raise refusals.job_of_batch_not_stored(batch.key)
+    if (batch.key.job, batch.key.name) in tables.joins:
+        raise refusals.batch_exists(batch.key)
 
 
 def _check_triggers(
@@ -72,10 +98,15 @@ def _check_same_triggers(tables: Tables, prepared: Sequence[PreparedTrigger]) ->
 def _store_job(tables: Tables, detail: JobDetail, *, keeps_data: bool, keeps_persisted: bool = True) -> None:
     row = tables.jobs.get(detail.key)
     if row is None:
-        tables.jobs[detail.key] = JobRow(detail)
+        row = tables.jobs[detail.key] = JobRow(detail)
+        if row.after is not None:
+            tables.joining[row.key] = row
         return
     data, persisted = row.data, row.detail.persist_data
     tables.redefine(row, detail)
+    tables.joining.pop(row.key, None)
+    if row.after is not None:
+        tables.joining[row.key] = row
     if keeps_data or (keeps_persisted and persisted and row.detail.persist_data):
         row.data = data
 
@@ -89,6 +120,7 @@ def modify_job(
         return None
     job = change(row.load())
     require_limits(tables, job)
+    _check_joins(tables, [job])
     _store_job(tables, job, keeps_data=keeps_data, keeps_persisted=False)
     return job
 
@@ -156,6 +188,7 @@ def delete_jobs(tables: Tables, keys: Collection[JobKey]) -> dict[JobKey, set[Tr
         for row in list(tables.jobs[key].triggers.values()):
             tables.remove_trigger(row)
         del tables.jobs[key]
+        tables.joining.pop(key, None)
     return there
 
 
@@ -165,6 +198,7 @@ def clear(tables: Tables) -> None:
     for row in list(tables.fired.values()):
         if row.state is FiredState.ACQUIRED:
             tables.drop(row)
+    tables.joins.clear()
     tables.calendars.clear()
     tables.calendar_owners.clear()
     tables.pauses = Pauses()

@@ -26,7 +26,7 @@ from quartzpy.store.memory import lookups, misfire, pages, pausing, scheduling, 
 from quartzpy.store.memory import recover as recover_step
 from quartzpy.store.memory.notifications import Notifications
 from quartzpy.store.memory.tables import Tables
-from quartzpy.store.protocol import JobEntry, JobStore, JobTransaction, Notification, Repairs, Subscription
+from quartzpy.store.protocol import BatchEntry, JobEntry, JobStore, JobTransaction, Notification, Repairs, Subscription
 from quartzpy.store.queries import Position, RecordQuery
 
 _T = TypeVar("_T")
@@ -142,11 +142,13 @@ class RamJobStore:
 
     # --- what schedules
 
-    def store_jobs(self, entries: Sequence[JobEntry], *, replace: bool) -> datetime | None:
+    def store_jobs(
+        self, entries: Sequence[JobEntry], *, replace: bool, batch: BatchEntry | None = None
+    ) -> datetime | None:
         now = self._clock.now()
         prepared = [trigger.prepared(now) for entry in entries for trigger in entry.triggers]
         with self._lock:
-            return scheduling.store_jobs(self._tables, entries, prepared, replace=replace)
+            return scheduling.store_jobs(self._tables, entries, prepared, replace=replace, batch=batch)
 
     modify_job = _locked(scheduling.modify_job)
     replace_trigger = _locked(scheduling.replace_trigger)

@@ -28,7 +28,7 @@ from quartzpy.states import (
 )
 from quartzpy.store import refusals
 from quartzpy.store.memory.index import DueIndex
-from quartzpy.store.memory.rows import FiredRow, JobRow, LimitRow, RateRow, TriggerRow, concurrency_key
+from quartzpy.store.memory.rows import FiredRow, JobRow, JoinRow, LimitRow, RateRow, TriggerRow, concurrency_key
 from quartzpy.store.protocol import DispatchKey, Node, Notification, StoredCalendar
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, NodeRecord
 from quartzpy.store.skip_backlog import SkipBacklog
@@ -112,6 +112,10 @@ class Tables:
         self.limits: dict[str, LimitRow] = {}
         self.limit_uses: dict[str, set[int]] = {}
         """The claims and executions that use slots of each limit, those that have ended since it was asked included."""
+        self.joining: dict[JobKey, JobRow] = {}
+        """The jobs that run after others."""
+        self.joins: dict[tuple[JobKey, str], JoinRow] = {}
+        """By the job that runs, and the occasion or the name of the batch."""
         self.due = DueIndex()
         self.by_state: dict[TriggerState, dict[TriggerKey, TriggerRow]] = {state: {} for state in TriggerState}
         self.notifications: set[Notification] = set()
@@ -143,6 +147,11 @@ class Tables:
     def calendar_of(self, row: TriggerRow) -> StoredCalendar | None:
         """Return the calendar that a trigger uses."""
         return None if row.bare.calendar is None else self.calendars[row.bare.calendar]
+
+    def jobs_after(self, key: JobKey) -> list[JobRow]:
+        """Return the jobs that run after this one and others."""
+        rows = [row for row in self.joining.values() if row.after is not None and key in row.after.keys]
+        return sorted(rows, key=lambda row: row.key)
 
     def next_number(self) -> int:
         """Return a new fire_id or generation, higher than all before."""

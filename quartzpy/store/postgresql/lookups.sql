@@ -8,7 +8,7 @@ SELECT
     -- end
     -- include: rest_of_job
     j.description AS job_description, j.concurrency_key AS key_entry, j.rate_limit::text AS rate_limit,
-    j.display_name, j.documentation_url
+    j.display_name, j.documentation_url, j.after::text AS after
     -- end
   FROM qrtz_job_details j
   JOIN unnest(:'groups'::text[], :'names'::text[]) AS k(job_group, job_name)

@@ -22,6 +22,7 @@ from quartzpy.store.postgresql import (
     execution_pages,
     incident_pages,
     job_pages,
+    join_pages,
     misfire_pages,
     trigger_pages,
 )
@@ -33,6 +34,7 @@ from quartzpy.store.queries import (
     ExecutionQuery,
     IncidentQuery,
     JobQuery,
+    JoinQuery,
     MisfireQuery,
     Position,
     RecordQuery,
@@ -57,6 +59,8 @@ def find(
             decode = _execution_record
         case MisfireQuery():
             decode = misfire_pages.misfire_of
+        case JoinQuery():
+            decode = join_pages.join_of
         case ActionQuery():
             decode = action_pages.record_of
         case IncidentQuery():
@@ -89,6 +93,8 @@ def text_and_values(
         case MisfireQuery():
             text = misfire_pages.misfires_text(query, after, count=count)
             values = misfire_pages.values_of_misfires(query, after)
+        case JoinQuery():
+            text, values = join_pages.joins_text(query, after, count=count), join_pages.values_of_joins(query, after)
         case ActionQuery():
             text, values = action_pages.text(query, after, count=count), action_pages.values(query, after)
         case IncidentQuery():

@@ -23,7 +23,10 @@ DELETE_SLICE = _SQL("delete_slice")
 HOLD_JOBS = _SQL("hold_jobs")
 DELETE_TRIGGERS_OF_JOBS = _SQL("delete_triggers_of_jobs")
 DELETE_JOBS = _SQL("delete_jobs")
-CLEAR = tuple(_SQL(f"clear_{rows}") for rows in ("triggers", "claims", "jobs", "calendars", "paused_groups", "owners"))
+JOIN_JOBS = _SQL("join_jobs")
+CLEAR = tuple(
+    _SQL(f"clear_{rows}") for rows in ("triggers", "claims", "jobs", "joins", "calendars", "paused_groups", "owners")
+)
 
 
 def delete_triggers(session: SqlSession, keys: Collection[TriggerKey]) -> set[TriggerKey]:
@@ -76,10 +79,11 @@ def _delete_ahead(session: SqlSession, affected: slices.Affected) -> dict[JobKey
 
 def _delete_jobs(session: SqlSession, keys: Collection[JobKey]) -> dict[JobKey, set[TriggerKey]]:
     values = key_columns(keys)
-    _, triggers, went = session.unlocked(
+    _, triggers, went, _ = session.unlocked(
         session.bind(HOLD_JOBS, **values),
         session.bind(DELETE_TRIGGERS_OF_JOBS, **values),
         session.bind(DELETE_JOBS, **values),
+        session.bind(JOIN_JOBS, **values),
     )
     removed: dict[JobKey, set[TriggerKey]] = {JobKey(row[1], row[0]): set() for row in went.rows}
     for job_group, job_name, group, name in triggers.rows:

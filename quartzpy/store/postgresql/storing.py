@@ -39,7 +39,7 @@ from quartzpy.store.postgresql.connection.locks import LockName
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement, Result
 from quartzpy.store.postgresql.connection.session import CLOCK_TOLERANCE, SqlSession, Transaction
 from quartzpy.store.postgresql.lookups import JOBS, TRIGGERS, trigger_record
-from quartzpy.store.postgresql.removing import DELETE_TRIGGERS, HOLD_JOBS, VOID_CLAIMS
+from quartzpy.store.postgresql.removing import DELETE_TRIGGERS, HOLD_JOBS, JOIN_JOBS, VOID_CLAIMS
 from quartzpy.store.postgresql.schema.rows import (
     JobColumns,
     job_columns,
@@ -51,7 +51,7 @@ from quartzpy.store.postgresql.schema.rows import (
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.shared_limits import require_limits
 from quartzpy.store.postgresql.steps.slots import pass_on_of
-from quartzpy.store.protocol import JobEntry
+from quartzpy.store.protocol import BatchEntry, JobEntry
 from quartzpy.triggers.upcoming import PreparedTrigger, UnpreparedTrigger, UpcomingFireTimes
 
 _SQL = SqlFile("storing.sql")
@@ -64,6 +64,7 @@ VOID_CLAIMS_OF_JOBS = _SQL("void_claims_of_jobs")
 STORE_TRIGGERS = _SQL("store_triggers")
 STORE_NEW_TRIGGERS = _SQL("store_triggers", new=True)
 SETTLE_NEW = _SQL("settle_new")
+STORE_BATCH = _SQL("store_batch")
 IS_ORDINARY = _SQL("is_ordinary")
 STILL_ORDINARY = _SQL("still_ordinary")
 LOCK_IF_NEW = _SQL("lock_if_new")
@@ -100,7 +101,9 @@ class StartTime(NamedTuple):
     is_estimate: bool
 
 
-def store_jobs(session: SqlSession, entries: Sequence[JobEntry], *, replace: bool) -> datetime | None:
+def store_jobs(
+    session: SqlSession, entries: Sequence[JobEntry], *, replace: bool, batch: BatchEntry | None = None
+) -> datetime | None:
     """Store jobs and triggers; see `JobStore.store_jobs`."""
     for entry in entries:
         if entry.job is not None:
@@ -110,7 +113,7 @@ def store_jobs(session: SqlSession, entries: Sequence[JobEntry], *, replace: boo
     triggers = sorted((new_trigger for entry in entries for new_trigger in entry.triggers), key=_order)
     start = _start_time(session, triggers)
     if not replace:
-        if _may_be_new(session, entries, triggers):
+        if batch is None and _may_be_new(session, entries, triggers):
             jobs = sorted((entry.job for entry in entries if entry.job is not None), key=lambda job: job.key)
             with contextlib.suppress(NotInOneRoundTripError):
                 return store_in_one_round_trip(
@@ -118,7 +121,7 @@ def store_jobs(session: SqlSession, entries: Sequence[JobEntry], *, replace: boo
                 )
         # Unless it finds something stored.
         session.expects_new = True
-    return _store_in_several_round_trips(session, entries, triggers, start, replace=replace)
+    return _store_in_several_round_trips(session, entries, triggers, start, replace=replace, batch=batch)
 
 
 def _refuse_types_of_main(job: JobDetail) -> None:
@@ -207,6 +210,8 @@ def _may_be_new(
         and session.decides_at_once
         and max(len(triggers), len(entries)) <= MOST_IN_ONE_ROUND_TRIP
         and not any(entry.keeps_data for entry in entries)
+        # The rows of the jobs that they run after change.
+        and all(job.after is None for job in jobs)
         and _are_distinct([job.key for job in jobs])
         and _are_distinct([_order(new_trigger) for new_trigger in triggers])
         # Calendars have to be held before the fire times that depend on them are stored.
@@ -274,6 +279,7 @@ def _store_in_several_round_trips(
     start: StartTime,
     *,
     replace: bool,
+    batch: BatchEntry | None,
 ) -> datetime | None:
     is_bulk = len(triggers) > batches.CHUNK
 
@@ -289,6 +295,8 @@ def _store_in_several_round_trips(
                 jobs = [entry.job for entry in entries if entry.job is not None and entry.keeps_data is keeps_data]
                 for some in chunks(sorted(jobs, key=lambda job: job.key), size_of_job):
                     storing.write_jobs(some, keeps_data=keeps_data)
+            if batch is not None:
+                storing.write_batch(batch)
             earliest = storing.write_triggers(ready, start)
             storing.commit()
             return earliest
@@ -325,6 +333,8 @@ class _Storing:
         """Jobs that this transaction has written, so that nobody else can change them."""
         self._changed: list[JobKey] = []
         """Jobs whose triggers had copies of other values."""
+        self._joining: list[JobKey] = []
+        """Jobs that run after others, or did so before."""
         self._held: set[JobKey] = set()
         """Those of them to which nobody can add a trigger: nothing is left to correct under the lock."""
         self._corrected = 0
@@ -351,6 +361,7 @@ class _Storing:
         """
         session, transaction = self._session, self._transaction
         columns = job_columns(jobs)
+        self._joining += [job.key for job in jobs if job.after is not None]
         write = session.bind(
             STORE_JOBS,
             **columns,
@@ -365,9 +376,9 @@ class _Storing:
         compare = [session.bind(COMPARE_JOBS, **columns)] if self._replace else []
         if session.decides_at_once:
             *compared, written = transaction.execute(*compare, write)
-            differs = _differing(compared)
+            differs = self._differing(compared)
         else:
-            differs = _differing(transaction.execute(*compare) if compare else [])
+            differs = self._differing(transaction.execute(*compare) if compare else [])
             # Lock the jobs before they change: a transaction that stores a trigger of theirs must wait until the
             # commit, or its copies would never be corrected.
             hold = session.bind(HOLD_JOBS, **key_columns(key for key, other in differs.items() if other))
@@ -388,6 +399,11 @@ class _Storing:
                 transaction.execute(session.bind(HOLD_JOBS, **keys), *copy)
                 self._held.update(changed)
 
+    def _differing(self, compared: Sequence[Result]) -> dict[JobKey, bool]:
+        rows = [row for before in compared for row in before.rows]
+        self._joining += [JobKey(name, group) for group, name, _, has_joined in rows if has_joined]
+        return {JobKey(name, group): other for group, name, other, _ in rows}
+
     def _check_jobs(self, jobs: Sequence[JobDetail], written: Result) -> dict[JobKey, bool]:
         """Return the jobs that `STORE_JOBS` has written, and whether each replaced another one."""
         replaced = {JobKey(name, group): was_there for group, name, was_there in written.rows}
@@ -400,6 +416,24 @@ class _Storing:
             for job in others:
                 refuse_other_job(job, stored.get(job.key))
         return replaced
+
+    def write_batch(self, batch: BatchEntry) -> None:
+        """Write the row by which the ends of a batch are counted.
+
+        Raises:
+            JobNotFoundError: the job that is to run then is not stored.
+            ObjectAlreadyExistsError: it has such a batch already.
+        """
+        key = batch.key
+        values = {"group": key.job.group, "name": key.job.name, "batch": key.name, "total": batch.total}
+        [stored] = self._transaction.execute(
+            self._session.bind(STORE_BATCH, **values, batch_outcomes=[str(outcome) for outcome in batch.outcomes])
+        )
+        has_job, is_new = stored.rows[0]
+        if not has_job:
+            raise refusals.job_of_batch_not_stored(key)
+        if not is_new:
+            raise refusals.batch_exists(key)
 
     def write_triggers(
         self, triggers: Sequence[PreparedTrigger | UnpreparedTrigger], start: StartTime
@@ -512,9 +546,15 @@ class _Storing:
 
         Raises:
             NotOrdinaryError: something was paused, limited or redefined during a bulk store.
+            JobNotFoundError: a job is to run after one that is not stored.
         """
         session = self._session
         last: list[BoundStatement] = []
+        if self._joining:
+            [missing] = self._transaction.execute(session.bind(JOIN_JOBS, **key_columns(set(self._joining))))
+            for group, name in missing.rows:
+                if name is not None:
+                    raise refusals.joined_job_not_stored(JobKey(name, group))
         if session.decides_at_once:
             # Triggers of changed jobs that were stored in the meantime.
             others = [key for key in self._changed if key not in self._held]
@@ -577,10 +617,6 @@ class _StoredTrigger(NamedTuple):
         """The group and the name of its job, if this has a limit."""
         job_group, job_name, _, limit, *_ = self.copies or (None,) * 4
         return None if limit is None else (job_group, job_name)
-
-
-def _differing(compared: Sequence[Result]) -> dict[JobKey, bool]:
-    return {JobKey(name, group): other for before in compared for group, name, other in before.rows}
 
 
 def _with_current_calendar(prepared: PreparedTrigger, revisions: Mapping[str, int]) -> PreparedTrigger:

@@ -4,21 +4,32 @@
 INSERT INTO qrtz_job_details AS j (sched_name, job_name, job_group, job_type, is_durable, max_concurrent,
        overlap_policy, placement, persists_data, requests_recovery, retry_policy, timeout, pause_after_failures,
        job_data, continuations, capture_logs, description, concurrency_key, rate_limit, limits, display_name,
-       documentation_url)
+       documentation_url, after, joined_by)
 SELECT :'sched', w.job_name, w.job_group, w.job_type, w.is_durable, w.max_concurrent, w.overlap_policy, w.placement,
        w.persists_data, w.requests_recovery, w.retry::jsonb, w.timeout, w.pause_after_failures, w.job_data::jsonb,
        w.continuations::jsonb, w.capture_logs, w.description, w.key_entry, w.rate_limit::jsonb, w.limits,
-       w.display_name, w.documentation_url
+       w.display_name, w.documentation_url, w.after::jsonb, joins.joined_by
   FROM unnest(:'job_name_list'::text[], :'job_group_list'::text[], :'job_type_list'::text[],
               :'job_is_durable_list'::bool[], :'max_concurrent_list'::int[], :'overlap_policy_list'::text[],
               :'placement_list'::text[], :'persists_data_list'::bool[], :'requests_recovery_list'::bool[],
               :'retry_list'::text[], :'timeout_list'::interval[], :'pause_after_failures_list'::int[],
               :'job_data_list'::text[], :'continuations_list'::text[], :'capture_logs_list'::text[],
               :'job_description_list'::text[], :'key_entry_list'::text[], :'rate_limit_list'::text[],
-              :'limits_list'::text[], :'display_name_list'::text[], :'documentation_url_list'::text[])
+              :'limits_list'::text[], :'display_name_list'::text[], :'documentation_url_list'::text[],
+              :'after_list'::text[])
        AS w(job_name, job_group, job_type, is_durable, max_concurrent, overlap_policy, placement, persists_data,
             requests_recovery, retry, timeout, pause_after_failures, job_data, continuations, capture_logs, description,
-            key_entry, rate_limit, limits, display_name, documentation_url)
+            key_entry, rate_limit, limits, display_name, documentation_url, after)
+  LEFT JOIN (
+       -- The jobs that wait for others, by the jobs that they wait for.
+       SELECT up.spec ->> 'job_group' AS upstream_group, up.spec ->> 'job_name' AS upstream_name,
+              jsonb_agg(jsonb_build_object('job_group', d.job_group, 'job_name', d.job_name)
+                        ORDER BY d.job_group, d.job_name) AS joined_by
+         FROM qrtz_job_details d
+        CROSS JOIN LATERAL jsonb_array_elements(d.after -> 'jobs') AS up(spec)
+        WHERE d.sched_name = :'sched' AND d.after IS NOT NULL
+        GROUP BY 1, 2
+       ) AS joins ON joins.upstream_group = w.job_group AND joins.upstream_name = w.job_name
  ORDER BY w.job_group, w.job_name
     ON CONFLICT (sched_name, job_group, job_name) DO
 \if :new
@@ -32,7 +43,7 @@ SELECT :'sched', w.job_name, w.job_group, w.job_type, w.is_durable, w.max_concur
        requests_recovery = excluded.requests_recovery, retry_policy = excluded.retry_policy,
        timeout = excluded.timeout, pause_after_failures = excluded.pause_after_failures,
        continuations = excluded.continuations, display_name = excluded.display_name,
-       documentation_url = excluded.documentation_url,
+       documentation_url = excluded.documentation_url, after = excluded.after,
        capture_logs = excluded.capture_logs,
        job_data = CASE WHEN :'keeps_data'::bool
                          OR (:'keeps_persisted'::bool AND j.persists_data AND excluded.persists_data)
@@ -43,6 +54,21 @@ RETURNING j.job_group, j.job_name, j.xmax <> 0
 \endif
 ;
 
+-- name: store_batch
+-- Stores the row by which the ends of a batch are counted. Returns whether its job is stored, and whether it is new.
+WITH new AS (
+    INSERT INTO qrtz_joins (sched_name, job_group, job_name, occasion, state, opened_at, total, outcomes)
+    SELECT o.sched_name, o.job_group, o.job_name, :'batch', 'WAITING', :now, :'total'::bigint,
+           to_jsonb(:'batch_outcomes'::text[])
+      FROM qrtz_job_details o
+     WHERE o.sched_name = :'sched' AND o.job_group = :'group' AND o.job_name = :'name'
+        ON CONFLICT DO NOTHING
+    RETURNING job_name
+)
+SELECT EXISTS (SELECT FROM qrtz_job_details o
+                WHERE o.sched_name = :'sched' AND o.job_group = :'group' AND o.job_name = :'name' OFFSET 0),
+       EXISTS (SELECT FROM new);
+
 -- name: compare_jobs
 -- For jobs that will be replaced: do the values change of which their triggers have copies? Each job is looked up by
 -- its key and locked in the order of the keys. A join of both lists was planned for the few jobs that the table had at
@@ -51,7 +77,8 @@ SELECT j.job_group, j.job_name,
        (j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits)
            IS DISTINCT FROM (w.job_type, w.max_concurrent, w.overlap_policy, w.placement, w.rate_limit, w.limits)
            -- The data, which the values of its key come from, may be another.
-           OR j.concurrency_key IS NOT NULL OR w.concurrency_key IS NOT NULL
+           OR j.concurrency_key IS NOT NULL OR w.concurrency_key IS NOT NULL,
+       j.after IS NOT NULL
   FROM (SELECT *
           FROM unnest(:'job_group_list'::text[], :'job_name_list'::text[], :'job_type_list'::text[],
                       :'max_concurrent_list'::int[], :'overlap_policy_list'::text[], :'placement_list'::text[],
@@ -292,7 +319,8 @@ UPDATE qrtz_triggers t
         OR
         -- include: other_job
         (t.job_type, t.max_concurrent, t.overlap_policy, t.placement, t.rate_limit, t.limits)
-            IS DISTINCT FROM (j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits)
+            IS DISTINCT FROM
+            (j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits)
         -- end
         OR t.concurrency_key <> j.new_key);
 
@@ -423,7 +451,8 @@ UPDATE qrtz_triggers t
    AND (
         -- include: other_job
         (t.job_type, t.max_concurrent, t.overlap_policy, t.placement, t.rate_limit, t.limits)
-            IS DISTINCT FROM (j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits)
+            IS DISTINCT FROM
+            (j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits)
         -- end
         OR t.concurrency_key <>
         -- include: key_of_t

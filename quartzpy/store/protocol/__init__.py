@@ -50,6 +50,7 @@ from quartzpy.store.protocol.queries import NameKind, QueryStore
 from quartzpy.store.protocol.scheduling import (
     EVERYTHING,
     NO_NOTE,
+    BatchEntry,
     Everything,
     JobEntry,
     JobGroups,
@@ -115,6 +116,7 @@ __all__ = [
     "AcquiredTrigger",
     "Acquisition",
     "AvailableSlots",
+    "BatchEntry",
     "CheckIn",
     "ClusterStore",
     "Completion",

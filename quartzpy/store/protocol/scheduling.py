@@ -8,11 +8,12 @@ from datetime import datetime
 from typing import Protocol, TypeAlias
 
 from quartzpy.calendars.calendar import Calendar
+from quartzpy.jobs.internal_entries import BatchKey
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.shared_limit import Limit
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
-from quartzpy.states import JobMode, Missed
+from quartzpy.states import JobMode, Missed, Outcome
 from quartzpy.store.records import Owned, TriggerRecord
 from quartzpy.triggers.upcoming import PreparedTrigger, UnpreparedTrigger
 
@@ -29,6 +30,16 @@ class JobEntry:
     job: JobDetail | None
     triggers: Sequence[PreparedTrigger | UnpreparedTrigger] = ()
     keeps_data: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BatchEntry:
+    """A batch to store with its triggers, whose data names it."""
+
+    key: BatchKey
+    total: int
+    outcomes: Sequence[Outcome]
+    """The outcomes for which its job runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +123,12 @@ class SchedulingStore(Protocol):
     changes the rest.
     """
 
-    def store_jobs(self, entries: Sequence[JobEntry], *, replace: bool) -> datetime | None:
-        """Store jobs and triggers, all or none. Return the soonest fire time of the stored triggers.
+    def store_jobs(
+        self, entries: Sequence[JobEntry], *, replace: bool, batch: BatchEntry | None = None
+    ) -> datetime | None:
+        """Store jobs and triggers, all or none, with the batch to which the triggers belong.
+
+        Return the soonest fire time of the stored triggers.
 
         A new trigger is PAUSED where its group, the group of its job, or everything is paused, and BLOCKED while its
         job is at its concurrency limit. Storing exactly what is stored already changes nothing.
@@ -126,8 +141,9 @@ class SchedulingStore(Protocol):
 
         Raises:
             ObjectAlreadyExistsError: something else is stored under a key and `replace` is false; the message names
-                the differences.
-            JobNotFoundError, CalendarNotFoundError: a trigger refers to a job or calendar that is not stored.
+                the differences. Or there is such a batch already.
+            JobNotFoundError, CalendarNotFoundError: a trigger refers to a job or calendar that is not stored, or a job
+                is to run after one that is not, or after the batch.
             TriggerNeverFiresError: a trigger has no fire time.
             LimitNotFoundError: a job shares a limit that is not stored.
         """

@@ -18,6 +18,7 @@ from quartzpy.instants import as_instant
 from quartzpy.jobs.continuation import continuations_from_text
 from quartzpy.jobs.fired_trigger import FiredTrigger, FireFacts
 from quartzpy.jobs.job import JobDetail, OverlapPolicyName
+from quartzpy.jobs.join import join_from_text
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.jobs.shared_limit import names_from_text
@@ -161,6 +162,7 @@ class JobColumns(NamedTuple):
     rate_limit: str | None
     display_name: str | None
     documentation_url: str | None
+    after: str | None
 
     @classmethod
     def of(cls, job: JobDetail) -> JobColumns:
@@ -186,6 +188,7 @@ class JobColumns(NamedTuple):
             rate_limit=job.rate_limit.as_text() if job.rate_limit else None,
             display_name=job.display_name,
             documentation_url=job.documentation_url,
+            after=job.after_text,
         )
 
     def job(self) -> JobDetail:
@@ -213,6 +216,7 @@ class JobColumns(NamedTuple):
             rate_limit=RateLimit.from_text(self.rate_limit) if self.rate_limit else None,
             display_name=self.display_name,
             documentation_url=self.documentation_url,
+            after=join_from_text(self.after),
             capture_logs=self.capture_logs,
             limits=names_from_text(self.limits),
         )
@@ -256,7 +260,7 @@ def trigger_columns(prepared: Sequence[PreparedTrigger], *, are_settled_later: b
 
 def size_of_job(job: JobDetail) -> int:
     """Return roughly the number of bytes of a job's values of unlimited number."""
-    return len(job_data.encode(job.data) or "") + len(job.continuations_text or "")
+    return len(job_data.encode(job.data) or "") + len(job.continuations_text or "") + len(job.after_text or "")
 
 
 def size_of_trigger(new_trigger: PreparedTrigger | UnpreparedTrigger) -> int:

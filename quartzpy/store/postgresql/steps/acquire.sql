@@ -376,13 +376,14 @@ claimed AS MATERIALIZED (
            CASE WHEN cardinality(t.upcoming) < 3 THEN t.upcoming END AS upcoming_instants, t.upcoming_is_complete,
            t.coalesced, j.node_deaths, j.pause_after_failures, j.continuations::text AS continuations,
            t.max_concurrent, j.capture_logs, j.is_durable AS job_is_durable, j.limits,
+           j.joined_by IS NOT NULL AS is_joined,
            t.decision, t.concurrency_key, t.overlap_policy, j.requests_recovery, c.calendar::text AS calendar_text,
            t.kind, t.schedule::text AS schedule, t.description, t.start_time, t.end_time, t.priority,
            t.misfire_instruction, t.misfire_threshold, t.calendar_name,
 -- end
            -- include: rest_of_job
            j.description AS job_description, j.concurrency_key AS key_entry, j.rate_limit::text AS rate_limit,
-           j.display_name, j.documentation_url
+           j.display_name, j.documentation_url, j.after::text AS after
            -- end
 -- include: from_advanced
       FROM advanced t
@@ -749,13 +750,14 @@ claimed AS MATERIALIZED (
            CASE WHEN cardinality(t.upcoming) < 3 THEN t.upcoming END AS upcoming_instants, t.upcoming_is_complete,
            t.coalesced, j.node_deaths, j.pause_after_failures, j.continuations::text AS continuations,
            t.max_concurrent, j.capture_logs, j.is_durable AS job_is_durable, j.limits,
+           j.joined_by IS NOT NULL AS is_joined,
            t.decision, t.concurrency_key, t.overlap_policy, j.requests_recovery, c.calendar::text AS calendar_text,
            t.kind, t.schedule::text AS schedule, t.description, t.start_time, t.end_time, t.priority,
            t.misfire_instruction, t.misfire_threshold, t.calendar_name,
 -- end
            -- include: rest_of_job
            j.description AS job_description, j.concurrency_key AS key_entry, j.rate_limit::text AS rate_limit,
-           j.display_name, j.documentation_url
+           j.display_name, j.documentation_url, j.after::text AS after
            -- end
 -- include: from_advanced
       FROM advanced t

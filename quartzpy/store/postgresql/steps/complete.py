@@ -42,6 +42,7 @@ def complete_statement(
     retries: bool,
     counts: bool,
     continues: bool,
+    joins: bool = False,
     captures: bool = False,
     may_halt: bool = False,
 ) -> str:
@@ -52,7 +53,8 @@ def complete_statement(
         stores=stores,
         retries=retries,
         counts=counts,
-        continues=continues,
+        continues=continues or joins,
+        joins=joins,
         captures=captures,
         may_halt=may_halt,
     )
@@ -91,6 +93,7 @@ def _makes_triggers_due(completion: Completion) -> bool:
         completion.fired.max_concurrent is not None
         or completion.fired.limits is not None
         or completion.fired.continues
+        or completion.fired.joins
         or completion.retry_after is not None
         or completion.moves_its_trigger()
     )
@@ -244,6 +247,7 @@ def statements(
                 retries=retries,
                 counts=bool(counted),
                 continues=any(c.fired.continues for c in completions),
+                joins=any(c.fired.joins for c in completions),
                 captures=captures,
                 may_halt=bool(halting),
             ),

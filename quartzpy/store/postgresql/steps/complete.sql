@@ -5,7 +5,7 @@
 -- name: complete
 -- Ends executions by fire_id, if their claims still belong to this epoch. What only some executions need has a switch:
 -- asks (their jobs give instructions, or their ends move triggers), stores (job data), retries, counts (failures for
--- pause_after_failures), continues (other jobs run after theirs), captures (log lines), may_halt (their ends may change
+-- pause_after_failures), continues (other jobs run after theirs), joins (jobs wait for their ends and others), captures (log lines), may_halt (their ends may change
 -- all triggers of a job). Most completions have no log lines, and their statement does not mention them.
 WITH ended AS MATERIALIZED (
 \if :retries
@@ -155,6 +155,88 @@ followers AS MATERIALIZED (
 ),
 -- end
 \endif
+\if :joins
+-- The ends for good, as for `links`.
+bare_ends AS MATERIALIZED (
+    SELECT e.fire_id, f.*
+      FROM ended e
+     CROSS JOIN LATERAL (
+        SELECT r.job_group, r.job_name, r.trigger_group, r.scheduled_time, r.coalesced_fire_times, r.trigger_data
+          FROM qrtz_fired_triggers r
+         WHERE r.fire_id = e.fire_id AND r.epoch = :'epoch'::bigint AND r.state = 'EXECUTING' LIMIT 1) AS f
+     WHERE e.retry_after IS NULL
+),
+-- include: joins
+-- What each of these ends means to the jobs that wait for several: one row for each job that names the job of the
+-- execution, and one for the batch of its trigger. The occasion is the scheduled instant of the original for an execution
+-- that repeats another one, and the last of the instants that it makes up for. A run by hand is no part of a batch: it
+-- has the data of a trigger that has been counted.
+arrivals AS MATERIALIZED (
+    SELECT e.fire_id, e.job_group AS ended_group, e.job_name AS ended_name, waits.*
+      FROM (SELECT b.*,
+                   CASE WHEN cardinality(b.coalesced_fire_times) > 0
+                        THEN b.coalesced_fire_times[cardinality(b.coalesced_fire_times)]
+                        WHEN b.trigger_group IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS')
+                        THEN least(b.scheduled_time,
+                                   timestamptz 'epoch' + (b.trigger_data ->>
+                                   'QRTZ_RETRIED_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING')::numeric
+                                   * 1000 * interval '1 microsecond',
+                                   timestamptz 'epoch' + (b.trigger_data ->>
+                                   'QRTZ_FAILED_JOB_ORIG_TRIGGER_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING')::numeric
+                                   * 1000 * interval '1 microsecond')
+                        ELSE b.scheduled_time END AS instant
+              FROM bare_ends b) AS e
+     CROSS JOIN LATERAL (
+        SELECT 'join_' || by.place AS place, d.row, d.job_group, d.job_name, d.after,
+               CASE d.after ->> 'per'
+                    WHEN 'day' THEN to_char(e.instant AT TIME ZONE (d.after ->> 'time_zone'), 'YYYY-MM-DD')
+                    ELSE to_char(e.instant AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') END AS occasion
+          FROM (SELECT o.joined_by FROM qrtz_job_details o
+                 WHERE o.sched_name = :'sched' AND o.job_group = e.job_group AND o.job_name = e.job_name LIMIT 1) AS own
+         CROSS JOIN LATERAL jsonb_array_elements(own.joined_by) WITH ORDINALITY AS by(spec, place)
+         CROSS JOIN LATERAL (
+            SELECT o.ctid AS row, o.job_group, o.job_name, o.after FROM qrtz_job_details o
+             WHERE o.sched_name = :'sched' AND o.job_group = by.spec ->> 'job_group'
+               AND o.job_name = by.spec ->> 'job_name' LIMIT 1) AS d
+         WHERE d.after -> 'jobs' @> jsonb_build_array(jsonb_build_object('job_group', e.job_group,
+                                                                         'job_name', e.job_name))
+        UNION ALL
+        SELECT 'batch', d.row, d.job_group, d.job_name, NULL, e.trigger_data -> 'QRTZ_BATCH' ->> 'batch'
+          FROM (SELECT o.ctid AS row, o.job_group, o.job_name FROM qrtz_job_details o
+                 WHERE o.sched_name = :'sched' AND e.trigger_group <> 'MANUAL_TRIGGERS'
+                   AND o.job_group = e.trigger_data -> 'QRTZ_BATCH' ->> 'job_group'
+                   AND o.job_name = e.trigger_data -> 'QRTZ_BATCH' ->> 'job_name' LIMIT 1) AS d) AS waits
+),
+-- The joins and batches that they concern, with the rows locked that change: that of the join, and of the job if it may
+-- be started. Each is one row, however large the batch is. The lock of the step orders all that count.
+joins AS MATERIALIZED (
+    SELECT a.*, stored.row AS join_row, stored.state, stored.ended, stored.total, stored.outcomes, stored.succeeded,
+           stored.failed, job.is_free IS NULL AND stored.state IS DISTINCT FROM 'FIRED'
+                          OR stored.row IS NOT NULL AND own.is_free IS NULL AS is_held,
+           job.job_type, job.max_concurrent, job.overlap_policy, job.placement, job.mode, job.rate_limit,
+           job.limits, job.concurrency_key, job.job_data
+      FROM (SELECT DISTINCT job_group, job_name, occasion, row, after FROM arrivals) AS a
+      LEFT JOIN LATERAL (
+        SELECT o.ctid AS row, o.state, o.ended, o.total, o.outcomes, o.succeeded, o.failed FROM qrtz_joins o
+         WHERE o.sched_name = :'sched' AND o.job_group = a.job_group AND o.job_name = a.job_name
+           AND o.occasion = a.occasion LIMIT 1) AS stored ON true
+      LEFT JOIN LATERAL (
+        SELECT true AS is_free FROM qrtz_joins o WHERE o.ctid = stored.row FOR UPDATE SKIP LOCKED) AS own ON true
+      LEFT JOIN LATERAL (
+        SELECT true AS is_free, o.job_type, o.max_concurrent, o.overlap_policy, o.placement, o.mode, o.rate_limit,
+               o.limits, o.concurrency_key, o.job_data
+          FROM qrtz_job_details o
+         WHERE o.ctid = a.row AND stored.state IS DISTINCT FROM 'FIRED'
+           FOR NO KEY UPDATE SKIP LOCKED) AS job ON true
+     -- A batch that is no longer stored was purged, or removed with everything else.
+     WHERE a.after IS NOT NULL OR stored.row IS NOT NULL
+),
+-- The executions that wait for such a row.
+joins_held AS MATERIALIZED (
+    SELECT a.fire_id FROM arrivals a JOIN joins j USING (job_group, job_name, occasion) WHERE j.is_held
+),
+-- end
+\endif
 \if :retries
 -- The jobs that run again, without those that another transaction has locked. A trigger that is stored refers to its
 -- job, which would wait under the lock for any open transaction that deletes or redefines the job. So the job's row is
@@ -205,6 +287,9 @@ stored AS (
 \if :continues
        AND (SELECT count(*) FROM followers) >= 0
 \endif
+\if :joins
+       AND (SELECT count(*) FROM joins_held) >= 0
+\endif
 \if :retries
        AND (SELECT count(*) FROM repeatable) >= 0
 \endif
@@ -243,6 +328,9 @@ done AS (
 \endif
 \if :continues
        AND e.fire_id NOT IN (SELECT fire_id FROM links EXCEPT ALL SELECT fire_id FROM followers)
+\endif
+\if :joins
+       AND e.fire_id NOT IN (SELECT fire_id FROM joins_held)
 \endif
 \if :may_halt
        AND e.fire_id NOT IN (SELECT fire_id FROM of_large_jobs)
@@ -410,7 +498,97 @@ retried AS (
     RETURNING trigger_state, next_fire_time
 ),
 \endif
+\if :joins
+done_ends AS MATERIALIZED (SELECT fire_id, outcome, result FROM done WHERE retry_after IS NULL),
+-- include: joined
+-- What the ends add to each join. An execution that counts is not replaced by one of the same job that does not.
+added AS MATERIALIZED (
+    SELECT j.job_group, j.job_name, j.occasion, max(d.fire_id) AS fire_id,
+           jsonb_object_agg(
+               jsonb_build_array(a.ended_group, a.ended_name)::text,
+               jsonb_build_object('job_group', a.ended_group, 'job_name', a.ended_name, 'fire_id', d.fire_id,
+                                  'outcome', d.outcome, 'result', d.result::jsonb)
+               ORDER BY jsonb_exists(j.after -> 'outcomes', d.outcome), d.fire_id)
+               FILTER (WHERE j.after IS NOT NULL
+                         AND (jsonb_exists(j.after -> 'outcomes', d.outcome)
+                              OR NOT coalesce(jsonb_exists(j.after -> 'outcomes',
+                                  j.ended -> jsonb_build_array(a.ended_group, a.ended_name)::text ->> 'outcome'),
+                                  false))) AS ended,
+           count(*) FILTER (WHERE d.outcome = 'SUCCEEDED') AS succeeded,
+           count(*) FILTER (WHERE d.outcome <> 'SUCCEEDED') AS failed,
+           max(a.place) AS place
+      FROM done_ends d
+      JOIN arrivals a USING (fire_id)
+      JOIN joins j USING (job_group, job_name, occasion)
+     GROUP BY j.job_group, j.job_name, j.occasion
+),
+decided AS MATERIALIZED (
+    SELECT s.*,
+           CASE WHEN s.former = 'FIRED' THEN 'FIRED'
+                WHEN s.after IS NOT NULL
+                THEN CASE WHEN (SELECT count(*)
+                                  FROM jsonb_array_elements(s.after -> 'jobs') AS up(spec)
+                                 WHERE jsonb_exists(s.after -> 'outcomes',
+                                           s.ended -> jsonb_build_array(up.spec ->> 'job_group',
+                                                                        up.spec ->> 'job_name')::text ->> 'outcome')
+                               ) >= (s.after ->> 'needed')::int THEN 'FIRED' ELSE 'WAITING' END
+                WHEN s.succeeded + s.failed < s.total THEN 'WAITING'
+                WHEN jsonb_exists(s.outcomes, 'FAILED')
+                     AND (s.failed > 0 OR jsonb_exists(s.outcomes, 'SUCCEEDED'))
+                     OR s.failed = 0 AND jsonb_exists(s.outcomes, 'SUCCEEDED') THEN 'FIRED'
+                ELSE 'UNMET' END AS state
+      FROM (SELECT j.job_group, j.job_name, j.occasion, j.join_row, j.after, j.state AS former, j.total, j.outcomes,
+                   CASE WHEN j.after IS NOT NULL
+                        THEN coalesce(j.ended, '{}') || coalesce(a.ended, '{}') END AS ended,
+                   coalesce(j.succeeded, 0) + a.succeeded AS succeeded, coalesce(j.failed, 0) + a.failed AS failed,
+                   a.fire_id, a.place, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.mode,
+                   j.rate_limit, j.limits, j.concurrency_key, j.job_data
+              FROM added a
+              JOIN joins j USING (job_group, job_name, occasion)) AS s
+),
+counted AS (
+    UPDATE qrtz_joins j
+       SET state = d.state, ended = d.ended, succeeded = d.succeeded, failed = d.failed, last_end_at = :now,
+           fire_id = CASE WHEN d.state = 'FIRED' AND d.former <> 'FIRED' THEN d.fire_id ELSE j.fire_id END
+      FROM decided d
+     WHERE j.ctid = d.join_row
+),
+opened AS (
+    INSERT INTO qrtz_joins (sched_name, job_group, job_name, occasion, state, opened_at, last_end_at, ended, succeeded,
+                            failed, fire_id)
+    SELECT :'sched', d.job_group, d.job_name, d.occasion, d.state, :now, :now, d.ended, d.succeeded, d.failed,
+           CASE WHEN d.state = 'FIRED' THEN d.fire_id END
+      FROM decided d
+     WHERE d.join_row IS NULL
+),
+-- The jobs that are started by these ends: each follows the last of them.
+joined AS MATERIALIZED (
+    SELECT d.fire_id, d.place,
+           jsonb_build_object('QRTZ_JOINED', jsonb_build_object(
+               'occasion', d.occasion, 'succeeded', d.succeeded, 'failed', d.failed,
+               'ended', coalesce((SELECT jsonb_agg(entry.value) FROM jsonb_each(d.ended) AS entry), '[]')))
+               AS link_data,
+           d.job_group, d.job_name, d.job_type, d.max_concurrent, d.overlap_policy, d.placement, d.mode, d.rate_limit,
+           d.limits, d.concurrency_key, d.job_data
+      FROM decided d
+     WHERE d.state = 'FIRED' AND d.former IS DISTINCT FROM 'FIRED'
+),
+-- end
+\endif
 \if :continues
+\if :joins
+successors AS (
+    SELECT fire_id, place::text AS place, link_data, job_group, job_name, job_type, max_concurrent, overlap_policy,
+           placement, mode, rate_limit, limits, concurrency_key, job_data
+      FROM followers
+    UNION ALL
+    SELECT fire_id, place, link_data, job_group, job_name, job_type, max_concurrent, overlap_policy, placement, mode,
+           rate_limit, limits, concurrency_key, job_data
+      FROM joined
+),
+\else
+successors AS (SELECT * FROM followers),
+\endif
 -- A one-shot trigger for each job that runs after one of these executions.
 continued AS (
     -- include: continued
@@ -435,7 +613,7 @@ continued AS (
                'QRTZ_PREDECESSOR_OUTCOME', f.outcome,
                'QRTZ_PREDECESSOR_RESULT', f.result::jsonb)
            || coalesce(j.link_data, '{}')
-      FROM followers AS j
+      FROM successors AS j
      CROSS JOIN LATERAL (
         SELECT EXISTS (SELECT FROM qrtz_paused_trigger_groups p
                         WHERE p.sched_name = :'sched'

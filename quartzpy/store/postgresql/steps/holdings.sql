@@ -103,6 +103,7 @@ SELECT f.fire_id, f.fired_time AS fire_time, f.trigger_group, f.trigger_name, f.
        coalesce(t.upcoming_is_complete, true) AS upcoming_is_complete, f.coalesced_fire_times AS coalesced,
        coalesce(j.node_deaths, 0) AS node_deaths, j.pause_after_failures, j.continuations::text AS continuations,
        f.max_concurrent, j.capture_logs, coalesce(j.is_durable, false) AS job_is_durable, j.limits,
+       j.joined_by IS NOT NULL AS is_joined,
        'FIRE'::text AS decision, f.concurrency_key, coalesce(t.overlap_policy, 'block') AS overlap_policy,
        f.requests_recovery, c.calendar::text AS calendar_text, coalesce(t.kind, 'simple') AS kind,
        coalesce(t.schedule, '{"interval_us": 0, "repeat_count": 0}')::text AS schedule,
@@ -110,7 +111,7 @@ SELECT f.fire_id, f.fired_time AS fire_time, f.trigger_group, f.trigger_name, f.
        coalesce(t.misfire_instruction, 'smart') AS misfire_instruction, t.misfire_threshold, t.calendar_name,
        -- include: rest_of_job
        j.description AS job_description, j.concurrency_key AS key_entry, j.rate_limit::text AS rate_limit,
-       j.display_name, j.documentation_url
+       j.display_name, j.documentation_url, j.after::text AS after
        -- end
   FROM qrtz_fired_triggers f
   LEFT JOIN qrtz_job_details j

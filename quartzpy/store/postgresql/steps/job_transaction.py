@@ -39,6 +39,7 @@ CLAIM_STANDS = _SQL("claim_stands")
 HOLD_JOB = _SQL("hold_job")
 HOLD_TRIGGERS = _SQL("hold_triggers")
 HOLD_FOLLOWERS = _SQL("hold_followers")
+HOLD_JOINS = _SQL("hold_joins")
 HOLD_CLAIM = _SQL("hold_claim")
 
 
@@ -75,6 +76,8 @@ class WorkTransaction:
             held.append(self._session.bind(HOLD_JOB, **job))
         if completion.fired.continues:
             held.append(self._session.bind(HOLD_FOLLOWERS, **job))
+        if completion.fired.joins:
+            held.append(self._session.bind(HOLD_JOINS, **job, fire_id=completion.fired.fire_id))
         if changes_triggers:
             held.append(self._session.bind(HOLD_TRIGGERS, **job))
         held.append(self._session.bind(HOLD_CLAIM, fire_id=completion.fired.fire_id, epoch=node.epoch))

@@ -42,6 +42,19 @@ SELECT 1
  ORDER BY o.job_group, o.job_name
    FOR NO KEY UPDATE OF o;
 
+-- name: hold_joins
+-- The same for the jobs that wait for this end and others.
+SELECT 1
+  FROM (SELECT by.spec FROM qrtz_job_details own
+         CROSS JOIN LATERAL jsonb_array_elements(own.joined_by) AS by(spec)
+         WHERE own.sched_name = :'sched' AND own.job_group = :'group' AND own.job_name = :'name'
+        UNION ALL
+        SELECT f.trigger_data -> 'QRTZ_BATCH' FROM qrtz_fired_triggers f WHERE f.fire_id = :'fire_id'::bigint) AS waits
+  JOIN qrtz_job_details o ON o.sched_name = :'sched' AND o.job_group = waits.spec ->> 'job_group'
+   AND o.job_name = waits.spec ->> 'job_name'
+ ORDER BY o.job_group, o.job_name
+   FOR NO KEY UPDATE OF o;
+
 -- name: hold_claim
 -- Waits for an UPDATE of the claim's row (its progress, or a request to cancel), after which the statement that ends
 -- the execution sees the new version of the row.

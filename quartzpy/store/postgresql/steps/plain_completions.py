@@ -71,6 +71,7 @@ def is_plain(completion: Completion) -> bool:
         and completion.job_data is None
         and completion.retry_after is None
         and not fired.continues
+        and not fired.joins
         and (fired.job_is_durable or not completion.ends_its_trigger)
         and not completion.counts_for_pause
         and not (fired.node_deaths and completion.outcome is Outcome.SUCCEEDED)

@@ -58,6 +58,16 @@ DELETE FROM qrtz_incidents
                  ORDER BY closed_at LIMIT :'limit'::int
                    FOR UPDATE SKIP LOCKED);
 
+-- name: purge_joins
+-- Deletes joins and batches of which nothing has ended for long. A batch that waits is kept, however old it is.
+DELETE FROM qrtz_joins
+ WHERE ctid IN (SELECT ctid FROM qrtz_joins
+                 WHERE sched_name = :'sched' AND opened_at < (SELECT :now - :'older_than'::interval)
+                   AND coalesce(last_end_at, opened_at) < (SELECT :now - :'older_than'::interval)
+                   AND NOT (total IS NOT NULL AND state = 'WAITING')
+                 ORDER BY opened_at LIMIT :'limit'::int
+                   FOR UPDATE SKIP LOCKED);
+
 -- name: interrupt
 -- Ends the actions of processes that have ended. The partial index of actions that did not succeed finds those that are
 -- RUNNING.

@@ -20,7 +20,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from quartzpy.keys import MAX_NAME_LENGTH
-from quartzpy.states import FiredState, NodeMode
+from quartzpy.states import FiredState, JoinState, NodeMode
 from quartzpy.store.postgresql.schema.tables.base import IS_RATE_LIMIT, Instant, Name, are_instants, metadata, one_of
 
 fired_triggers = Table(
@@ -134,6 +134,35 @@ limit_uses = Table(
     Column("fire_id", BigInteger, nullable=False),
     PrimaryKeyConstraint("sched_name", "limit_name", "fire_id", name="qrtz_limit_uses_pkey"),
 )
+joins = Table(
+    "qrtz_joins",
+    metadata,
+    # The job that runs when enough has ended.
+    Column("sched_name", Name, nullable=False),
+    Column("job_group", Name, nullable=False),
+    Column("job_name", Name, nullable=False),
+    # The scheduled instant or the day of the executions, or the id of the batch.
+    Column("occasion", Name, nullable=False),
+    Column("state", String(8), nullable=False),
+    Column("opened_at", Instant, nullable=False),
+    # The last end that was counted.
+    Column("last_end_at", Instant),
+    # The triggers of a batch, and the outcomes for which its job runs; NULL for the jobs that a job runs after.
+    Column("total", BigInteger),
+    Column("outcomes", JSONB),
+    # The executions that have ended, by the keys of their jobs; NULL for a batch, whose ends are counted only.
+    Column("ended", JSONB),
+    Column("succeeded", BigInteger, nullable=False, server_default=text("0")),
+    Column("failed", BigInteger, nullable=False, server_default=text("0")),
+    # The execution with whose end the job was started.
+    Column("fire_id", BigInteger),
+    PrimaryKeyConstraint("sched_name", "job_group", "job_name", "occasion", name="qrtz_joins_pkey"),
+    CheckConstraint(one_of("state", JoinState), name="qrtz_joins_state_check"),
+    # Room for the next versions of a row in the same page: each end of a batch makes one.
+    postgresql_with={"fillfactor": "50"},
+)
+# purge, queries: the latest ones
+Index("qrtz_joins_opened", joins.c.sched_name, joins.c.opened_at)
 
 scheduler_state = Table(
     "qrtz_scheduler_state",

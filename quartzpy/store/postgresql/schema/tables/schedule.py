@@ -90,6 +90,10 @@ job_details = Table(
     Column("job_data", JSONB),
     # The jobs that run after it, and after which outcomes.
     Column("continuations", JSONB),
+    # The jobs that it runs after, and how many of them it needs.
+    Column("after", JSONB),
+    # The jobs that wait for it, which name it in `after`. NULL: its ends concern no other job in that way.
+    Column("joined_by", JSONB),
     PrimaryKeyConstraint("sched_name", "job_group", "job_name", name="qrtz_job_details_pkey"),
     CheckConstraint("max_concurrent > 0", name="qrtz_job_details_max_concurrent_check"),
     CheckConstraint(one_of("mode", JobMode), name="qrtz_job_details_mode_check"),
@@ -111,6 +115,18 @@ Index(
     "qrtz_job_details_mode",
     job_details.c.sched_name,
     postgresql_where=text("mode <> 'ENABLED'"),
+)
+# storing: the jobs that wait for others
+Index(
+    "qrtz_job_details_after",
+    job_details.c.sched_name,
+    postgresql_where=text("after IS NOT NULL"),
+)
+# storing: the jobs that others wait for
+Index(
+    "qrtz_job_details_joined",
+    job_details.c.sched_name,
+    postgresql_where=text("joined_by IS NOT NULL"),
 )
 # acquire: has any job a rate limit, or one that it shares?
 Index(

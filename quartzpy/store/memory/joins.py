@@ -1,0 +1,144 @@
+"""Joins and batches: which jobs run when several executions have ended."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from quartzpy.job_data import JOINED
+from quartzpy.jobs.continuation import Predecessor
+from quartzpy.jobs.internal_entries import BatchKey, batch_of, continuation_data, nominal_fire
+from quartzpy.jobs.join import Join
+from quartzpy.keys import CONTINUATIONS, MANUAL_TRIGGERS, JobKey
+from quartzpy.states import JoinState, Outcome
+from quartzpy.store.memory.rerun import store_once
+from quartzpy.store.memory.rows import FiredRow, JobRow, JoinRow, TriggerRow, concurrency_key
+from quartzpy.store.memory.tables import Tables
+
+
+class _Arrival(NamedTuple):
+    row: FiredRow
+    outcome: Outcome
+    result: str | None
+
+
+@dataclass
+class Arrivals:
+    """The ends of one step, by what they mean to the jobs that wait for several."""
+
+    tables: Tables
+    _of_joins: defaultdict[tuple[JobKey, str], list[_Arrival]] = field(default_factory=lambda: defaultdict(list))
+    _of_batches: defaultdict[BatchKey, list[_Arrival]] = field(default_factory=lambda: defaultdict(list))
+
+    def add(self, row: FiredRow, outcome: Outcome, result: str | None = None) -> None:
+        """Note an end for good."""
+        arrival = _Arrival(row, outcome, result)
+        for job in self.tables.jobs_after(row.job_key):
+            assert job.after is not None
+            self._of_joins[job.key, job.after.occasion(instant_of(row))].append(arrival)
+        # A run by hand has the data of a trigger that has been counted.
+        batch = None if row.trigger_key.group == MANUAL_TRIGGERS else batch_of(json.loads(row.trigger_data or "{}"))
+        if batch is not None:
+            self._of_batches[batch].append(arrival)
+
+    def settle(self) -> list[TriggerRow]:
+        """Count the ends; return the triggers that start the jobs for which enough has ended."""
+        started = []
+        for (key, occasion), arrivals in self._of_joins.items():
+            job, after = self.tables.jobs[key], self.tables.jobs[key].after
+            assert after is not None
+            row = self.tables.joins.setdefault((key, occasion), JoinRow(self.tables.now()))
+            for arrival in arrivals:
+                _count(row, arrival, self.tables.now())
+                _replace(row, arrival, after)
+            ended = [upstream for upstream in after.keys if _counts(row, upstream, after)]
+            state = JoinState.FIRED if len(ended) >= after.needed else JoinState.WAITING
+            started += self._decided(job, occasion, row, state, arrivals)
+        for batch, arrivals in self._of_batches.items():
+            of_batch, end_job = self.tables.joins.get((batch.job, batch.name)), self.tables.jobs.get(batch.job)
+            if of_batch is None or end_job is None:
+                continue
+            for arrival in arrivals:
+                _count(of_batch, arrival, self.tables.now())
+            started += self._decided(end_job, batch.name, of_batch, _state_of_batch(of_batch), arrivals)
+        return started
+
+    def _decided(
+        self, job: JobRow, occasion: str, row: JoinRow, state: JoinState, arrivals: Sequence[_Arrival]
+    ) -> list[TriggerRow]:
+        if row.state is JoinState.FIRED:
+            return []
+        row.state = state
+        if state is not JoinState.FIRED:
+            return []
+        last = max(arrivals, key=lambda arrival: arrival.row.fire_id)
+        row.fire_id = last.row.fire_id
+        data = json.dumps({JOINED: _entry(occasion, row)}, ensure_ascii=False)
+        after = replace(last.row, job_key=job.key, trigger_data=data, fired=None)
+        after.concurrency_key = concurrency_key(job.concurrency_key, job.data, data)
+        ended = continuation_data(_predecessor(last))
+        name = f"after_{last.row.fire_id}_{'batch' if row.total is not None else 'join_' + job.key.name}"
+        return [store_once(self.tables, after, job, CONTINUATIONS, name, self.tables.now(), 1, ended)]
+
+
+def instant_of(row: FiredRow) -> datetime:
+    """Return the scheduled instant for which an execution counts."""
+    coalesced = () if row.fired is None else row.fired.coalesced_fire_times
+    if coalesced:
+        return coalesced[-1]
+    return nominal_fire(row.trigger_key, row.scheduled_time, json.loads(row.trigger_data or "{}"))[1]
+
+
+def _count(row: JoinRow, arrival: _Arrival, now: datetime) -> None:
+    row.last_end_at = now
+    if arrival.outcome is Outcome.SUCCEEDED:
+        row.succeeded += 1
+    else:
+        row.failed += 1
+
+
+def _replace(row: JoinRow, arrival: _Arrival, after: Join) -> None:
+    """Note the last execution of a job. One that counts is not replaced by one that does not."""
+    if arrival.outcome in after.outcomes or not _counts(row, arrival.row.job_key, after):
+        row.ended[arrival.row.job_key] = _predecessor(arrival)
+
+
+def _predecessor(arrival: _Arrival) -> Predecessor:
+    result = None if arrival.result is None else json.loads(arrival.result)
+    return Predecessor(arrival.row.job_key, arrival.row.fire_id, arrival.outcome, result)
+
+
+def _counts(row: JoinRow, upstream: JobKey, after: Join) -> bool:
+    return upstream in row.ended and row.ended[upstream].outcome in after.outcomes
+
+
+def _state_of_batch(row: JoinRow) -> JoinState:
+    assert row.total is not None
+    if row.succeeded + row.failed < row.total:
+        return JoinState.WAITING
+    is_met = Outcome.SUCCEEDED in row.outcomes
+    if row.failed:
+        is_met = Outcome.FAILED in row.outcomes
+    return JoinState.FIRED if is_met else JoinState.UNMET
+
+
+def _entry(occasion: str, row: JoinRow) -> dict[str, Any]:
+    return {
+        "occasion": occasion,
+        "succeeded": row.succeeded,
+        "failed": row.failed,
+        "ended": [
+            {
+                "job_group": end.job_key.group,
+                "job_name": end.job_key.name,
+                "fire_id": end.fire_id,
+                "outcome": str(end.outcome),
+                "result": end.result,
+            }
+            for end in row.ended.values()
+        ],
+    }

@@ -1,0 +1,76 @@
+"""The rows of joins: what holds them delays the ends that they count, and no others; and who writes them together."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from quartzpy.keys import CONTINUATIONS, JobKey
+from quartzpy.states import JoinState
+from quartzpy.store.postgresql.store import SqlJobStore
+from quartzpy.store.protocol import JobEntry
+from quartzpy.store.queries import JoinQuery, TriggerQuery
+from tests.postgresql.conftest import register
+from tests.postgresql.test_faults import Connect, acquire, ended
+from tests.postgresql.test_users_transactions import FREE, HELD, a_job, due, transaction
+
+
+@pytest.fixture
+def impatient(make_store: Callable[..., SqlJobStore]) -> SqlJobStore:
+    """A store whose steps fail where they wait."""
+    return make_store(lock_timeout="1s")
+
+
+def started(store: SqlJobStore) -> list[JobKey]:
+    return sorted(record.job_key for record in store.find(TriggerQuery(), 10) if record.key.group == CONTINUATIONS)
+
+
+@pytest.mark.parametrize("held", ["qrtz_job_details", "qrtz_joins"])
+def test_an_end_waits_for_the_rows_of_its_join_and_no_other_completion_does(
+    impatient: SqlJobStore, connect: Connect, held: str
+) -> None:
+    store = impatient
+    node = register(store)
+    upstream = {name: a_job(JobKey(name)) for name in ("a1", "a2", "b1", "b2")}
+    for name, job in upstream.items():
+        store.store_jobs([JobEntry(job, [due(job.key, name)])], replace=False)
+    for key, letter in ((HELD, "a"), (FREE, "b")):
+        store.store_jobs([JobEntry(a_job(key, after=[f"{letter}1", f"{letter}2"]))], replace=False)
+    # Each was stored at a moment of its own.
+    connect().execute("UPDATE qrtz_triggers SET next_fire_time = (SELECT min(next_fire_time) FROM qrtz_triggers)")
+    fired = {one.trigger_name: one for one in acquire(store, node).fired}
+    assert not store.complete(node, [ended(fired["a1"]), ended(fired["b1"])]).deferred
+    with transaction(connect) as user:
+        user.execute(f"SELECT FROM {held} WHERE job_name = 'held' FOR UPDATE")
+        outcome = store.complete(node, [ended(fired["a2"]), ended(fired["b2"])])
+        assert set(outcome.deferred) == {fired["a2"].fire_id}
+        assert started(store) == [FREE]
+    assert not store.complete(node, [ended(fired["a2"])]).deferred
+    assert started(store) == [FREE, HELD]
+    assert [join.state for join in store.find(JoinQuery(), 10)] == [JoinState.FIRED] * 2
+
+
+def test_of_two_programs_that_store_jobs_which_wait_for_the_same_neither_is_forgotten(
+    store: SqlJobStore, connect: Connect
+) -> None:
+    """The second one waits for the row, and computes from what the first has written."""
+    node = register(store)
+    up = a_job(JobKey("up"))
+    store.store_jobs([JobEntry(up, [due(up.key, "up")])], replace=False)
+    user = connect()
+    user.execute("BEGIN")
+    store.within(user).store_jobs([JobEntry(a_job(FREE, after=["up"]))], replace=False)
+    second = threading.Thread(
+        target=store.store_jobs, args=([JobEntry(a_job(HELD, after=["up"]))],), kwargs={"replace": False}
+    )
+    second.start()
+    waits = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    while not connect().execute(waits).fetchone():
+        assert second.is_alive()
+    user.execute("COMMIT")
+    second.join()
+    [fired] = acquire(store, node).fired
+    assert not store.complete(node, [ended(fired)]).deferred
+    assert started(store) == [FREE, HELD]
