@@ -156,6 +156,7 @@ def _rules(view: JobView) -> dict[str, Any]:
         "overlap": view.overlap_policy,
         "concurrency key": view.concurrency_key,
         "rate limit": view.rate_limit,
+        "shares limits": ", ".join(view.limits) or None,
         "retry": view.retry,
         "timeout": record.timeout,
         "recovers": record.requests_recovery,

@@ -143,6 +143,8 @@ class JobView:
     overlap_policy: str | None = None
     concurrency_key: str | None = None
     rate_limit: str | None = None
+    limits: tuple[str, ...] = ()
+    """The names of the limits that it shares with other jobs."""
     retry: str | None = None
     """The retry policy in words."""
     pause_after_failures: int | None = None
@@ -234,6 +236,7 @@ def _rules(job: JobDetail | None) -> dict[str, Any]:
         "overlap_policy": str(job.overlap_policy),
         "rate_limit": None if job.rate_limit is None else str(job.rate_limit),
         "retry": None if retry is None else f"{retry.attempts} attempts, the second after {short(retry.delay)}",
+        "limits": tuple(job.limits),
         "requires": tuple(job.requires),
         "continuations": tuple(continuation.key for continuation in job.continuations),
     }

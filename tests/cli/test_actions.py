@@ -52,6 +52,18 @@ def test_named_triggers_are_paused_and_resumed_with_a_reason(three: Terminal) ->
     ]
 
 
+def test_a_limit_that_jobs_share_is_set_and_listed(terminal: Terminal) -> None:
+    assert terminal.ok("set-limit", "erp", "5", "--reason", "the contract") == "Limit erp is 5.\n"
+    assert terminal.ok("set-limit", "erp", "2, 10/minute") == "Limit erp is 2, 10 per minute; it was 5.\n"
+    terminal.scheduler.add_job(JobDetail(Quick, "book", durable=True, limits=["erp"]))
+    assert re.search(r"shared +erp .*2, 10 per minute", terminal.ok("limits"))
+    assert re.search(r"shares limits +erp", terminal.ok("show", "job", "book"))
+    [_, first] = json.loads(terminal.ok("audit", "--json"))["items"]
+    assert (first["action"], first["subject"], first["reason"]) == ("set_limit", "limit erp", "the contract")
+    terminal.scheduler.delete_job("book")
+    assert terminal.ok("delete-limit", "erp") == "Limit erp was removed.\n"
+
+
 def test_a_selection_is_confirmed_and_a_dry_run_changes_nothing(
     three: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:

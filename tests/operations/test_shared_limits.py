@@ -25,6 +25,7 @@ def test_a_limit_is_set_with_a_reason_and_its_use_is_seen(stored: Harness, opera
     [first, _] = stored.fire_due(node)
     stored.clock.set(at(1))
     assert not stored.fire_due(node)
+    assert operations.job(job_key("book")).limits == ("erp",)
     [shared] = operations.limits().shared
     assert (shared.name, shared.limit, shared.running, shared.headroom, shared.waiting) == ("erp", "2", 2, 0, 2)
     assert shared.used_by == ((job_key("book"), 1), (job_key("remind"), 1))

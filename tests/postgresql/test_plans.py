@@ -903,7 +903,7 @@ FULL, HAS_THREE = SHARING.format(most=5), SHARING.format(most=8)
 
 @filled(
     *(Fill(statistics=statistics, then=FULL) for statistics in STATISTICS),
-    *(Fill(statistics=statistics, then=HAS_THREE) for statistics in STATISTICS),
+    *(Fill(statistics=statistics, then=HAS_THREE) for statistics in ("none", "good")),
 )
 def test_limits_that_jobs_share_are_asked_about_as_many_triggers_as_they_have_slots(
     explain: Callable[..., list[dict[str, Any]]], connection: psycopg.Connection[Any]

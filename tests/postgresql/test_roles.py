@@ -104,6 +104,10 @@ def everything_of_a_client(client: Scheduler) -> None:
     assert len(operations.audit_log()) == 4
     client.unschedule_job(key)
     client.delete_calendar("weekdays")
+    client.set_limit("erp", 5)
+    client.add_job(JobDetail(Quick, "sharing", durable=True, limits=["erp"]))
+    client.delete_job("sharing")
+    client.delete_limit("erp")
 
 
 def everything_of_a_reader(reader: Scheduler) -> None:

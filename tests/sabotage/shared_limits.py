@@ -12,7 +12,14 @@ SHARED_LIMITS = (
     Sabotage(
         "slots_of_ended_executions_stay_in_use",
         "a slot of a shared limit is never free again",
-        (Edit(_SQL, "c.number - c.ended", "c.number"), Edit(_SQL, "AND uses.has_ended", "AND false")),
+        (
+            Edit(
+                _SQL,
+                "EXISTS (SELECT FROM qrtz_fired_triggers f WHERE f.fire_id = u.fire_id OFFSET 0) AS is_there",
+                "true AS is_there",
+            ),
+            Edit(_SQL, "AND uses.has_ended", "AND false"),
+        ),
         (f"{_TESTS}::test_the_soonest_goes_first_and_then_the_one_of_higher_priority[postgresql]",),
     ),
     Sabotage(
