@@ -150,6 +150,17 @@ def acknowledge(action: Action, target: Target, request: Request, find: Find, *,
         act_on(operations, action, request, find(operations), {"until": at})
 
 
+@click.option("--until", help="The end of the pause: an instant, or a length of time from now. [default: a resumption]")
+@click.option("--zone", default=LOCAL, help="The time zone of the instant. [default: that of this machine]")
+def pause(
+    action: Action, target: Target, request: Request, find: Find, *, until: str | None, zone: str, missed: str
+) -> None:
+    """Pause subjects, until an instant if the options say so."""
+    with target.operations() as operations:
+        at = None if until is None else instant(until, "--until", Formatter(zone), operations.now(), direction=FUTURE)
+        act_on(operations, action, request, find(operations), {"until": at, "missed": missed})
+
+
 _Command = Callable[..., Any]
 _Run = Callable[..., Any]
 
@@ -158,6 +169,7 @@ _OWN: Mapping[str, _Run] = {
     "backfill": backfill,
     "reschedule": reschedule,
     "acknowledge": acknowledge,
+    "pause": pause,
 }
 """The actions whose commands do more than the action. They have options of their own."""
 

@@ -48,6 +48,7 @@ TRIGGERS: Listing[TriggerSummary] = Listing(
         Column("paused at", lambda row: row.paused_at, extra=True, rigid=True),
         Column("paused by", lambda row: row.paused_by, extra=True),
         Column("pause reason", lambda row: row.pause_reason, extra=True),
+        Column("paused until", lambda row: row.paused_until, extra=True, rigid=True),
         Column("description", lambda row: row.description, extra=True),
         Column("error", lambda row: row.error, drop=9),
     ),

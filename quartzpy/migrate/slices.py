@@ -211,8 +211,8 @@ class Slice:
             is_replaced = before is not None and after[key].generation != before.generation
             reason = self._reason(key)
             if before is not None and before.paused_by != BY:
-                if is_replaced and before.state in _PAUSED:
-                    pausing[PauseNote(before.pause_reason, before.paused_by)].append(key)
+                if is_replaced and (note := PauseNote.of(before)) is not None:
+                    pausing[note].append(key)
             elif reason is None:
                 # A new trigger is paused where its group is, although it is not itself paused in the source.
                 if before is not None or key.group in self._plan.paused_groups:

@@ -39,6 +39,7 @@ from quartzpy.operations.schedules import SchedulePreview, in_words
 from quartzpy.operations.selection import Keys, Selected, Selection, Subject, as_selected, named
 from quartzpy.operations.source import Redaction
 from quartzpy.scheduler import singles
+from quartzpy.scheduler.methods.pausing import Until
 from quartzpy.scheduler.reading import Reading
 from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.scheduler.sync import Declarations, Existing, SyncPlan
@@ -269,25 +270,32 @@ class Actions:
 
     # --- pausing, resuming, and skipping single fires
 
-    def pause(self, selection: Selected, *, reason: str = "") -> ActionResult:
+    def pause(
+        self, selection: Selected, until: Until | None = None, missed: str = Missed.MISFIRE, *, reason: str = ""
+    ) -> ActionResult:
         """Pause triggers, the triggers of jobs, groups, or everything. The reason and the actor are shown with them.
 
+        With `until`, an instant, its text with an offset, or a span such as "2h", they are resumed then; `missed` is
+        the policy for the fires that were missed until then, as for `resume`.
+
         Raises:
+            InvalidValueError: `until` has passed, or is neither an instant nor a span.
             TriggerNotFoundError, JobNotFoundError: it is not stored.
             IllegalStateChangeError: it is a trigger that is COMPLETE or in ERROR, and does not fire.
         """
         selected = self._selected("pause", selection)
-        note = PauseNote(reason or None, self._log.actor.name)
+        note = self._log.scheduler._note(reason or None, self._log.actor.name, _end(until), missed)
+        lasting = {} if note.until is None else {"until": note.until.isoformat(), "missed": str(note.missed)}
         if selected.kind not in (Subject.JOB, Subject.TRIGGER):
             return self._pause(selected, reason, note, missed=None)
 
         def change(transaction: OwnTransactionMethods, key: Any) -> Change:
             if isinstance(key, JobKey):
-                transaction.pause_job(key, reason=note.reason, by=note.by)
+                transaction.pause_job(key, reason=note.reason, by=note.by, until=note.until, missed=note.missed)
             else:
                 _check_fires(transaction, key, "pause")
-                transaction.pause_trigger(key, reason=note.reason, by=note.by)
-            return Change()
+                transaction.pause_trigger(key, reason=note.reason, by=note.by, until=note.until, missed=note.missed)
+            return Change(f"Paused {named(selected.kind, key)}{_until(note)}.", after=lasting)
 
         def change_many(transaction: OwnTransactionMethods, keys: Sequence[Any]) -> SliceChange:
             if selected.kind is Subject.JOB:
@@ -338,8 +346,11 @@ class Actions:
     ) -> ActionResult:
         """Pause a group or everything, or resume it if `missed` is given."""
         assert isinstance(selected, Selection)
-        values = {"reason": note.reason, "by": note.by} if missed is None else {"missed": missed}
+        values: dict[str, Any] = {"missed": missed}
+        if missed is None:
+            values = {"reason": note.reason, "by": note.by, "until": note.until, "missed": note.missed}
         verb = "pause" if missed is None else "resume"
+        lasting = {} if note.until is None else {"until": note.until.isoformat(), "missed": str(note.missed)}
 
         def change(transaction: OwnTransactionMethods) -> Change:
             if selected.kind is Subject.EVERYTHING:
@@ -348,8 +359,8 @@ class Actions:
                 what = "trigger_group" if selected.kind is Subject.TRIGGER_GROUP else "job_group"
                 groups = getattr(transaction, f"{verb}_{what}")(selected.filters["group"], **values)
             shown = ", ".join(sorted(groups)[:10]) or "no group"
-            text = f"{verb.capitalize()}d {selected}: {shown}."
-            return Change(text, None, {"groups": sorted(groups)[:100]}, tuple(sorted(groups)), len(groups))
+            text = f"{verb.capitalize()}d {selected}{_until(note)}: {shown}."
+            return Change(text, None, {"groups": sorted(groups)[:100], **lasting}, tuple(sorted(groups)), len(groups))
 
         return self._change_one(verb, str(selected), reason, change)
 
@@ -416,8 +427,8 @@ class Actions:
                 raise transaction._no_trigger(key)
             new = schedules.edited(record, text, zone, transaction.store.now())
             following = transaction.reschedule_job(key, new)
-            if record.state in PAUSED_STATES:
-                transaction.store.pause(NamedTriggers([key]), PauseNote(record.pause_reason, record.paused_by))
+            if (note := PauseNote.of(record)) is not None:
+                transaction.store.pause(NamedTriggers([key]), note)
             sentence = f"Trigger {key} fires {in_words(new)}; the next time is {following.isoformat(sep=' ')}."
             return Change(sentence, schedule_values(record.trigger), schedule_values(new), (key,))
 
@@ -714,10 +725,25 @@ def _changing(
     return done
 
 
+def _end(until: Until | None) -> Until | None:
+    """Return the end of a pause; a text may be an instant with an offset, or a span."""
+    if not isinstance(until, str):
+        return until
+    try:
+        return datetime.fromisoformat(until)
+    except ValueError:
+        return until
+
+
+def _until(note: PauseNote) -> str:
+    return "" if note.until is None else f" until {instant_text(note.until)}"
+
+
 def _is_new(record: TriggerRecord, note: PauseNote) -> bool:
     """Return True if a pause with this note changes the trigger: it fires, or it is paused with another note."""
     if record.state in PAUSED_STATES:
-        return note.reason is not None and (record.pause_reason, record.paused_by) != (note.reason, note.by)
+        has_note = note.reason is None or (record.pause_reason, record.paused_by) == (note.reason, note.by)
+        return not has_note or (record.paused_until, record.pause_missed) != (note.until, note.missed)
     return record.state not in _IDLE
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from quartzpy.operations.actions.action import Action, Role
-from quartzpy.operations.actions.inputs import Choice, Data, Flag, Instant, Number, Text
+from quartzpy.operations.actions.inputs import Choice, Data, End, Flag, Instant, Number, Text
 from quartzpy.operations.selection import Subject
 from quartzpy.scheduler.methods.pausing import MOST_SKIPPED
 from quartzpy.scheduler.methods.triggering import MOST_RUNS
@@ -133,10 +133,21 @@ SECTIONS: Mapping[str, tuple[Action, ...]] = {
                 Subject.JOB_GROUP: "Pause the triggers of the job group GROUP, also those that are stored later.",
                 Subject.EVERYTHING: "Pause all triggers, also those that are stored later.",
             },
+            inputs=(
+                End(
+                    "until",
+                    "The end of the pause: an instant with an offset, or a span such as 2h. Without it, the pause lasts"
+                    " until somebody ends it.",
+                    "Until",
+                    hint="a span such as 2h, or an instant; empty: until somebody resumes it",
+                    placeholder="2h",
+                ),
+                replace(_MISSED, label="Fires that were missed at that time"),
+            ),
             help="Pause triggers, the triggers of jobs, groups, or everything.",
             question="Pause",
             past="Paused",
-            explanation="Nothing fires until it is resumed. Running executions continue.",
+            explanation="Nothing fires until it is resumed, or until its end. Running executions continue.",
             undone_by="resume",
         ),
         Action(

@@ -23,7 +23,9 @@ DELETE_SLICE = _SQL("delete_slice")
 HOLD_JOBS = _SQL("hold_jobs")
 DELETE_TRIGGERS_OF_JOBS = _SQL("delete_triggers_of_jobs")
 DELETE_JOBS = _SQL("delete_jobs")
-CLEAR = tuple(_SQL(f"clear_{rows}") for rows in ("triggers", "claims", "jobs", "calendars", "paused_groups", "owners"))
+CLEAR = tuple(
+    _SQL(f"clear_{rows}") for rows in ("triggers", "claims", "jobs", "calendars", "paused_groups", "windows", "owners")
+)
 
 
 def delete_triggers(session: SqlSession, keys: Collection[TriggerKey]) -> set[TriggerKey]:

@@ -45,6 +45,7 @@ from quartzpy.store.protocol.outcomes import (
     Reconciliation,
     RecoveryOutcome,
     Repairs,
+    TimeOff,
 )
 from quartzpy.store.protocol.queries import NameKind, QueryStore
 from quartzpy.store.protocol.scheduling import (
@@ -147,6 +148,7 @@ __all__ = [
     "SkippedTrigger",
     "StoredCalendar",
     "Subscription",
+    "TimeOff",
     "TriggerGroups",
     "TriggerMove",
     "TriggersOfJobs",

@@ -12,7 +12,15 @@ from quartzpy.matchers import GroupMatcher
 from quartzpy.store.protocol.fires import DispatchKey
 from quartzpy.store.protocol.scheduling import StoredCalendar
 from quartzpy.store.queries import AnyQuery, Position, RecordQuery
-from quartzpy.store.records import ClusterLoad, ExecutionRecord, JobHeader, Pauses, RunningRecord, TriggerRecord
+from quartzpy.store.records import (
+    ClusterLoad,
+    ExecutionRecord,
+    JobHeader,
+    Pauses,
+    RunningRecord,
+    TriggerRecord,
+    WindowRecord,
+)
 
 _Key = TypeVar("_Key", JobKey, TriggerKey)
 _Record = TypeVar("_Record")
@@ -62,6 +70,10 @@ class QueryStore(Protocol):
 
     def pauses(self) -> Pauses:
         """Return the pauses that apply to triggers that are stored later, and whether the manual mode is on."""
+        ...
+
+    def windows(self) -> list[WindowRecord]:
+        """Return the maintenance windows that are stored, by their names."""
         ...
 
     def calendars(self, names: Collection[str]) -> dict[str, StoredCalendar]:
