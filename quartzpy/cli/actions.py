@@ -22,7 +22,7 @@ from quartzpy.cli.target import Target
 from quartzpy.errors import SettingsError
 from quartzpy.instants import as_span
 from quartzpy.operations.actions.action import Action
-from quartzpy.operations.actions.inputs import Choice, Data, Flag, Input, Number
+from quartzpy.operations.actions.inputs import Choice, Data, End, Flag, Input, Number
 from quartzpy.operations.actions.table import ACTIONS
 from quartzpy.operations.selection import Subject
 from quartzpy.states import ExecutionState
@@ -150,14 +150,15 @@ def acknowledge(action: Action, target: Target, request: Request, find: Find, *,
         act_on(operations, action, request, find(operations), {"until": at})
 
 
-@click.option("--until", help="The end of the pause: an instant, or a length of time from now. [default: a resumption]")
+# The filters of triggers have an option --until.
+@click.option("--end", help="The end of the pause: an instant, or a length of time from now. [default: a resumption]")
 @click.option("--zone", default=LOCAL, help="The time zone of the instant. [default: that of this machine]")
 def pause(
-    action: Action, target: Target, request: Request, find: Find, *, until: str | None, zone: str, missed: str
+    action: Action, target: Target, request: Request, find: Find, *, end: str | None, zone: str, missed: str
 ) -> None:
     """Pause subjects, until an instant if the options say so."""
     with target.operations() as operations:
-        at = None if until is None else instant(until, "--until", Formatter(zone), operations.now(), direction=FUTURE)
+        at = None if end is None else instant(end, "--end", Formatter(zone), operations.now(), direction=FUTURE)
         act_on(operations, action, request, find(operations), {"until": at, "missed": missed})
 
 
@@ -189,7 +190,7 @@ def _command(action: Action, kind: Subject, name: str) -> click.Command:
     vars(command)["__click_params__"] = [*own]
     decorated: _Command = subject_options(action, kind)(command)
     for item in reversed(action.inputs):
-        if item.name not in {parameter.name for parameter in own}:
+        if item.name not in {parameter.name for parameter in own} and not isinstance(item, End):
             decorated = _option(item)(decorated)
     return click.command(name, help=action.subjects[kind])(action_options(decorated))
 

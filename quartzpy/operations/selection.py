@@ -28,6 +28,7 @@ class Subject(StrEnum):
     EVERYTHING = "everything"
     NODE = "node"
     INCIDENT = "incident"
+    WINDOW = "window"
 
 
 NAMES: Mapping[Subject, str] = MappingProxyType(

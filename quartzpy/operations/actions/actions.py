@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Self
 
 from quartzpy.calendars.calendar import BaseCalendar
+from quartzpy.calendars.maintenance_window import MaintenanceWindow
 from quartzpy.errors import (
     ExecutionNotFoundError,
     IllegalStateChangeError,
@@ -17,7 +18,8 @@ from quartzpy.errors import (
     JobNotFoundError,
     ObjectNotFoundError,
 )
-from quartzpy.instants import as_instant
+from quartzpy.instants import Span, as_instant
+from quartzpy.instants import zone as zone_of
 from quartzpy.jobs import typed_data
 from quartzpy.keys import JobKey, JobRef, TriggerKey, TriggerRef, check_name, checked_key
 from quartzpy.operations import calendar_changes, schedules
@@ -363,6 +365,67 @@ class Actions:
             return Change(text, None, {"groups": sorted(groups)[:100], **lasting}, tuple(sorted(groups)), len(groups))
 
         return self._change_one(verb, str(selected), reason, change)
+
+    def set_window(
+        self,
+        window: str,
+        cron: str | None = None,
+        duration: Span | None = None,
+        zone: str | None = None,
+        start: datetime | str | None = None,
+        end: datetime | str | None = None,
+        trigger_group: str | None = None,
+        job_group: str | None = None,
+        missed: str = Missed.MISFIRE,
+        *,
+        reason: str = "",
+    ) -> ActionResult:
+        """Store a maintenance window in place of the one of this name; see `MaintenanceWindow`.
+
+        Texts of instants without an offset are in the zone. The reason is shown with what it pauses.
+
+        Raises:
+            InvalidValueError: the values do not fit together, one is wrong, or the window is over.
+        """
+        in_zone = zone or "UTC"
+        made = MaintenanceWindow(
+            window,
+            cron=cron,
+            duration=duration,
+            time_zone=in_zone,
+            start=_instant_in(start, "start", in_zone),
+            end=_instant_in(end, "end", in_zone),
+            trigger_group=trigger_group,
+            job_group=job_group,
+            missed=missed,
+            reason=reason or None,
+        )
+
+        def change(transaction: OwnTransactionMethods) -> Change:
+            before = _window(transaction, window)
+            transaction.add_maintenance_window(made, replace=True, by=self._log.actor.name)
+            record = next(one for one in transaction.maintenance_windows() if one.window.name == window)
+            text = (
+                f"Maintenance window {window} pauses {made.subject} from {instant_text(record.starts_at)} until"
+                f" {instant_text(record.ends_at)}{'' if cron is None else ', and each time after that'}."
+            )
+            return Change(text, before, _window(transaction, window), (window,))
+
+        return self._change_one("set_window", named(Subject.WINDOW, window), reason, change)
+
+    def delete_window(self, window: str, *, reason: str = "") -> ActionResult:
+        """Delete a maintenance window; what it pauses at present is resumed within seconds.
+
+        Raises:
+            ObjectNotFoundError: there is none of this name.
+        """
+
+        def change(transaction: OwnTransactionMethods) -> Change:
+            before = _window(transaction, window)
+            transaction.delete_maintenance_window(window)
+            return Change(f"Deleted the maintenance window {window}.", before, None, (window,))
+
+        return self._change_one("delete_window", named(Subject.WINDOW, window), reason, change)
 
     def skip_next(self, selection: Selected, count: int = 1, *, reason: str = "") -> ActionResult:
         """Skip the next `count` fires of triggers; see `Scheduler.skip_next`.
@@ -723,6 +786,25 @@ def _changing(
         problems = ((key, _idle(records[key], what)) for key in keys if key in records)
         done.failures += [ActionFailure(str(key), problem) for key, problem in problems if problem is not None]
     return done
+
+
+def _window(transaction: OwnTransactionMethods, name: str) -> dict[str, Any] | None:
+    """Return the values of a maintenance window for the audit log."""
+    record = next((one for one in transaction.maintenance_windows() if one.window.name == name), None)
+    if record is None:
+        return None
+    ends = {"starts_at": record.starts_at.isoformat(), "ends_at": record.ends_at.isoformat()}
+    return {"pauses": record.window.subject, **record.window.as_json(), **ends}
+
+
+def _instant_in(value: datetime | str | None, name: str, zone_name: str) -> datetime | None:
+    if not isinstance(value, str):
+        return value
+    try:
+        instant = datetime.fromisoformat(value)
+    except ValueError:
+        raise InvalidValueError(f"{name}: must be an instant such as 2026-11-22T08:00 (got {quoted(value)})") from None
+    return instant if instant.tzinfo is not None else instant.replace(tzinfo=zone_of(zone_name))
 
 
 def _end(until: Until | None) -> Until | None:

@@ -169,6 +169,70 @@ SECTIONS: Mapping[str, tuple[Action, ...]] = {
             undone_by="pause",
         ),
         Action(
+            name="set_window",
+            role=Role.ADMIN,
+            subjects={
+                Subject.WINDOW: (
+                    "Store or change the maintenance window WINDOW.\n\nIt pauses a group, or everything, each time from"
+                    " --cron for --duration, or once from --start to --end. Executions that run go on."
+                )
+            },
+            is_single=True,
+            inputs=(
+                Text(
+                    "cron",
+                    "When it begins, each time: a crontab line or a Quartz expression.",
+                    "Begins",
+                    hint="a cron expression; empty: once, from the start to the end below",
+                    placeholder="0 2 * * SUN",
+                ),
+                Text(
+                    "duration",
+                    "How long it lasts each time, by the clock of the zone.",
+                    "For",
+                    placeholder="4h",
+                ),
+                Text(
+                    "zone",
+                    "The time zone of the cron expression.",
+                    "Time zone",
+                    placeholder="Europe/Berlin",
+                    field="in_zone",
+                ),
+                Instant("start", "The beginning of a window that comes once.", "Or once from"),
+                Instant("end", "The end of a window that comes once.", "Until"),
+                Text(
+                    "trigger_group",
+                    "The group of triggers that it pauses; without a group it pauses everything.",
+                    "Pauses the group of triggers",
+                    hint="without a group it pauses everything",
+                ),
+                Text("job_group", "The group of jobs that it pauses.", "Or the group of jobs"),
+                _MISSED,
+            ),
+            question="Store",
+            title="Maintenance window",
+            button="Store the window",
+            label="Change",
+            explanation=(
+                "The triggers concerned are paused when it begins, and resumed when it ends. The reason is shown with"
+                " them."
+            ),
+        ),
+        Action(
+            name="delete_window",
+            role=Role.ADMIN,
+            subjects={
+                Subject.WINDOW: "Delete the maintenance window WINDOW. What it pauses at present is resumed at once."
+            },
+            is_single=True,
+            question="Delete",
+            button="Delete the window",
+            label="Delete",
+            explanation="It does not begin again. What it pauses at present is resumed within seconds.",
+            tone="danger",
+        ),
+        Action(
             name="skip_next",
             role=Role.OPERATOR,
             subjects={Subject.TRIGGER: "Skip the next fires of triggers."},
