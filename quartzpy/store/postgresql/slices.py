@@ -121,7 +121,7 @@ def change(
     and commits them under TRIGGER_ACCESS: whoever stores a trigger under that lock either has committed before, and
     the second pass finds it, or reads the marks.
     """
-    size = SliceSize(AT_FIRST, least=LEAST, most=MOST, short=SHORT, long=LONG)
+    size = first_size()
     changed: set[int] = set()
     with Progress(session.scheduler, done) as progress:
         for waits in (False, True):
@@ -138,6 +138,11 @@ def change(
             if marks:
                 _transaction(session, marks, is_marked=True)
                 marks = ()
+
+
+def first_size() -> SliceSize:
+    """Return the size of the first slice of a change, which adapts to how long each slice takes."""
+    return SliceSize(AT_FIRST, least=LEAST, most=MOST, short=SHORT, long=LONG)
 
 
 def in_parts(

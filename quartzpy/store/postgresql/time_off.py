@@ -22,7 +22,6 @@ from quartzpy.store.postgresql.connection.listen import news
 from quartzpy.store.postgresql.connection.session import SqlSession, Transaction
 from quartzpy.store.postgresql.lookups import match_values
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
-from quartzpy.store.postgresql.slice_size import SliceSize
 from quartzpy.store.postgresql.slices import Switches
 from quartzpy.store.protocol import (
     EVERYTHING,
@@ -178,7 +177,7 @@ def apply_time_off(session: SqlSession, by: str) -> TimeOff:
 
 
 def _end_own_pauses(session: SqlSession, by: str, deadline: float, ended: list[PauseSubjects]) -> bool:
-    size = SliceSize(slices.AT_FIRST, least=slices.LEAST, most=slices.MOST, short=slices.SHORT, long=slices.LONG)
+    size = slices.first_size()
     with slices.Progress(session.scheduler, "resumed, because their pauses have ended") as progress:
         while True:
             began = time.monotonic()
@@ -206,7 +205,8 @@ def _end_group(session: SqlSession, by: str, mark: _EndedGroup, deadline: float,
     which = _GROUPS.get(mark.scope, pausing.ALL)
     matched = match_values(GroupMatcher.equals(mark.group)) if which else {}
     rows = slices.page_of(session, slices.Affected((*which, *_ENDED), matched), slices.BEGINNING, slices.PAGE)
-    size = SliceSize(slices.AT_FIRST, least=slices.LEAST, most=slices.MOST, short=slices.SHORT, long=slices.LONG)
+    is_page_whole = len(rows) < slices.PAGE
+    size = slices.first_size()
     with slices.Progress(session.scheduler, "resumed, because the pause of their group has ended") as progress:
         while rows:
             began = time.monotonic()
@@ -227,6 +227,8 @@ def _end_group(session: SqlSession, by: str, mark: _EndedGroup, deadline: float,
             size.adapt(time.monotonic() - began)
             if rows and time.monotonic() >= deadline:
                 return False
+    if not is_page_whole:
+        return False
     subjects = _subjects(mark.scope, mark.group)
     forget = session.bind(FORGET_ENDED[mark.scope], **place, actor=by, subject=_subject(mark.scope, mark.group))
     is_over = bool(session.locked(forget)[0].rows)
@@ -241,7 +243,7 @@ def _subject(scope: str, group: str) -> str:
 
 def _begin_windows(session: SqlSession, by: str) -> list[str]:
     begun = []
-    for *columns, was_due_at, now in session.unlocked(session.bind(DUE_WINDOWS, turn=TURN))[0].rows:
+    for *columns, was_due_at, now in session.unlocked(session.bind(DUE_WINDOWS, wait=TURN))[0].rows:
         stored = _WindowColumns._make(columns)
         if _turn(session, by, stored, was_due_at, now):
             begun.append(stored.name)

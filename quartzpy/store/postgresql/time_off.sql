@@ -171,7 +171,7 @@ RETURNING w.window_name;
 -- name: due_windows
 -- Whoever moves the instant of the next turn takes care of the window. If its node dies, another one does after that.
 UPDATE qrtz_maintenance_windows w
-   SET due_at = :now + :'turn'::interval
+   SET due_at = :now + :'wait'::interval
   FROM (SELECT o.window_name, o.due_at FROM qrtz_maintenance_windows o
          WHERE o.sched_name = :'sched' AND o.due_at <= :now
          ORDER BY o.window_name
