@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar, Unpack
 
@@ -729,6 +729,7 @@ class AsyncStoringMethods(AsyncMethods[_StoringMethodsT]):
         *,
         owner: str,
         calendars: Mapping[str, Calendar] | None = None,
+        windows: Sequence[MaintenanceWindow] | None = None,
         prune: bool = False,
         existing: str = Existing.UPDATE,
         version: int | float | str | None = None,
@@ -737,7 +738,8 @@ class AsyncStoringMethods(AsyncMethods[_StoringMethodsT]):
     ) -> SyncPlan:
         """Make the store match the declared jobs and calendars, all or nothing; return the plan.
 
-        `calendars` are the declared calendars by name. `apply=False` is a dry run.
+        `calendars` are the declared calendars by name, and `windows` the maintenance windows; None leaves those
+        alone. `apply=False` is a dry run.
 
         A trigger whose schedule did not change keeps its fire times, its misfires and its pause, even if other values
         of it or its job changed; one that has ended stays COMPLETE and does not fire again. If a calendar changes, the
@@ -763,6 +765,7 @@ class AsyncStoringMethods(AsyncMethods[_StoringMethodsT]):
                 definitions,
                 owner=owner,
                 calendars=calendars,
+                windows=windows,
                 prune=prune,
                 existing=existing,
                 version=version,

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
 from quartzpy.calendars.maintenance_window import MaintenanceWindow
-from quartzpy.cron_expressions.schedule import DaylightSaving
 from quartzpy.errors import InvalidValueError, ObjectAlreadyExistsError
-from quartzpy.instants import zone
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import JobMode, Missed
 from quartzpy.store.protocol import (
@@ -23,7 +21,6 @@ from quartzpy.store.protocol import (
     TriggerGroups,
     TriggersOfJobs,
 )
-from quartzpy.triggers.cron import CronTrigger
 from tests.contract.harness import HOUR, MINUTE, START, Harness, at, every, job, job_key, key, names, once
 
 UNTIL = PauseNote("the bank is closed", "ann", START + HOUR)
@@ -345,27 +342,3 @@ def test_a_window_of_one_span_is_gone_when_it_is_over(store: Harness) -> None:
     assert (store.state("a"), store.store.windows()) == ("WAITING", [])
     with pytest.raises(InvalidValueError, match="it ended at"):
         store.store.set_window("move", MaintenanceWindow("move", start=at(3600), end=at(7200)))
-
-
-@pytest.mark.parametrize(
-    ("day", "fires"),
-    [
-        # The clock goes from 2:00 to 3:00: what 2:30 means comes at 3:00, and so does the window, for an hour.
-        (datetime(2026, 3, 29, tzinfo=UTC), ["03:00"]),
-        # It is 2:30 twice, and the window lasts for both.
-        (datetime(2026, 10, 25, tzinfo=UTC), ["02:30"]),
-        (datetime(2026, 6, 7, tzinfo=UTC), ["02:30"]),
-    ],
-    ids=["spring", "autumn", "summer"],
-)
-def test_a_window_by_the_clock_holds_when_the_clock_is_changed(store: Harness, day: datetime, fires: list[str]) -> None:
-    window = MaintenanceWindow("dst", cron="0 2 * * SUN", duration="1h", time_zone="Europe/Berlin")
-    start, end = window.next_span(day - HOUR) or (day, day)
-    for dst in DaylightSaving:
-        trigger = CronTrigger("0 30 2 * * ?", "half", time_zone="Europe/Berlin", dst=dst)
-        times = list(trigger.fire_times(day - HOUR, day + 12 * HOUR))
-        assert all(start <= fire < end for fire in times)
-        if dst is DaylightSaving.ONCE:
-            assert [f"{fire.astimezone(zone('Europe/Berlin')):%H:%M}" for fire in times] == fires
-    local = [instant.astimezone(zone("Europe/Berlin")) for instant in (start, end)]
-    assert f"{local[1]:%H:%M}" == ("04:00" if fires == ["03:00"] else "03:00")

@@ -64,7 +64,7 @@ def test_groups_and_everything_are_paused_until_an_instant(stored: Harness, oper
 def test_an_end_that_has_passed_or_says_nothing_is_refused(
     stored: Harness, operations: Operations, until: object
 ) -> None:
-    with pytest.raises(InvalidValueError, match="^until: "):
+    with pytest.raises(InvalidValueError, match=r"^until: "):
         operations.actions.pause(key("every"), until)  # type: ignore[arg-type]
     assert stored.state("every") == "WAITING"
 

@@ -607,6 +607,7 @@ class Actions:
             done = transaction.sync(
                 declared.jobs,
                 calendars=declared.calendars,
+                windows=declared.windows,
                 owner=owner,
                 prune=prune,
                 existing=existing,
