@@ -13,7 +13,6 @@ from quartzpy.errors import ObjectAlreadyExistsError, QuartzpyError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.migrate.plan import ImportedJob, ImportedTrigger, ImportPlan
-from quartzpy.states import TriggerState
 from quartzpy.store.definition_differences import job_differences, trigger_differences
 from quartzpy.store.protocol import JobEntry, JobStore, NamedTriggers, PauseNote, StoredCalendar, TriggerMove
 from quartzpy.store.records import TriggerRecord
@@ -25,7 +24,6 @@ SLICE = 200
 BY = "quartzpy import"
 HELD = "held by an import; an import without --paused resumes it"
 """The reason of the pause of triggers that were imported with `held`."""
-_PAUSED = (TriggerState.PAUSED, TriggerState.PAUSED_BLOCKED)
 
 
 @dataclass(slots=True)

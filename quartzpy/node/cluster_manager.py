@@ -154,7 +154,15 @@ class ClusterManager(EpochService):
         """Begin maintenance windows and end pauses, if it is time for that."""
         if self._clock.monotonic() < self._time_off_at:
             return
-        outcome = self._store.apply_time_off(epoch.node.instance_id)
+        try:
+            outcome = self._store.apply_time_off(epoch.node.instance_id)
+        except Exception as error:
+            if is_without_connection(error):
+                raise
+            # The other work of this thread must not wait for that.
+            self._logger.warning("%s: pauses could not be ended or begun", self.name, exc_info=error)
+            self._time_off_at = self._clock.monotonic() + self.period
+            return
         self._expect_time_off(outcome.next_change, is_done=bool(outcome.begun or outcome.ended))
         if outcome.begun or outcome.ended:
             self._time_off(outcome)

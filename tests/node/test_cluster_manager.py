@@ -40,6 +40,7 @@ class OldHistory:
         self.next_time_off: timedelta | None = None
         self.ended: list[PauseSubjects] = []
         self.applied = 0
+        self.is_broken = False
         self.on_purge: Callable[[], None] = lambda: None
 
     def recover(self, node: Node, dead: Collection[object], *, max_node_deaths: int) -> RecoveryOutcome:
@@ -47,6 +48,8 @@ class OldHistory:
 
     def apply_time_off(self, by: str) -> TimeOff:
         self.applied += 1
+        if self.is_broken:
+            raise ValueError("a row that somebody has written by hand")
         return TimeOff(ended=self.ended, next_change=self.next_time_off)
 
     def repair(self) -> Repairs:
@@ -131,6 +134,16 @@ def test_a_node_rests_before_it_tries_again_what_somebody_has_locked() -> None:
     store.next_time_off = timedelta(seconds=-1)
     check_in(managed, epoch, clock)
     assert (managed.run_once(), store.applied) == (1.0, 1)
+
+
+def test_what_cannot_be_ended_does_not_hold_up_the_housekeeping() -> None:
+    clock, store = ManualClock(), OldHistory(5)
+    managed, epoch = manager(store, clock)
+    store.is_broken, store.next_time_off = True, timedelta(seconds=-1)
+    clock.seconds += PURGE_EVERY
+    check_in(managed, epoch, clock)
+    assert managed.run_once() == managed.period
+    assert (store.applied, store.rows) == (1, 0)
 
 
 def test_old_history_is_deleted_in_batches_without_waiting_for_the_next_check_in() -> None:

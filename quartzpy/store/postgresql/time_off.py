@@ -8,11 +8,13 @@ says that there is something to do stays until the last slice is committed: anot
 from __future__ import annotations
 
 import json
+import logging
 import time
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from quartzpy.calendars.maintenance_window import WINDOW_LEAD, MaintenanceWindow, window_due_at
+from quartzpy.errors import QuartzpyError
 from quartzpy.keys import TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import missed_of
@@ -35,6 +37,8 @@ from quartzpy.store.protocol import (
     TriggerGroups,
 )
 from quartzpy.store.records import WindowRecord
+
+logger = logging.getLogger(__name__)
 
 _SQL = SqlFile("time_off.sql")
 NEXT_CHANGE = _SQL("next_change")
@@ -101,7 +105,17 @@ class _WindowColumns(NamedTuple):
 
 def windows(session: SqlSession) -> list[WindowRecord]:
     """See `QueryStore.windows`."""
-    return [_WindowColumns._make(row).record() for row in session.read_one(WINDOWS)]
+    rows = [_WindowColumns._make(row) for row in session.read_one(WINDOWS)]
+    return [record for row in rows if (record := _readable(row)) is not None]
+
+
+def _readable(stored: _WindowColumns) -> WindowRecord | None:
+    """Return the record of a row; None for one that somebody has written by hand, or whose time zone is not here."""
+    try:
+        return stored.record()
+    except (QuartzpyError, ValueError, KeyError, TypeError) as error:
+        logger.error("the maintenance window %s cannot be read: %s", stored.name, error)
+        return None
 
 
 def set_window(
@@ -118,12 +132,12 @@ def set_window(
             session.bind(DELETE_WINDOW, window_name=name),
         )
         rows = transaction.execute(stored)[0].rows
-        present = _WindowColumns._make(rows[0]).record() if rows else None
         if window is None:
             transaction.commit(close, remove)
-            return present is not None
-        if present is not None and not replace:
+            return bool(rows)
+        if rows and not replace:
             raise refusals.window_exists(name)
+        present = _readable(_WindowColumns._make(rows[0])) if rows else None
         if present is not None and present.window == window:
             transaction.commit()
             return False
@@ -245,14 +259,16 @@ def _begin_windows(session: SqlSession, by: str) -> list[str]:
     begun = []
     for *columns, was_due_at, now in session.unlocked(session.bind(DUE_WINDOWS, wait=TURN))[0].rows:
         stored = _WindowColumns._make(columns)
-        if _turn(session, by, stored, was_due_at, now):
+        record = _readable(stored)
+        if record is not None and _turn(session, by, stored, record, was_due_at, now):
             begun.append(stored.name)
     return begun
 
 
-def _turn(session: SqlSession, by: str, stored: _WindowColumns, was_due_at: datetime, now: datetime) -> bool:
+def _turn(
+    session: SqlSession, by: str, stored: _WindowColumns, record: WindowRecord, was_due_at: datetime, now: datetime
+) -> bool:
     """Do what a window needs now. Return True if it has begun."""
-    record = stored.record()
     window, name = record.window, record.window.name
     note = PauseNote(window.note, record.changed_by, record.ends_at, missed_of(window.missed), name)
     # Nobody has done anything for it, and now it is over: no node was there.
