@@ -22,7 +22,7 @@ from quartzpy.cli.target import Target
 from quartzpy.errors import SettingsError
 from quartzpy.instants import as_span
 from quartzpy.operations.actions.action import Action
-from quartzpy.operations.actions.inputs import Choice, Data, End, Flag, Input, Number
+from quartzpy.operations.actions.inputs import Choice, Data, Flag, Input, Number
 from quartzpy.operations.actions.table import ACTIONS
 from quartzpy.operations.selection import Subject
 from quartzpy.states import ExecutionState
@@ -159,7 +159,7 @@ def pause(
     """Pause subjects, until an instant if the options say so."""
     with target.operations() as operations:
         at = None if end is None else instant(end, "--end", Formatter(zone), operations.now(), direction=FUTURE)
-        act_on(operations, action, request, find(operations), {"until": at, "missed": missed})
+        act_on(operations, action, request, find(operations), {"end": at, "missed": missed})
 
 
 _Command = Callable[..., Any]
@@ -190,7 +190,7 @@ def _command(action: Action, kind: Subject, name: str) -> click.Command:
     vars(command)["__click_params__"] = [*own]
     decorated: _Command = subject_options(action, kind)(command)
     for item in reversed(action.inputs):
-        if item.name not in {parameter.name for parameter in own} and not isinstance(item, End):
+        if item.name not in {parameter.name for parameter in own}:
             decorated = _option(item)(decorated)
     return click.command(name, help=action.subjects[kind])(action_options(decorated))
 

@@ -227,7 +227,8 @@ def _schedule(context: RequestContext, trigger: TriggerKey, form: FormInput) -> 
 
 
 def _present_window(context: RequestContext, name: str) -> dict[str, str]:
-    record = next((one for one in context.operations.scheduler.maintenance_windows() if one.window.name == name), None)
+    records = context.operations.scheduler.maintenance_windows()
+    record = next((record for record in records if record.window.name == name), None)
     if record is None:
         return {"in_zone": context.times.zone_name}
     window, there = record.window, zone(context.times.zone_name)

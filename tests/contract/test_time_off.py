@@ -304,7 +304,7 @@ def test_replacing_an_open_window_by_a_longer_one_keeps_what_it_pauses(store: Ha
     opened(store)
     assert not store.store.set_window("nightly", NIGHTLY), "nothing has changed"
     with pytest.raises(ObjectAlreadyExistsError, match="nightly"):
-        store.store.set_window("nightly", NIGHTLY, replace=False)
+        store.store.set_window("nightly", replace(NIGHTLY, duration="2h"), replace=False)
     assert store.store.set_window("nightly", replace(NIGHTLY, duration="2h"))
     applied(store, 3700)
     assert store.state("a") == "PAUSED"

@@ -273,20 +273,20 @@ class Actions:
     # --- pausing, resuming, and skipping single fires
 
     def pause(
-        self, selection: Selected, until: Until | None = None, missed: str = Missed.MISFIRE, *, reason: str = ""
+        self, selection: Selected, end: Until | None = None, missed: str = Missed.MISFIRE, *, reason: str = ""
     ) -> ActionResult:
         """Pause triggers, the triggers of jobs, groups, or everything. The reason and the actor are shown with them.
 
-        With `until`, an instant, its text with an offset, or a span such as "2h", they are resumed then; `missed` is
+        With `end`, an instant, its text with an offset, or a span such as "2h", they are resumed then; `missed` is
         the policy for the fires that were missed until then, as for `resume`.
 
         Raises:
-            InvalidValueError: `until` has passed, or is neither an instant nor a span.
+            InvalidValueError: `end` has passed, or is neither an instant nor a span.
             TriggerNotFoundError, JobNotFoundError: it is not stored.
             IllegalStateChangeError: it is a trigger that is COMPLETE or in ERROR, and does not fire.
         """
         selected = self._selected("pause", selection)
-        note = self._log.scheduler._note(reason or None, self._log.actor.name, _end(until), missed)
+        note = self._log.scheduler._note(reason or None, self._log.actor.name, _end_of(end), missed)
         lasting = {} if note.until is None else {"until": note.until.isoformat(), "missed": str(note.missed)}
         if selected.kind not in (Subject.JOB, Subject.TRIGGER):
             return self._pause(selected, reason, note, missed=None)
@@ -404,7 +404,7 @@ class Actions:
         def change(transaction: OwnTransactionMethods) -> Change:
             before = _window(transaction, window)
             transaction.add_maintenance_window(made, replace=True, by=self._log.actor.name)
-            record = next(one for one in transaction.maintenance_windows() if one.window.name == window)
+            [record] = [record for record in transaction.maintenance_windows() if record.window.name == window]
             text = (
                 f"Maintenance window {window} pauses {made.subject} from {instant_text(record.starts_at)} until"
                 f" {instant_text(record.ends_at)}{'' if cron is None else ', and each time after that'}."
@@ -791,7 +791,8 @@ def _changing(
 
 def _window(transaction: OwnTransactionMethods, name: str) -> dict[str, Any] | None:
     """Return the values of a maintenance window for the audit log."""
-    record = next((one for one in transaction.maintenance_windows() if one.window.name == name), None)
+    records = transaction.maintenance_windows()
+    record = next((record for record in records if record.window.name == name), None)
     if record is None:
         return None
     ends = {"starts_at": record.starts_at.isoformat(), "ends_at": record.ends_at.isoformat()}
@@ -808,14 +809,14 @@ def _instant_in(value: datetime | str | None, name: str, zone_name: str) -> date
     return instant if instant.tzinfo is not None else instant.replace(tzinfo=zone_of(zone_name))
 
 
-def _end(until: Until | None) -> Until | None:
+def _end_of(end: Until | None) -> Until | None:
     """Return the end of a pause; a text may be an instant with an offset, or a span."""
-    if not isinstance(until, str):
-        return until
+    if not isinstance(end, str):
+        return end
     try:
-        return datetime.fromisoformat(until)
+        return datetime.fromisoformat(end)
     except ValueError:
-        return until
+        return end
 
 
 def _until(note: PauseNote) -> str:

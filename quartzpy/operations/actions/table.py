@@ -135,7 +135,7 @@ SECTIONS: Mapping[str, tuple[Action, ...]] = {
             },
             inputs=(
                 End(
-                    "until",
+                    "end",
                     "The end of the pause: an instant with an offset, or a span such as 2h. Without it, the pause lasts"
                     " until somebody ends it.",
                     "Until",

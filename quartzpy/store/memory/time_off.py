@@ -40,10 +40,10 @@ def set_window(
             _close(tables, present)
             del tables.windows[name]
         return present is not None
-    if present is not None and not replace:
-        raise refusals.window_exists(name)
     if present is not None and present.record.window == window:
         return False
+    if present is not None and not replace:
+        raise refusals.window_exists(name)
     span = window.next_span(now)
     if span is None:
         raise refusals.window_is_over(window)
@@ -137,7 +137,7 @@ def _turn(tables: Tables, row: WindowRow) -> bool:
     subjects = _subjects(*place_of(window))
     is_missed = not record.is_open and now >= record.ends_at and row.due_at <= record.starts_at - WINDOW_LEAD
     if not record.is_open and now < record.starts_at:
-        ahead = [one for one in selected(tables, subjects) if _is_due_from(one, record)]
+        ahead = [trigger for trigger in selected(tables, subjects) if _is_due_from(trigger, record)]
         hold(tables, ahead, note)
         row.due_at = window_due_at(record.starts_at, now)
         return False

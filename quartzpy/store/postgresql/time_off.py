@@ -135,12 +135,12 @@ def set_window(
         if window is None:
             transaction.commit(close, remove)
             return bool(rows)
-        if rows and not replace:
-            raise refusals.window_exists(name)
         present = _readable(_WindowColumns._make(rows[0])) if rows else None
         if present is not None and present.window == window:
             transaction.commit()
             return False
+        if rows and not replace:
+            raise refusals.window_exists(name)
         span = window.next_span(now)
         if span is None:
             raise refusals.window_is_over(window)

@@ -266,7 +266,7 @@ class SchedulingStore(Protocol):
         new one pauses it as well.
 
         Raises:
-            ObjectAlreadyExistsError: there is a window of this name, and `replace` is false.
+            ObjectAlreadyExistsError: another window has this name, and `replace` is false.
             InvalidValueError: the window is over, or never begins.
         """
         ...
