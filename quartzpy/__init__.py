@@ -7,6 +7,7 @@ from quartzpy import cron
 from quartzpy.calendars.business_days import BusinessDays, Roll
 from quartzpy.calendars.calendar import BaseCalendar, Calendar, WholeDayCalendar
 from quartzpy.calendars.days import AnnualCalendar, DayOfWeek, HolidayCalendar, MonthlyCalendar, WeeklyCalendar
+from quartzpy.calendars.maintenance_window import MaintenanceWindow
 from quartzpy.calendars.spans import SpanCalendar
 from quartzpy.calendars.times import CronCalendar, DailyCalendar
 from quartzpy.config.config import SchedulerConfig
@@ -113,6 +114,7 @@ __all__ = [
     "Joined",
     "KeyMatcher",
     "Limit",
+    "MaintenanceWindow",
     "Middleware",
     "MisfireRecord",
     "MonthlyCalendar",

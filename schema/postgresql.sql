@@ -280,8 +280,36 @@ CREATE TABLE qrtz_paused_trigger_groups (
     sched_name VARCHAR(200) NOT NULL,
     scope VARCHAR(8) NOT NULL,
     group_name VARCHAR(200) NOT NULL,
+    paused_at TIMESTAMP WITH TIME ZONE NOT NULL,
+    paused_by VARCHAR(200),
+    pause_reason TEXT,
+    pause_until TIMESTAMP WITH TIME ZONE,
+    pause_missed VARCHAR(10) DEFAULT 'misfire' NOT NULL,
+    with_all BOOLEAN DEFAULT false NOT NULL,
+    window_name VARCHAR(200),
+    resumed BIGINT DEFAULT 0 NOT NULL,
     CONSTRAINT qrtz_paused_trigger_groups_pkey PRIMARY KEY (sched_name, scope, group_name),
-    CONSTRAINT qrtz_paused_trigger_groups_scope_check CHECK (scope IN ('TRIGGER', 'JOB', 'ALL', 'MANUAL'))
+    CONSTRAINT qrtz_paused_trigger_groups_scope_check CHECK (scope IN ('TRIGGER', 'JOB', 'ALL', 'MANUAL')),
+    CONSTRAINT qrtz_paused_trigger_groups_missed_check CHECK (pause_missed IN ('misfire', 'skip', 'once')),
+    CONSTRAINT qrtz_paused_trigger_groups_instants_check CHECK (least(paused_at, pause_until) >= timestamptz '0001-01-01 00:00:00+00' AND greatest(paused_at, pause_until) < timestamptz '10000-01-01 00:00:00+00')
+);
+
+CREATE TABLE qrtz_maintenance_windows (
+    sched_name VARCHAR(200) NOT NULL,
+    window_name VARCHAR(200) NOT NULL,
+    scope VARCHAR(8) NOT NULL,
+    group_name VARCHAR(200) NOT NULL,
+    definition JSONB NOT NULL,
+    changed_at TIMESTAMP WITH TIME ZONE NOT NULL,
+    changed_by VARCHAR(200),
+    starts_at TIMESTAMP WITH TIME ZONE NOT NULL,
+    ends_at TIMESTAMP WITH TIME ZONE NOT NULL,
+    is_open BOOLEAN DEFAULT false NOT NULL,
+    due_at TIMESTAMP WITH TIME ZONE NOT NULL,
+    CONSTRAINT qrtz_maintenance_windows_pkey PRIMARY KEY (sched_name, window_name),
+    CONSTRAINT qrtz_maintenance_windows_scope_check CHECK (scope IN ('TRIGGER', 'JOB', 'ALL')),
+    CONSTRAINT qrtz_maintenance_windows_span_check CHECK (ends_at > starts_at),
+    CONSTRAINT qrtz_maintenance_windows_instants_check CHECK (least(changed_at, starts_at, ends_at, due_at) >= timestamptz '0001-01-01 00:00:00+00' AND greatest(changed_at, starts_at, ends_at, due_at) < timestamptz '10000-01-01 00:00:00+00')
 );
 
 CREATE TABLE qrtz_rate_limits (
@@ -389,17 +417,20 @@ CREATE TABLE qrtz_triggers (
     paused_at TIMESTAMP WITH TIME ZONE,
     paused_by VARCHAR(200),
     pause_reason TEXT,
+    pause_until TIMESTAMP WITH TIME ZONE,
+    pause_missed VARCHAR(10),
     CONSTRAINT qrtz_triggers_pkey PRIMARY KEY (trigger_group, trigger_name, sched_name),
     CONSTRAINT qrtz_triggers_acquired_check CHECK (CASE trigger_state WHEN 'ACQUIRED' THEN fire_id IS NOT NULL WHEN 'COMPLETE' THEN true ELSE fire_id IS NULL END),
     CONSTRAINT qrtz_triggers_misfire_threshold_check CHECK (misfire_threshold BETWEEN interval '0' AND interval '876600 hours'),
     CONSTRAINT qrtz_triggers_catch_up_check CHECK (catch_up_until IS NULL OR misfire_rule IN ('IGNORE', 'RATE_LIMIT')),
     CONSTRAINT qrtz_triggers_missed_policy_check CHECK (missed_policy IN ('skip', 'once')),
+    CONSTRAINT qrtz_triggers_pause_missed_check CHECK (pause_missed IN ('misfire', 'skip', 'once')),
     CONSTRAINT qrtz_triggers_unreconciled_check CHECK (unreconciled IN ('NEW', 'HELD')),
     CONSTRAINT qrtz_triggers_admission_check CHECK (admission IS NULL OR ((rate_limit IS NOT NULL OR limits IS NOT NULL) AND admission IN ('ADMITTED', 'CHARGED', 'LATE'))),
     CONSTRAINT qrtz_triggers_waiting_check CHECK (trigger_state <> 'WAITING' OR next_fire_time IS NOT NULL),
     CONSTRAINT qrtz_triggers_state_check CHECK (trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED', 'PAUSED', 'PAUSED_BLOCKED', 'COMPLETE', 'ERROR')),
     CONSTRAINT qrtz_triggers_rate_limit_check CHECK (rate_limit IS NULL OR ((rate_limit ->> 'limit')::bigint BETWEEN 1 AND 1000000 AND (rate_limit ->> 'burst')::bigint BETWEEN 1 AND 1000000 AND (rate_limit ->> 'per_us')::bigint BETWEEN 1 AND 3155760000000000) IS TRUE),
-    CONSTRAINT qrtz_triggers_instants_check CHECK (least(next_fire_time, prev_fire_time, start_time, end_time, paused_at, resumed_at) >= timestamptz '0001-01-01 00:00:00+00' AND greatest(next_fire_time, prev_fire_time, start_time, end_time, paused_at, resumed_at) < timestamptz '10000-01-01 00:00:00+00'),
+    CONSTRAINT qrtz_triggers_instants_check CHECK (least(next_fire_time, prev_fire_time, start_time, end_time, paused_at, pause_until, resumed_at) >= timestamptz '0001-01-01 00:00:00+00' AND greatest(next_fire_time, prev_fire_time, start_time, end_time, paused_at, pause_until, resumed_at) < timestamptz '10000-01-01 00:00:00+00'),
     CONSTRAINT qrtz_triggers_upcoming_check CHECK ((timestamptz '0001-01-01 00:00:00+00' <= ALL (upcoming) AND timestamptz '10000-01-01 00:00:00+00' > ALL (upcoming)) IS TRUE),
     CONSTRAINT qrtz_triggers_coalesced_check CHECK (coalesced_fire_times IS NULL OR (timestamptz '0001-01-01 00:00:00+00' <= ALL (coalesced_fire_times) AND timestamptz '10000-01-01 00:00:00+00' > ALL (coalesced_fire_times)) IS TRUE),
     CONSTRAINT qrtz_triggers_counters_check CHECK (times_triggered BETWEEN 0 AND 1000000000000000000 AND attempt BETWEEN 1 AND 1000000000),
@@ -419,6 +450,8 @@ CREATE INDEX qrtz_triggers_rate_limited ON qrtz_triggers (sched_name, slot_pool,
 CREATE INDEX qrtz_triggers_limits ON qrtz_triggers ((sched_name || ''), limits, slot_pool, next_fire_time, priority DESC) WHERE limits IS NOT NULL AND trigger_state = 'WAITING' AND misfire_rule = 'RATE_LIMIT';
 
 CREATE INDEX qrtz_triggers_stopped ON qrtz_triggers (trigger_state, trigger_group, trigger_name, sched_name) WHERE trigger_state IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED');
+
+CREATE INDEX qrtz_triggers_pause_until ON qrtz_triggers (pause_until, sched_name) WHERE pause_until IS NOT NULL;
 
 CREATE INDEX qrtz_triggers_held ON qrtz_triggers ((sched_name || ''), (job_group || ''), job_name, concurrency_key, trigger_state, misfire_rule, next_fire_time, priority DESC) WHERE trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE');
 

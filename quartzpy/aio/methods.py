@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar, Unpack
 
 from quartzpy.aio.results import AsyncQuery, AsyncScheduledJob, AsyncTriggeredExecution
 from quartzpy.calendars.calendar import Calendar
+from quartzpy.calendars.maintenance_window import MaintenanceWindow
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.instants import Span
 from quartzpy.jobs.context import JobExecutionContext, Middleware
@@ -26,7 +27,7 @@ from quartzpy.node.health import SchedulerHealth
 from quartzpy.scheduler.async_calls import AsyncFacade
 from quartzpy.scheduler.coercion import JobLike, TriggerLike
 from quartzpy.scheduler.methods.base import Methods
-from quartzpy.scheduler.methods.pausing import PausingMethods
+from quartzpy.scheduler.methods.pausing import PausingMethods, Until
 from quartzpy.scheduler.methods.queries import FireRef, OutdatedJob, QueryMethods
 from quartzpy.scheduler.methods.scheduling import SchedulingMethods
 from quartzpy.scheduler.methods.storing import StoringMethods
@@ -45,6 +46,7 @@ from quartzpy.store.records import (
     MisfireRecord,
     RunningRecord,
     TriggerRecord,
+    WindowRecord,
 )
 from quartzpy.triggers.trigger import Trigger
 
@@ -70,18 +72,32 @@ _PausingMethodsT = TypeVar("_PausingMethodsT", bound=PausingMethods)
 class AsyncPausingMethods(AsyncMethods[_PausingMethodsT]):
     """The methods of `PausingMethods`, each of them awaitable."""
 
-    async def pause_trigger(self, key: TriggerRef, *, reason: str | None = None, by: str | None = None) -> None:
+    async def pause_trigger(
+        self,
+        key: TriggerRef,
+        *,
+        reason: str | None = None,
+        by: str | None = None,
+        until: Until | None = None,
+        missed: str = Missed.MISFIRE,
+    ) -> None:
         """Pause a trigger: it does not fire until it is resumed.
 
         `reason`, a sentence, and `by`, a name, are stored with the trigger. Its record and `why` show them until it is
         resumed. A reason that is given for a trigger which is paused already replaces the old one.
 
+        With `until`, an instant or a span such as "2h", a node resumes it then, and `missed` decides how the fires that
+        it missed are treated (see `Missed`). The latest call decides: without `until`, it is paused until somebody
+        resumes it. A pause of its group holds beside this one, and it fires again when both have ended.
+
         Raises:
             TriggerNotFoundError: it is not stored.
-            InvalidValueError: `reason` or `by` is no text, or too long.
+            InvalidValueError: `reason` or `by` is no text, or too long; `until` has passed, or `missed` is unknown.
             InvalidKeyError: `key` is neither a key nor a name.
         """
-        return await self._run(lambda behind: behind.pause_trigger(key, reason=reason, by=by))
+        return await self._run(
+            lambda behind: behind.pause_trigger(key, reason=reason, by=by, until=until, missed=missed)
+        )
 
     async def resume_trigger(self, key: TriggerRef, *, missed: str = Missed.MISFIRE) -> None:
         """Resume a trigger; `missed` decides how the fires that it missed are treated (see `Missed`).
@@ -93,18 +109,26 @@ class AsyncPausingMethods(AsyncMethods[_PausingMethodsT]):
         """
         return await self._run(lambda behind: behind.resume_trigger(key, missed=missed))
 
-    async def pause_job(self, key: JobRef, *, reason: str | None = None, by: str | None = None) -> None:
-        """Pause all triggers that a job has now; `reason` and `by` as in `pause_trigger`.
+    async def pause_job(
+        self,
+        key: JobRef,
+        *,
+        reason: str | None = None,
+        by: str | None = None,
+        until: Until | None = None,
+        missed: str = Missed.MISFIRE,
+    ) -> None:
+        """Pause all triggers that a job has now; `reason`, `by`, `until` and `missed` as in `pause_trigger`.
 
         Triggers that are stored later are not paused, and neither is the next attempt of an execution that is running
         now: its trigger is stored when the execution ends. `disable_job` and `pause_job_group` hold those as well.
 
         Raises:
             JobNotFoundError: it is not stored.
-            InvalidValueError: `reason` or `by` is no text, or too long.
+            InvalidValueError: `reason` or `by` is no text, or too long; `until` has passed, or `missed` is unknown.
             InvalidKeyError: `key` is neither a key nor a name.
         """
-        return await self._run(lambda behind: behind.pause_job(key, reason=reason, by=by))
+        return await self._run(lambda behind: behind.pause_job(key, reason=reason, by=by, until=until, missed=missed))
 
     async def resume_job(self, key: JobRef, *, missed: str = Missed.MISFIRE) -> None:
         """Resume all triggers of a job; `missed` as in `resume_trigger`.
@@ -117,38 +141,62 @@ class AsyncPausingMethods(AsyncMethods[_PausingMethodsT]):
         return await self._run(lambda behind: behind.resume_job(key, missed=missed))
 
     async def pause_trigger_group(
-        self, group: str | GroupMatcher, *, reason: str | None = None, by: str | None = None
+        self,
+        group: str | GroupMatcher,
+        *,
+        reason: str | None = None,
+        by: str | None = None,
+        until: Until | None = None,
+        missed: str = Missed.MISFIRE,
     ) -> set[str]:
         """Pause groups of triggers, including triggers that are stored later; return the groups.
 
         A group that is given by its name is paused even if it has no trigger yet. `reason` and `by` are stored with the
-        triggers that there are now; see `pause_trigger`.
+        group and with the triggers that there are now; see `pause_trigger`, also for `until` and `missed`. At that
+        instant those are resumed that only this pause holds: a trigger that was paused itself stays so.
         """
-        return await self._run(lambda behind: behind.pause_trigger_group(group, reason=reason, by=by))
+        return await self._run(
+            lambda behind: behind.pause_trigger_group(group, reason=reason, by=by, until=until, missed=missed)
+        )
 
     async def resume_trigger_group(self, group: str | GroupMatcher, *, missed: str = Missed.MISFIRE) -> set[str]:
         """Resume groups of triggers; return the groups. `missed` as for `resume_trigger`."""
         return await self._run(lambda behind: behind.resume_trigger_group(group, missed=missed))
 
     async def pause_job_group(
-        self, group: str | GroupMatcher, *, reason: str | None = None, by: str | None = None
+        self,
+        group: str | GroupMatcher,
+        *,
+        reason: str | None = None,
+        by: str | None = None,
+        until: Until | None = None,
+        missed: str = Missed.MISFIRE,
     ) -> set[str]:
         """Pause all triggers of the jobs of groups, including those that are stored later; return the groups.
 
-        `reason` and `by` as in `pause_trigger_group`.
+        The other arguments are as in `pause_trigger_group`.
         """
-        return await self._run(lambda behind: behind.pause_job_group(group, reason=reason, by=by))
+        return await self._run(
+            lambda behind: behind.pause_job_group(group, reason=reason, by=by, until=until, missed=missed)
+        )
 
     async def resume_job_group(self, group: str | GroupMatcher, *, missed: str = Missed.MISFIRE) -> set[str]:
         """Resume all triggers of the jobs in these groups; return the groups. `missed` as for `resume_trigger`."""
         return await self._run(lambda behind: behind.resume_job_group(group, missed=missed))
 
-    async def pause_all(self, *, reason: str | None = None, by: str | None = None) -> set[str]:
+    async def pause_all(
+        self,
+        *,
+        reason: str | None = None,
+        by: str | None = None,
+        until: Until | None = None,
+        missed: str = Missed.MISFIRE,
+    ) -> set[str]:
         """Pause all triggers, including those that are stored later, until `resume_all`; return their groups.
 
-        `reason` and `by` as in `pause_trigger_group`.
+        The other arguments are as in `pause_trigger_group`.
         """
-        return await self._run(lambda behind: behind.pause_all(reason=reason, by=by))
+        return await self._run(lambda behind: behind.pause_all(reason=reason, by=by, until=until, missed=missed))
 
     async def resume_all(self, *, missed: str = Missed.MISFIRE) -> set[str]:
         """End `pause_all` and every pause of a group, a trigger or a job; return the trigger groups.
@@ -156,6 +204,35 @@ class AsyncPausingMethods(AsyncMethods[_PausingMethodsT]):
         `missed` as for `resume_trigger`.
         """
         return await self._run(lambda behind: behind.resume_all(missed=missed))
+
+    async def add_maintenance_window(
+        self, window: MaintenanceWindow, *, replace: bool = False, by: str | None = None
+    ) -> None:
+        """Store a time, once or recurrent, in which the triggers of a group or all triggers do not fire.
+
+        A node pauses them when it begins, as `pause_trigger_group` with `until` does; so executions that run go on, a
+        trigger that is paused for another reason stays so, and whoever resumes the group ends the window for this
+        time. Storing the same window again changes nothing. `by` is shown as the one who wants it.
+
+        Raises:
+            ObjectAlreadyExistsError: another window has this name, and `replace` is false.
+            InvalidValueError: it is over or never begins, or `by` is no text or too long.
+        """
+        return await self._run(lambda behind: behind.add_maintenance_window(window, replace=replace, by=by))
+
+    async def delete_maintenance_window(self, name: str, *, missing_ok: bool = False) -> bool:
+        """Remove a maintenance window; what it pauses at present is resumed within seconds.
+
+        Return True if it was stored; False is possible only with `missing_ok`.
+
+        Raises:
+            ObjectNotFoundError: there is none of this name, and `missing_ok` is false.
+        """
+        return await self._run(lambda behind: behind.delete_maintenance_window(name, missing_ok=missing_ok))
+
+    async def maintenance_windows(self) -> list[WindowRecord]:
+        """Return the maintenance windows, by their names, each with its present or next time."""
+        return await self._run(lambda behind: behind.maintenance_windows())
 
     async def disable_job(self, key: JobRef) -> None:
         """Stop all triggers of a job, including later ones, and refuse `trigger_job`, until `enable_job`.
@@ -693,6 +770,7 @@ class AsyncStoringMethods(AsyncMethods[_StoringMethodsT]):
         *,
         owner: str,
         calendars: Mapping[str, Calendar] | None = None,
+        windows: Sequence[MaintenanceWindow] | None = None,
         prune: bool = False,
         existing: str = Existing.UPDATE,
         version: int | float | str | None = None,
@@ -701,7 +779,8 @@ class AsyncStoringMethods(AsyncMethods[_StoringMethodsT]):
     ) -> SyncPlan:
         """Make the store match the declared jobs and calendars, all or nothing; return the plan.
 
-        `calendars` are the declared calendars by name. `apply=False` is a dry run.
+        `calendars` are the declared calendars by name, and `windows` the maintenance windows; None leaves those
+        alone. `apply=False` is a dry run.
 
         A trigger whose schedule did not change keeps its fire times, its misfires and its pause, even if other values
         of it or its job changed; one that has ended stays COMPLETE and does not fire again. If a calendar changes, the
@@ -727,6 +806,7 @@ class AsyncStoringMethods(AsyncMethods[_StoringMethodsT]):
                 definitions,
                 owner=owner,
                 calendars=calendars,
+                windows=windows,
                 prune=prune,
                 existing=existing,
                 version=version,

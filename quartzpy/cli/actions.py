@@ -157,6 +157,18 @@ def set_limit(action: Action, target: Target, request: Request, find: Find, *, v
         act_on(operations, action, request, find(operations), {"value": value})
 
 
+# The filters of triggers have an option --until.
+@click.option("--end", help="The end of the pause: an instant, or a length of time from now. [default: a resumption]")
+@click.option("--zone", default=LOCAL, help="The time zone of the instant. [default: that of this machine]")
+def pause(
+    action: Action, target: Target, request: Request, find: Find, *, end: str | None, zone: str, missed: str
+) -> None:
+    """Pause subjects, until an instant if the options say so."""
+    with target.operations() as operations:
+        at = None if end is None else instant(end, "--end", Formatter(zone), operations.now(), direction=FUTURE)
+        act_on(operations, action, request, find(operations), {"end": at, "missed": missed})
+
+
 _Command = Callable[..., Any]
 _Run = Callable[..., Any]
 
@@ -166,6 +178,7 @@ _OWN: Mapping[str, _Run] = {
     "reschedule": reschedule,
     "acknowledge": acknowledge,
     "set_limit": set_limit,
+    "pause": pause,
 }
 """The actions whose commands do more than the action. They have options of their own."""
 

@@ -1,4 +1,4 @@
-"""`quartzpy jobs`, `triggers`, `calendars`, `groups`, `limits` and `locks`."""
+"""`quartzpy jobs`, `triggers`, `calendars`, `groups`, `windows`, `limits` and `locks`."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from quartzpy.operations.jobs import JobSummary
     from quartzpy.operations.operations import Operations
     from quartzpy.operations.triggers import TriggerSummary
+    from quartzpy.operations.windows import WindowView
     from quartzpy.store.postgresql.admin.records import LockRecord
 
 
@@ -48,6 +49,7 @@ TRIGGERS: Listing[TriggerSummary] = Listing(
         Column("paused at", lambda row: row.paused_at, extra=True, rigid=True),
         Column("paused by", lambda row: row.paused_by, extra=True),
         Column("pause reason", lambda row: row.pause_reason, extra=True),
+        Column("paused until", lambda row: row.paused_until, extra=True, rigid=True),
         Column("description", lambda row: row.description, extra=True),
         Column("error", lambda row: row.error, drop=9),
     ),
@@ -165,8 +167,26 @@ GROUPS: Listing[_Group] = Listing(
         Column("of", lambda row: row.kind, rigid=True),
         Column("count", lambda row: str(row.group.count), rigid=True, right=True),
         Column("state", lambda row: "PAUSED" if row.group.is_paused else None, rigid=True, is_state=True),
+        Column("until", lambda row: row.group.paused_until, drop=3, rigid=True),
         Column("paused", lambda row: str(row.group.paused), drop=2, rigid=True, right=True),
         Column("in error", lambda row: str(row.group.in_error), drop=1, rigid=True, right=True),
+    ),
+)
+
+WINDOWS: Listing[WindowView] = Listing(
+    (
+        Column("window", lambda row: row.name, middle=True, readable=20),
+        Column("state", lambda row: "PAUSED" if row.is_open else None, rigid=True, is_state=True),
+        Column("from", lambda row: row.starts_at, rigid=True),
+        Column("until", lambda row: row.ends_at, rigid=True),
+        Column("pauses", lambda row: row.what, middle=True),
+        Column("schedule", lambda row: row.schedule, drop=3),
+        Column("zone", lambda row: row.zone, drop=4),
+        Column("missed", lambda row: row.missed, drop=5, rigid=True),
+        Column("reason", lambda row: row.reason, drop=2),
+        Column("by", lambda row: row.by, extra=True),
+        Column("changed at", lambda row: row.changed_at, extra=True, rigid=True),
+        Column("words", lambda row: row.words, extra=True),
     ),
 )
 
@@ -227,6 +247,22 @@ def groups(target: Target, options: Options) -> None:
         return Answer(rows[: options.limit], empty, _pauses(records), whole=records)
 
     run_listing(target, options, GROUPS, read)
+
+
+@click.command()
+@listing_options
+def windows(target: Target, options: Options) -> None:
+    """List the maintenance windows, each with its present or next time.
+
+    `quartzpy set-window` stores them, and `quartzpy delete-window` removes them.
+    """
+
+    def read(operations: Operations) -> Answer[WindowView]:
+        records = operations.windows()
+        empty = f"the scheduler {operations.scheduler.name!r} has no maintenance windows"
+        return Answer(records[: options.limit], empty)
+
+    run_listing(target, options, WINDOWS, read)
 
 
 def _pauses(records: Groups) -> str | None:

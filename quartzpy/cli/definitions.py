@@ -138,7 +138,7 @@ def apply(
 
 
 def _plan(scheduler: BaseScheduler, declared: Declarations, options: dict[str, Any]) -> SyncPlan:
-    return scheduler.sync(declared.jobs, calendars=declared.calendars, **options, apply=False)
+    return scheduler.sync(declared.jobs, calendars=declared.calendars, windows=declared.windows, **options, apply=False)
 
 
 def _declared(file: Path, modules: Sequence[str]) -> Declarations:

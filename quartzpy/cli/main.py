@@ -32,6 +32,7 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
         "nodes": "cluster",
         "calendars": "definition_lists",
         "groups": "definition_lists",
+        "windows": "definition_lists",
         "limits": "definition_lists",
         "locks": "definition_lists",
         "audit": "cluster",

@@ -210,6 +210,7 @@ def draw_trigger(details: DetailView, view: TriggerView) -> None:
             "paused at": record.paused_at,
             "paused by": record.paused_by,
             "pause reason": record.pause_reason,
+            "paused until": record.paused_until,
         }
     )
     details.sentences("Why", view.why)

@@ -119,6 +119,8 @@ def subject_options(action: Action, kind: Subject) -> Callable[[_Command], _Comm
         return _incident
     if kind is Subject.LIMIT:
         return _limit
+    if kind is Subject.WINDOW:
+        return _window
     if kind not in _FILTERS:
         return partial(_lasting, kind)
     return partial(_single if action.is_single else _several, action, _FILTERS[kind])
@@ -129,6 +131,15 @@ def _node(command: _Command) -> _Command:
     @wraps(command)
     def collected(*arguments: Any, node: str, **rest: Any) -> None:
         command(*arguments, find=lambda _: _named("node", [node]), **rest)
+
+    return collected
+
+
+def _window(command: _Command) -> _Command:
+    @click.argument("window")
+    @wraps(command)
+    def collected(*arguments: Any, window: str, **rest: Any) -> None:
+        command(*arguments, find=lambda _: _named("window", [window]), **rest)
 
     return collected
 

@@ -48,6 +48,7 @@ from quartzpy.operations.actions.action import Action
 from quartzpy.operations.actions.inputs import Data
 from quartzpy.operations.actions.table import ACTIONS
 from quartzpy.operations.actions.values import checked_incident_id
+from quartzpy.operations.schedules import short
 from quartzpy.operations.selection import NAMES, Keys, Selection, Subject
 from quartzpy.scheduler.methods.queries import checked_fire_id
 from quartzpy.texts import quoted
@@ -133,6 +134,10 @@ def subjects_of(context: RequestContext, form: FormInput, action: Action) -> Sub
         return Keys(Subject.INCIDENT, (checked_incident_id(int(number)),))
     if Subject.LIMIT in action.subjects:
         return Keys(Subject.LIMIT, (checked_limit_name(form.get("limit").strip()),))
+    if Subject.WINDOW in action.subjects:
+        if not form.has("window"):
+            raise InvalidValueError("window: the link must say which one, as ?window=NAME")
+        return Keys(Subject.WINDOW, (form.get("window"),))
     of = form.get("of")
     if of in _FILTERS:
         if form.get("scope") == ALL:
@@ -224,6 +229,28 @@ def _schedule(context: RequestContext, trigger: TriggerKey, form: FormInput) -> 
     return {"preview": context.operations.actions.preview_schedule(values["text"], values["zone"], trigger=trigger)}
 
 
+def _present_window(context: RequestContext, name: str) -> dict[str, str]:
+    records = context.operations.scheduler.maintenance_windows()
+    record = next((record for record in records if record.window.name == name), None)
+    if record is None:
+        return {"in_zone": context.times.zone_name}
+    window, there = record.window, zone(context.times.zone_name)
+    instants = {
+        end: at.astimezone(there).replace(tzinfo=None).isoformat(timespec="minutes")
+        for end, at in (("start", window.start), ("end", window.end))
+        if at is not None
+    }
+    return {
+        "cron": window.cron or "",
+        "duration": "" if window.duration is None else short(window.duration),
+        "in_zone": window.time_zone,
+        "trigger_group": window.trigger_group or "",
+        "job_group": window.job_group or "",
+        "missed": str(window.missed),
+        **instants,
+    }
+
+
 PREVIEWS: Mapping[str, Preview] = {
     "reschedule": Preview("actions/schedule_preview.html", _present_schedule, _schedule),
     "backfill": Preview("actions/backfill_preview.html", _last_day, _times),
@@ -252,6 +279,8 @@ def filled_in(context: RequestContext, form: FormInput, action: Action, subjects
     argument = argument_of(action, subjects)
     preview = PREVIEWS.get(action.name)
     texts: Mapping[str, str] = preview.present(context, argument) if preview else {}
+    if action.name == "set_window":
+        texts = _present_window(context, argument)
     defaults = {item.field: texts.get(item.field, str(item.default or "")) for item in action.inputs}
     typed = [(name, form.get(name, default)) for name, default in defaults.items()]
     return FormInput(form.query, FormData([*form.fields.multi_items(), *typed]))

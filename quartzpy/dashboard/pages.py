@@ -331,6 +331,7 @@ def groups(context: RequestContext) -> Response:
         "groups.html",
         live="schedule executions nodes",
         groups=context.operations.groups(),
+        windows=context.operations.windows(),
         limits=context.operations.limits(),
     )
 

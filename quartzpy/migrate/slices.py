@@ -13,7 +13,6 @@ from quartzpy.errors import ObjectAlreadyExistsError, QuartzpyError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.migrate.plan import ImportedJob, ImportedTrigger, ImportPlan
-from quartzpy.states import TriggerState
 from quartzpy.store.definition_differences import job_differences, trigger_differences
 from quartzpy.store.protocol import JobEntry, JobStore, NamedTriggers, PauseNote, StoredCalendar, TriggerMove
 from quartzpy.store.records import TriggerRecord
@@ -25,7 +24,6 @@ SLICE = 200
 BY = "quartzpy import"
 HELD = "held by an import; an import without --paused resumes it"
 """The reason of the pause of triggers that were imported with `held`."""
-_PAUSED = (TriggerState.PAUSED, TriggerState.PAUSED_BLOCKED)
 
 
 @dataclass(slots=True)
@@ -211,8 +209,8 @@ class Slice:
             is_replaced = before is not None and after[key].generation != before.generation
             reason = self._reason(key)
             if before is not None and before.paused_by != BY:
-                if is_replaced and before.state in _PAUSED:
-                    pausing[PauseNote(before.pause_reason, before.paused_by)].append(key)
+                if is_replaced and (note := PauseNote.of(before)) is not None:
+                    pausing[note].append(key)
             elif reason is None:
                 # A new trigger is paused where its group is, although it is not itself paused in the source.
                 if before is not None or key.group in self._plan.paused_groups:

@@ -24,7 +24,7 @@ from quartzpy.errors import InstanceIdInUseError, SchemaError
 from quartzpy.node.registration import Epoch
 from quartzpy.node.service import NO_REST, EpochService, StoreWatch, is_without_connection, rest_after
 from quartzpy.node.signals import Wakeup
-from quartzpy.store.protocol import CheckIn, JobStore, RecoveryOutcome
+from quartzpy.store.protocol import CheckIn, JobStore, RecoveryOutcome, TimeOff
 from quartzpy.store.records import NodeRecord
 from quartzpy.store.store_time import StoreTime
 
@@ -66,6 +66,7 @@ class ClusterManager(EpochService):
         rejoin: Callable[[], None],
         performs_maintenance: Callable[[], bool],
         judge: Callable[[], None] = lambda: None,
+        time_off: Callable[[TimeOff], None] = lambda outcome: None,
         wakeup: Wakeup | None = None,
     ) -> None:
         super().__init__(name, epoch=epoch, lease_lost=lease_lost, watch=watch, wakeup=wakeup)
@@ -80,6 +81,8 @@ class ClusterManager(EpochService):
         self._rejoin = rejoin
         self._performs_maintenance = performs_maintenance
         self._judge = judge
+        self._time_off = time_off
+        self._time_off_at = float("inf")
         self._judging_fails = False
         self.schema = SchemaWatch(store, clock)
         self._peers = PeerWatch(config.checkin_interval, config.failure_window)
@@ -126,14 +129,43 @@ class ClusterManager(EpochService):
             self._recover(epoch, dead)
             self._checked_in()
             self.schema.check()
-        elif not self._has_more_to_purge:
-            return self.period
+        elif not (self._has_more_to_purge or self._clock.monotonic() >= self._time_off_at):
+            return self._rest(self.period)
         if not self._performs_maintenance():
             return self.period
+        self._apply_time_off(epoch)
         if has_answer and self.schema.problem is None:
             self._judge_incidents()
         self._repair(self._clock.monotonic())
-        return self._purge(self._clock.monotonic())
+        return self._rest(self._purge(self._clock.monotonic()))
+
+    def _rest(self, seconds: float) -> float:
+        """Return the seconds to rest, at most until a pause ends or a maintenance window needs something."""
+        return max(0.0, min(seconds, self._time_off_at - self._clock.monotonic()))
+
+    def _expect_time_off(self, after: timedelta | None, *, is_done: bool = True) -> None:
+        # What is still to be done although nothing could be done is locked by somebody.
+        seconds = (
+            float("inf") if after is None else after.total_seconds() if is_done else max(1.0, after.total_seconds())
+        )
+        self._time_off_at = self._clock.monotonic() + seconds
+
+    def _apply_time_off(self, epoch: Epoch) -> None:
+        """Begin maintenance windows and end pauses, if it is time for that."""
+        if self._clock.monotonic() < self._time_off_at:
+            return
+        try:
+            outcome = self._store.apply_time_off(epoch.node.instance_id)
+        except Exception as error:
+            if is_without_connection(error):
+                raise
+            # The other work of this thread must not wait for that.
+            self._logger.warning("%s: pauses could not be ended or begun", self.name, exc_info=error)
+            self._time_off_at = self._clock.monotonic() + self.period
+            return
+        self._expect_time_off(outcome.next_change, is_done=bool(outcome.begun or outcome.ended))
+        if outcome.begun or outcome.ended:
+            self._time_off(outcome)
 
     def _recover(self, epoch: Epoch, dead: Sequence[NodeRecord]) -> None:
         for peer in dead:
@@ -146,6 +178,7 @@ class ClusterManager(EpochService):
                 peer.last_checkin.isoformat(),
             )
         outcome = self._store.recover(epoch.node, dead, max_node_deaths=self._config.max_node_deaths)
+        self._expect_time_off(outcome.next_time_off)
         if outcome.changed_anything:
             self._recovered(outcome)
 

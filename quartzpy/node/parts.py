@@ -190,6 +190,7 @@ class NodeParts:
             wakeup=signals.cluster,
             checked_in=reactions.checked_in,
             recovered=reactions.recovered,
+            time_off=reactions.time_off,
             rejoin=reactions.rejoin,
             judge=judge,
             performs_maintenance=lambda: self.capacity.performs_maintenance,

@@ -14,7 +14,16 @@ import threading
 from collections.abc import Callable, Collection
 from datetime import datetime
 
-from quartzpy.events.events import JobPaused, NodesRecovered, SchedulerError, SchedulerInStandby, SchedulerStarted
+from quartzpy.events.events import (
+    JobPaused,
+    JobsResumed,
+    NodesRecovered,
+    SchedulerError,
+    SchedulerInStandby,
+    SchedulerStarted,
+    TriggerResumed,
+    TriggersResumed,
+)
 from quartzpy.events.listeners import Listeners
 from quartzpy.keys import JobKey
 from quartzpy.node.completer import Announcer
@@ -25,7 +34,17 @@ from quartzpy.node.turns import Turns
 from quartzpy.node.workers.capacity import Capacity, KnownTypes
 from quartzpy.node.workers.job_runner import Dispatcher
 from quartzpy.states import NodeMode
-from quartzpy.store.protocol import CheckIn, JobStore, Notification, RecoveryOutcome, Subscription
+from quartzpy.store.protocol import (
+    CheckIn,
+    JobGroups,
+    JobStore,
+    NamedTriggers,
+    Notification,
+    RecoveryOutcome,
+    Subscription,
+    TimeOff,
+    TriggerGroups,
+)
 from quartzpy.store.records import NodeRecord
 from quartzpy.store.store_time import StoreTime
 
@@ -140,6 +159,12 @@ class Reactions:
         self._signals.look_for_due()
         self._events.recovered(outcome)
 
+    def time_off(self, outcome: TimeOff) -> None:
+        """This node has begun maintenance windows, or ended pauses."""
+        if outcome.ended:
+            self._signals.look_for_due()
+        self._events.time_off(outcome)
+
     def apply_cancel_requests(self) -> None:
         self._dispatcher.cancel_as_asked(self._registration.present_epoch().node)
 
@@ -229,6 +254,26 @@ class NodeEvents:
         for key in outcome.quarantined:
             logger.error("job %s is set to ERROR: it was running on too many nodes that died (max_node_deaths)", key)
         self._listeners.post(NodesRecovered(tuple(outcome.nodes), outcome.recovered, outcome.lost))
+
+    def time_off(self, outcome: TimeOff) -> None:
+        """This node has begun maintenance windows, or ended pauses."""
+        for name in outcome.begun:
+            logger.info("the maintenance window %s has begun", name)
+        for subjects in outcome.ended:
+            match subjects:
+                case NamedTriggers(keys):
+                    logger.info("the pauses of %d triggers have ended", len(keys))
+                    for key in keys:
+                        self._listeners.post(TriggerResumed(key))
+                case JobGroups(matcher):
+                    logger.info("the pause of the group %s of jobs has ended", matcher.value)
+                    self._listeners.post(JobsResumed(matcher))
+                case TriggerGroups(matcher):
+                    logger.info("the pause of the group %s of triggers has ended", matcher.value)
+                    self._listeners.post(TriggersResumed(matcher))
+                case _:
+                    logger.info("the pause of everything has ended")
+                    self._listeners.post(TriggersResumed(None))
 
 
 class NotificationListener(Service):

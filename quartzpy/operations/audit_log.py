@@ -107,6 +107,7 @@ _READERS: Mapping[str, Callable[..., dict[str, Any]]] = {
     r"trigger (?!group )([^.]+)\.([^.]+)": lambda group, name: {"selection": TriggerKey(name, group)},
     r"job (?!group )([^.]+)\.([^.]+)": lambda group, name: {"selection": JobKey(name, group)},
     r"node (.+)": lambda node: {"node": node},
+    r"window (.+)": lambda window: {"window": window},
     r"incident ([0-9]+)": lambda number: {"incident": int(number)},
 }
 """The texts that name one subject. Groups and names may contain dots and stars, so that others read in two ways."""

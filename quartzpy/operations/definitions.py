@@ -32,7 +32,6 @@ from quartzpy.scheduler.documents import Faults, PublishedTypes
 from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.scheduler.sync import Declarations, Existing, SyncPlan
 from quartzpy.scheduler.transactions import OwnTransactionMethods
-from quartzpy.states import PAUSED_STATES
 from quartzpy.store.definition_differences import (
     calendar_differences,
     job_differences,
@@ -343,9 +342,8 @@ class Definitions:
                 except TriggerNeverFiresError as error:
                     faults.add((), error)
                     faults.check()
-                if record is not None and record.state in PAUSED_STATES and record.paused_at is not None:
+                if record is not None and (note := PauseNote.of(record)) is not None:
                     # A new schedule does not end a pause.
-                    note = PauseNote(record.pause_reason, record.paused_by)
                     transaction.store.pause(NamedTriggers([key]), note)
 
             return replace(changed, store=store)

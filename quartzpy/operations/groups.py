@@ -36,6 +36,8 @@ class GroupView:
     """The number of its triggers that are paused, or of its jobs that have such triggers."""
     in_error: Count
     """The same of triggers in ERROR."""
+    paused_until: datetime | None = None
+    """The end of the pause of the group, if it has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,8 @@ class Groups:
     """True while `pause_all` is in force."""
     manual: bool
     """True while the manual mode is on: only triggers that do not come from a schedule fire."""
+    all_paused_until: datetime | None = None
+    """The end of that pause of everything, if it has one."""
 
 
 def groups(reading: Reading) -> Groups:
@@ -61,7 +65,9 @@ def groups(reading: Reading) -> Groups:
     of_jobs = reading.ask(lambda store: admin(store).job_group_tallies(MOST_GROUPS + 1, None, most=MOST_IN_GROUP))
     pauses, triggers, jobs = in_force(), of_triggers(), of_jobs()
 
-    def views(tallies: list[GroupTally], paused: frozenset[str]) -> tuple[GroupView, ...]:
+    ends = {(group.scope, group.name): group.until for group in pauses.groups}
+
+    def views(tallies: list[GroupTally], paused: frozenset[str], scope: str) -> tuple[GroupView, ...]:
         shown = tallies[:MOST_GROUPS]
         empty = paused - {tally.name for tally in tallies}
         if len(tallies) > MOST_GROUPS:
@@ -75,15 +81,17 @@ def groups(reading: Reading) -> Groups:
                 tally.name in paused,
                 counted(tally.paused, MOST_IN_GROUP),
                 counted(tally.in_error, MOST_IN_GROUP),
+                ends.get((scope, tally.name)),
             )
             for tally in sorted(listed, key=lambda tally: tally.name)
         )
 
     return Groups(
-        triggers=views(triggers, pauses.trigger_groups),
-        jobs=views(jobs, pauses.job_groups),
+        triggers=views(triggers, pauses.trigger_groups, "TRIGGER"),
+        jobs=views(jobs, pauses.job_groups, "JOB"),
         has_more=max(len(triggers), len(jobs)) > MOST_GROUPS,
         all_paused=pauses.everything,
+        all_paused_until=ends.get(("ALL", "*")),
         manual=pauses.is_manual,
     )
 

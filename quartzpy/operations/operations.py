@@ -27,6 +27,7 @@ from quartzpy.operations import (
     system,
     timeline,
     triggers,
+    windows,
 )
 from quartzpy.operations import groups as limits
 from quartzpy.operations.actions import Actions
@@ -55,6 +56,7 @@ from quartzpy.operations.source import EXAMINED, SECRETS, Count, Redaction, Sour
 from quartzpy.operations.system import System
 from quartzpy.operations.timeline import Timeline
 from quartzpy.operations.triggers import NEXT_TIMES, TriggerSummary, TriggerView
+from quartzpy.operations.windows import WindowView
 from quartzpy.scheduler.explain import PYTHON, Advice
 from quartzpy.scheduler.methods.queries import MAX_FIRE_ID, FireRef, checked_fire_id
 from quartzpy.scheduler.querying import (
@@ -371,6 +373,10 @@ class Operations:
     def groups(self) -> Groups:
         """Return the groups of triggers and jobs with their pauses, at most the first 100 of each kind."""
         return groups.groups(self._source.reading())
+
+    def windows(self) -> list[WindowView]:
+        """Return the maintenance windows, by their names, each with its present or next time."""
+        return windows.windows(self._source.reading())
 
     def limits(self) -> Limits:
         """Return the limits that are in use, with their headroom, and the capacity of the nodes."""

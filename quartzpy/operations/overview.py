@@ -17,6 +17,7 @@ from quartzpy.operations.late import LateTrigger
 from quartzpy.operations.recorded_incidents import RecordedIncident, recorded_incident
 from quartzpy.operations.situation import Situation, placements_of_jobs, told_apart
 from quartzpy.operations.source import Count, Source, counted
+from quartzpy.operations.windows import WindowView, announced
 from quartzpy.states import ExecutionState, Outcome, TriggerState
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import Minutes, Tallies
@@ -102,6 +103,9 @@ class Overview:
     has_more_over: bool = False
     """True if more ended within the last day."""
 
+    windows: tuple[WindowView, ...] = ()
+    """The maintenance windows that are open or begin within a day, the soonest first."""
+
     def number(self, *names: str) -> Count:
         """Return the sum of some of `counts`."""
         of_names = [self.counts[name] for name in names if name in self.counts]
@@ -159,6 +163,7 @@ def overview(source: Source) -> Overview:
             "misfires": counted(data.misfires, MOST_MISFIRES),
         },
         repeatable=tuple(data.repeatable()),
+        windows=data.windows,
     )
 
 
@@ -174,7 +179,9 @@ class _OverviewData(Situation):
     def _ask_first(self) -> None:
         latest = self._reading.ask(lambda store: store.find(_LATEST, MOST_FAILED))
         misfires = self._reading.ask(lambda store: admin(store).recent_misfires(DAY, most=MOST_MISFIRES))
+        stored = self._reading.ask(lambda store: store.windows())
         super()._ask_first()
+        self.windows = announced(stored(), self.now)
         self.misfires = misfires()
         self.failed = self._latest_failures(latest())
 

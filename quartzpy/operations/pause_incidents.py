@@ -17,6 +17,8 @@ from quartzpy.store.records import Pauses, TriggerRecord
 from quartzpy.texts import instant_text, numbered
 
 MANUAL_MODE = "manual mode"
+LATE_END = timedelta(minutes=1)
+"""How long after its stated end a pause counts as one that has not ended: a node ends it within seconds."""
 OF_ONE_ACTION = timedelta(seconds=2)
 """The longest time between two triggers that one action pauses."""
 
@@ -41,6 +43,9 @@ class _Pause:
     def since(self) -> datetime:
         return min(row.due_at for row in self.rows)
 
+    ends_at: datetime | None = None
+    """Its stated end, which has passed."""
+
     @property
     def paused_at(self) -> datetime | None:
         """The instant of the pause, if it is recorded."""
@@ -54,25 +59,42 @@ def paused_overdue(
     modes: Mapping[JobKey, JobMode | None],
     *,
     begun_before: datetime,
+    now: datetime,
 ) -> list[Incident]:
     """Return an incident for each pause by which fires have been missed, the longest first.
 
-    Only those are incidents that are older than `begun_before`: most pauses are meant, and end soon. `records` are the
-    first of the triggers that `rows` count, and `modes` those of their jobs.
+    Only those are incidents that are older than `begun_before`: most pauses are meant, and end soon. A pause with an
+    end, such as that of a maintenance window, is meant until then, however long it is. `records` are the first of the
+    triggers that `rows` count, and `modes` those of their jobs.
     """
+    rows = [row for row in rows if not _is_meant(row, pauses, modes, now)]
     by_pause: dict[Any, _Pause] = {}
     singles = _together([row for row in rows if _cause(row, pauses, modes)[0] == "triggers"])
     for row in rows:
         kind, name = _cause(row, pauses, modes)
         if kind == "triggers":
             name = singles[id(row)]
-        by_pause.setdefault((kind, name), _Pause(kind, name)).rows.append(row)
+        pause = by_pause.setdefault((kind, name), _Pause(kind, name))
+        pause.rows.append(row)
+        pause.ends_at = _end(row, pauses)
     jobs = [job for pause in by_pause.values() for job in pause.jobs]
     return [
         _incident(pause, _keys(pause, records), is_only=jobs.count(pause.jobs[0]) == 1)
         for pause in by_pause.values()
         if (pause.paused_at or pause.since) < begun_before
     ]
+
+
+def _is_meant(row: PausedOverdue, pauses: Pauses, modes: Mapping[JobKey, JobMode | None], now: datetime) -> bool:
+    """Return True while all that holds these triggers has an end, which has not passed."""
+    if pauses.is_manual or modes.get(row.job_key) not in (None, JobMode.ENABLED):
+        return False
+    end = _end(row, pauses)
+    return end is not None and now < end + LATE_END
+
+
+def _end(row: PausedOverdue, pauses: Pauses) -> datetime | None:
+    return pauses.until(row.trigger_key, row.job_key, alone=row.is_alone, end=row.pause_until)
 
 
 def _together(rows: Sequence[PausedOverdue]) -> dict[int, int]:
@@ -188,7 +210,10 @@ def _who(pause: _Pause) -> list[str]:
         return []
     by = f" by {row.paused_by}" if row.paused_by else ""
     reason = f": {row.pause_reason.rstrip('.')}" if row.pause_reason else ""
-    return [f"It was paused at {instant_text(row.paused_at)}{by}{reason}."]
+    paused = f"It was paused at {instant_text(row.paused_at)}{by}{reason}."
+    if pause.ends_at is None:
+        return [paused]
+    return [paused, f"It was to end at {instant_text(pause.ends_at)}, and no node has ended it."]
 
 
 def _remedies(pause: _Pause, selection: Any, number: int) -> tuple[Remedy, ...]:

@@ -29,6 +29,7 @@ class Subject(StrEnum):
     NODE = "node"
     INCIDENT = "incident"
     LIMIT = "limit"
+    WINDOW = "window"
 
 
 NAMES: Mapping[Subject, str] = MappingProxyType(

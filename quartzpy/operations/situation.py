@@ -291,7 +291,9 @@ class _Stopped:
         return [
             *causes.in_error(self.in_error(), self._number_in_error),
             *causes.blocked_jobs(blocked, running, self._health(), self._now, is_cut=len(blocked) >= MOST_DUE),
-            *paused_overdue(self._paused_overdue, self._paused(), pauses, modes, begun_before=self._begun_before),
+            *paused_overdue(
+                self._paused_overdue, self._paused(), pauses, modes, begun_before=self._begun_before, now=self._now
+            ),
         ]
 
 

@@ -79,6 +79,8 @@ class TriggerSummary:
     paused_at: datetime | None
     paused_by: str | None
     pause_reason: str | None
+    paused_until: datetime | None
+    """The end of the pause of this trigger or its job, if it has one."""
     unreadable: str | None = None
     """The reason why this process cannot decode the trigger; None if it can."""
     health: Health | None = None

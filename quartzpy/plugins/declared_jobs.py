@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import Counter
 from pathlib import Path
 
 from quartzpy.calendars.calendar import BaseCalendar
@@ -96,6 +97,7 @@ class DeclaredJobs:
         return self._scheduler.sync(
             declared.jobs,
             calendars=declared.calendars,
+            windows=declared.windows,
             owner=self._owner,
             prune=self._prune,
             existing=self._existing,
@@ -109,7 +111,11 @@ class DeclaredJobs:
             for name in calendars.keys() & declared.calendars.keys():
                 raise SettingsError(f"calendar {quoted(name)} is declared in two files")
             calendars.update(declared.calendars)
-        return Declarations([pair for declared in files for pair in declared.jobs], calendars)
+        windows = [window for declared in files for window in declared.windows or ()]
+        for name, number in Counter(window.name for window in windows).items():
+            if number > 1:
+                raise SettingsError(f"window {quoted(name)} is declared in two files")
+        return Declarations([pair for declared in files for pair in declared.jobs], calendars, windows)
 
     def _stamps(self) -> list[tuple[int, int] | None]:
         return [stamp_of(path) for path in self._paths]

@@ -1,4 +1,4 @@
-"""Jobs, triggers and calendars that are declared in TOML or YAML.
+"""Jobs, triggers, calendars and maintenance windows that are declared in TOML or YAML.
 
 An unknown key is reported with the nearest known one.
 
@@ -35,6 +35,12 @@ trigger and one job need no list. A trigger without a name takes the job's name 
     excluded_dates = [2026-12-25, 2026-12-26]
     base = { kind = "weekly", excluded_days = [1, 7] }
 
+    [window.database]
+    cron = "0 2 * * SUN"
+    duration = "4h"
+    time_zone = "Europe/Berlin"
+    job_group = "billing"
+
 The other keys of a calendar are the rules of its kind, as the stores keep them. `base` is a calendar in the same form,
 and a calendar of the user's own class has `class = "module:Class"` instead of a kind. `exporting` writes both.
 """
@@ -54,6 +60,7 @@ from pathlib import Path
 from typing import Any
 
 from quartzpy.calendars.calendar import CALENDAR_KINDS, MAX_CHAINED, BaseCalendar
+from quartzpy.calendars.maintenance_window import MaintenanceWindow
 from quartzpy.calendars.registry import calendar_from_json, calendar_to_json
 from quartzpy.errors import InvalidJobError, InvalidTriggerError, InvalidValueError, QuartzpyError, SettingsError
 from quartzpy.instants import as_instant
@@ -217,7 +224,7 @@ def parsed_yaml(text: str, where: str, *, takes_aliases: bool = True) -> object:
 def definitions(document: object, where: str, *, types: JobTypes = job_types) -> Declarations:
     """Return what a parsed document declares. Errors as for `load_definitions`."""
     language = _Yaml if where.lower().endswith(_YAML) else _Toml
-    whole = _table(document, where, {"job", "calendar"}, language)
+    whole = _table(document, where, {"job", "calendar", "window"}, language)
     if not whole:
         # An empty file is more often an accident than an intent to have no jobs.
         raise SettingsError(f"{where}: declares no job; if that is intended, write {language.no_jobs}")
@@ -227,13 +234,31 @@ def definitions(document: object, where: str, *, types: JobTypes = job_types) ->
         raise SettingsError(f"{where}: job is {language.jobs}")
     if not isinstance(calendars, Mapping):
         raise SettingsError(f"{where}: calendar is {language.calendars}")
+    windows = whole.get("window", {})
+    if not isinstance(windows, Mapping):
+        raise SettingsError(f"{where}: window is {language.calendars.replace('calendar', 'window')}")
     return Declarations(
         [_job(entry, f"{where}: job {number}", types, language) for number, entry in enumerate(jobs, start=1)],
         {
             check_name(name, f"{where}: calendar name"): read_calendar(entry, f"{where}: calendar {quoted(name)}")
             for name, entry in calendars.items()
         },
+        [_window(name, entry, f"{where}: window {quoted(name)}", language) for name, entry in windows.items()],
     )
+
+
+_WINDOW_WORDS = frozenset(field.name for field in fields(MaintenanceWindow)) - {"name"}
+
+
+def _window(name: object, declared: object, where: str, language: type[_Language]) -> MaintenanceWindow:
+    table = _table(declared, where, _WINDOW_WORDS, language)
+    try:
+        for end in ("start", "end"):
+            if isinstance(table.get(end), str):
+                table[end] = datetime.fromisoformat(table[end])
+        return MaintenanceWindow(check_name(name, "window"), **table)
+    except (ValueError, TypeError) as error:
+        raise SettingsError(f"{where}: {error}") from error
 
 
 def _job(declared: object, where: str, types: JobTypes, language: type[_Language]) -> tuple[JobDetail, list[Trigger]]:

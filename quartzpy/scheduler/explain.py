@@ -18,7 +18,7 @@ from quartzpy.keys import DEFAULT_GROUP, JobKey, TriggerKey
 from quartzpy.placement import Placement
 from quartzpy.scheduler.reading import Reading
 from quartzpy.scheduler.singles import mode_of_job, placements
-from quartzpy.states import JobMode, JoinState, MisfireAction, NodeMode, TriggerState
+from quartzpy.states import JobMode, JoinState, MisfireAction, Missed, NodeMode, TriggerState
 from quartzpy.store import node_metadata
 from quartzpy.store.queries import ExecutionQuery, MisfireQuery
 from quartzpy.store.records import (
@@ -27,6 +27,7 @@ from quartzpy.store.records import (
     LimitRecord,
     MisfireRecord,
     NodeRecord,
+    PausedGroup,
     RunningRecord,
     TriggerRecord,
 )
@@ -85,6 +86,10 @@ class Situation:
     misfires: Sequence[MisfireRecord]
     """The trigger's latest misfire."""
     advice: Advice = PYTHON
+    paused_groups: Sequence[PausedGroup] = ()
+    """The pauses of groups and of everything that hold the trigger."""
+    resumed_at: datetime | None = None
+    """The instant at which all that pauses the trigger has ended, if all of it has an end."""
     busy: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """The number of busy workers, by instance id and executor."""
     limits: Mapping[str, LimitRecord] = field(default_factory=dict)
@@ -158,7 +163,7 @@ def _state(situation: Situation) -> list[str]:
             node = "a node" if holder is None else f"node {holder.instance_id}"
             return [f"It is claimed by {node}, which will fire it at {_instant(situation)}."]
         case TriggerState.PAUSED:
-            return [f"{_paused(situation)}. Once it is resumed, its next fire time is {_instant(situation)}."]
+            return [f"{_paused(situation)}. {_resumption(situation)}"]
         case TriggerState.PAUSED_BLOCKED:
             return [
                 f"{_paused(situation)}, and its job is also at its concurrency limit.",
@@ -338,17 +343,46 @@ def _paused(situation: Situation) -> str:
     if situation.manual_mode:
         reasons.append("the scheduler is in manual mode")
     if situation.all_paused:
-        reasons.append("everything is paused")
+        reasons.append(f"everything is paused{_of_group(situation, 'ALL')}")
     if situation.trigger_group_paused:
-        reasons.append(f"its group {situation.trigger.key.group!r} is paused")
+        reasons.append(f"its group {situation.trigger.key.group!r} is paused{_of_group(situation, 'TRIGGER')}")
     if situation.job_group_paused and situation.trigger.job_key is not None:
-        reasons.append(f"the group {situation.trigger.job_key.group!r} of its job is paused")
+        group = f"the group {situation.trigger.job_key.group!r} of its job"
+        reasons.append(f"{group} is paused{_of_group(situation, 'JOB')}")
     trigger = situation.trigger
     at = trigger.paused_at
     paused = "It is paused" if at is None else f"It has been paused since {at.isoformat(timespec='seconds')}"
     by = f" by {trigger.paused_by}" if trigger.paused_by else ""
     reason = f" ({trigger.pause_reason})" if trigger.pause_reason else ""
     return f"{paused}{by}{reason}{', because ' if reasons else ''}{' and '.join(reasons)}"
+
+
+def _of_group(situation: Situation, scope: str) -> str:
+    """Return until when and why a group of the trigger is paused, if its pause has an end."""
+    group = next((group for group in situation.paused_groups if group.scope == scope), None)
+    if group is None or group.until is None:
+        return ""
+    reason = f" ({group.reason})" if group.reason else ""
+    return f" until {group.until.isoformat(timespec='seconds')}{reason}"
+
+
+def _resumption(situation: Situation) -> str:
+    """Return what ends the pause of the trigger, and what it does then."""
+    end = situation.resumed_at
+    if end is None or situation.manual_mode or situation.job_mode not in (None, JobMode.ENABLED):
+        return f"Once it is resumed, its next fire time is {_instant(situation)}."
+    at = situation.trigger.next_fire_time
+    resumed = f"It is resumed at {end.isoformat(timespec='seconds')}"
+    if at is None or at >= end:
+        return f"{resumed}, and its next fire time is {_instant(situation)}."
+    own = situation.trigger.pause_missed
+    rules = [own] if own is not None else [group.missed for group in situation.paused_groups]
+    match rules:
+        case [Missed.SKIP]:
+            return f"{resumed}; what it has missed by then is skipped."
+        case [Missed.ONCE]:
+            return f"{resumed}; what it has missed by then is made up for by one fire."
+    return f"{resumed}; what it has missed by then is treated as a misfire."
 
 
 def _limit(situation: Situation) -> list[str]:
@@ -512,5 +546,7 @@ class Explanation:
             advice=self._advice,
             busy=moment.busy(),
             limits=moment.limits(),
+            paused_groups=pauses.covering(key, job_key),
+            resumed_at=pauses.until(key, job_key, alone=record.pause_missed is not None, end=record.paused_until),
         )
         return explain(situation)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Self
 
 from quartzpy.calendars.calendar import BaseCalendar, Calendar
+from quartzpy.calendars.maintenance_window import MaintenanceWindow
 from quartzpy.errors import InvalidTriggerError, InvalidValueError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
@@ -31,10 +32,12 @@ Calendars = Mapping[str, BaseCalendar]
 
 @dataclass(frozen=True, slots=True)
 class Declarations:
-    """The jobs with their triggers, and the calendars by name, that a file declares."""
+    """The jobs with their triggers, the calendars by name, and the maintenance windows, that a file declares."""
 
     jobs: Definitions
     calendars: Calendars = field(default_factory=dict)
+    windows: Sequence[MaintenanceWindow] | None = None
+    """None: it says nothing of windows, which stay as they are."""
 
 
 class Existing(StrEnum):
@@ -64,10 +67,10 @@ class Change:
     sign: str
     kind: str
     key: Subject
-    """The name of a calendar is its key."""
+    """The name of a calendar or a maintenance window is its key."""
     differences: tuple[ValueDifference, ...] = field(default=(), compare=False)
     """The values that change if the sign is "~". Without any, only the owner changes."""
-    declared: JobDetail | Trigger | Calendar | None = field(default=None, repr=False, compare=False)
+    declared: JobDetail | Trigger | Calendar | MaintenanceWindow | None = field(default=None, repr=False, compare=False)
     """The new definition; None if the sign is "-"."""
 
     def __str__(self) -> str:
@@ -87,11 +90,13 @@ class SyncPlan:
     """Jobs that are replaced except for their data, which they persist themselves."""
     calendars: Mapping[str, Calendar] = field(default_factory=dict, repr=False)
     """Calendars to store."""
+    windows: Mapping[str, MaintenanceWindow] = field(default_factory=dict, repr=False)
+    """Maintenance windows to store."""
     outdated_by: str | None = None
     """The version that last declared the owner's jobs, if it is newer: then nothing is changed."""
 
     def keys(self, sign: str, kind: str) -> list[Any]:
-        """Return the keys of the changes with this sign (`+`, `~`, `-`) and kind (`job`, `trigger`, `calendar`)."""
+        """Return the keys of the changes with this sign (`+`, `~`, `-`) and kind (`job`, `trigger`, ..., `window`)."""
         return [change.key for change in self.changes if (change.sign, change.kind) == (sign, kind)]
 
     def __bool__(self) -> bool:
@@ -115,6 +120,9 @@ class Stored:
     calendars: Mapping[str, Calendar | None] = field(default_factory=dict)
     """None stands for a calendar that cannot be read in this process."""
     owned_calendars: frozenset[str] = frozenset()
+    windows: Mapping[str, MaintenanceWindow] = field(default_factory=dict)
+    owned_windows: frozenset[str] = frozenset()
+    """Those that the owner has changed last."""
     version: str | None = None
 
 
@@ -180,6 +188,7 @@ def plan(
     stored: Stored,
     *,
     calendars: Mapping[str, Calendar] | None = None,
+    windows: Sequence[MaintenanceWindow] | None = None,
     prune: bool,
     existing: Existing = Existing.UPDATE,
 ) -> SyncPlan:
@@ -205,9 +214,19 @@ def plan(
                 keep_data.add(job.key)
             changes += [] if change is None else [change]
             changes += [difference for _, difference in changed]
+    named_windows = windows or ()
+    of_windows = [_allowed(_window_change(window, stored), existing) for window in named_windows]
+    changed_windows = [change for change in of_windows if change is not None]
+    changes += changed_windows
+    unchanged += len(named_windows) - len(changed_windows)
     if prune:
         changes += _removals(declared, named, stored)
-    return SyncPlan(tuple(changes), unchanged, store, frozenset(keep_data), changed_calendars)
+        if windows is not None:
+            named_here = {window.name for window in windows}
+            changes += [Change("-", "window", name) for name in sorted(stored.owned_windows - named_here)]
+    changed_names = {change.key for change in changed_windows}
+    to_store = {window.name: window for window in named_windows if window.name in changed_names}
+    return SyncPlan(tuple(changes), unchanged, store, frozenset(keep_data), changed_calendars, to_store)
 
 
 def _allowed(change: Change | None, existing: Existing) -> Change | None:
@@ -219,6 +238,19 @@ def _calendar_change(name: str, calendar: Calendar, stored: Stored) -> Change | 
         return Change("+", "calendar", name, declared=calendar)
     different = calendar_differences(calendar, stored.calendars[name])
     return _change("calendar", name, different, name in stored.owned_calendars, calendar)
+
+
+def _window_change(window: MaintenanceWindow, stored: Stored) -> Change | None:
+    present = stored.windows.get(window.name)
+    if present is None:
+        return Change("+", "window", window.name, declared=window)
+    # Whoever changed it last may be an operator, who has then taken it over; without a difference that stays so.
+    differences = [
+        ValueDifference(name, getattr(present, name), getattr(window, name))
+        for name in (field.name for field in fields(window))
+        if getattr(present, name) != getattr(window, name)
+    ]
+    return Change("~", "window", window.name, tuple(differences), window) if differences else None
 
 
 def _job_change(job: JobDetail, stored: Stored) -> Change | None:

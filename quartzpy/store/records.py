@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
+from quartzpy.calendars.maintenance_window import MaintenanceWindow
 from quartzpy.errors import InvalidValueError
 from quartzpy.job_data import decode, decode_value
 from quartzpy.jobs.continuation import Predecessor
@@ -24,6 +25,7 @@ from quartzpy.states import (
     JobMode,
     JoinState,
     MisfireAction,
+    Missed,
     NodeMode,
     Outcome,
     PublicState,
@@ -138,6 +140,42 @@ class ClusterLoad:
 
 
 @dataclass(frozen=True, slots=True)
+class PausedGroup:
+    """A pause of a group or of everything."""
+
+    scope: str
+    """TRIGGER: triggers of the group; JOB: triggers of jobs of the group; ALL: everything."""
+    name: str
+    at: datetime
+    by: str | None = None
+    reason: str | None = None
+    until: datetime | None = None
+    """The instant at which it ends by itself."""
+    missed: Missed = Missed.MISFIRE
+    """What becomes then of the fires that were missed."""
+    window: str | None = None
+    """The maintenance window that began it."""
+
+    def covers(self, trigger: TriggerKey, job: JobKey) -> bool:
+        """Return True if it holds a trigger of this group with a job of that group."""
+        return self.scope == "ALL" or self.name == (trigger.group if self.scope == "TRIGGER" else job.group)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowRecord:
+    """A stored maintenance window."""
+
+    window: MaintenanceWindow
+    starts_at: datetime
+    """The beginning of its present or next time."""
+    ends_at: datetime
+    is_open: bool
+    """Whether that time has begun: its triggers are paused."""
+    changed_at: datetime
+    changed_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Pauses:
     """The pauses that also apply to triggers that are stored later."""
 
@@ -146,6 +184,22 @@ class Pauses:
     job_groups: frozenset[str]
     is_manual: bool = False
     """Whether the manual mode is on, in which only triggers fire that no schedule made."""
+    groups: tuple[PausedGroup, ...] = ()
+    """The pauses of groups and of everything, one by one."""
+
+    def covering(self, trigger: TriggerKey, job: JobKey) -> list[PausedGroup]:
+        """Return the pauses that hold the triggers of these groups."""
+        return [group for group in self.groups if group.covers(trigger, job)]
+
+    def until(
+        self, trigger: TriggerKey, job: JobKey, *, alone: bool = False, end: datetime | None = None
+    ) -> datetime | None:
+        """Return the instant at which the pauses that hold a trigger have all ended; None if one of them has no end.
+
+        They are those of its groups and, with `alone`, its own, which ends at `end`.
+        """
+        ends = [group.until for group in self.covering(trigger, job)] + [end] * alone
+        return max((end for end in ends if end is not None), default=None) if None not in ends else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +237,10 @@ class TriggerRecord:
     """Who paused it, as was given to the method."""
     pause_reason: str | None = None
     """The reason for the pause, as was given to the method."""
+    paused_until: datetime | None = None
+    """The instant at which a pause of this trigger or its job ends by itself. The pause of a group has its own."""
+    pause_missed: Missed | None = None
+    """What becomes then of the fires that were missed. None where no pause of this trigger or its job holds it."""
     catch_up_until: datetime | None = None
     """The instant until which the trigger catches up on missed fires; it does not misfire in the meantime."""
     rate_limited_until: datetime | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Sequence
 
+from quartzpy.calendars.maintenance_window import MaintenanceWindow
 from quartzpy.errors import (
     CalendarInUseError,
     CalendarNotFoundError,
@@ -70,6 +71,17 @@ def calendar_not_stored(name: str, stored: Collection[str] = ()) -> CalendarNotF
 def calendar_exists(name: str) -> ObjectAlreadyExistsError:
     """Return the error of storing a calendar under a name that is taken."""
     return ObjectAlreadyExistsError(f"calendar {name!r} exists already; pass replace=True to replace it")
+
+
+def window_exists(name: str) -> ObjectAlreadyExistsError:
+    """Return the error of storing a maintenance window under a name that is taken."""
+    return ObjectAlreadyExistsError(f"maintenance window {name!r} exists already; pass replace=True to replace it")
+
+
+def window_is_over(window: MaintenanceWindow) -> InvalidValueError:
+    """Return the error of storing a maintenance window that has no time left."""
+    when = f"{window.cron!r} has no time left" if window.cron else f"it ended at {window.end}"
+    return InvalidValueError(f"maintenance window {window.name!r}: {when}")
 
 
 def calendar_in_use(name: str) -> CalendarInUseError:

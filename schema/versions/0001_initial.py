@@ -25,6 +25,7 @@ TABLES = (
     "qrtz_incidents",
     "qrtz_joins",
     "qrtz_judgements",
+    "qrtz_maintenance_windows",
     "qrtz_paused_trigger_groups",
     "qrtz_owners",
     "qrtz_rate_limits",
@@ -681,10 +682,49 @@ def upgrade() -> None:
         sa.Column("sched_name", Name, nullable=False),
         sa.Column("scope", sa.String(length=8), nullable=False),
         sa.Column("group_name", Name, nullable=False),
+        sa.Column("paused_at", Instant, nullable=False),
+        sa.Column("paused_by", Name, nullable=True),
+        sa.Column("pause_reason", sa.Text(), nullable=True),
+        sa.Column("pause_until", Instant, nullable=True),
+        sa.Column("pause_missed", sa.String(length=10), server_default=sa.text("'misfire'"), nullable=False),
+        sa.Column("with_all", sa.Boolean(), server_default=sa.text("false"), nullable=False),
+        sa.Column("window_name", Name, nullable=True),
+        sa.Column("resumed", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.CheckConstraint(
             "scope IN ('TRIGGER', 'JOB', 'ALL', 'MANUAL')", name="qrtz_paused_trigger_groups_scope_check"
         ),
+        sa.CheckConstraint(
+            "pause_missed IN ('misfire', 'skip', 'once')", name="qrtz_paused_trigger_groups_missed_check"
+        ),
+        sa.CheckConstraint(
+            "least(paused_at, pause_until) >= timestamptz '0001-01-01 00:00:00+00'"
+            " AND greatest(paused_at, pause_until) < timestamptz '10000-01-01 00:00:00+00'",
+            name="qrtz_paused_trigger_groups_instants_check",
+        ),
         sa.PrimaryKeyConstraint("sched_name", "scope", "group_name", name="qrtz_paused_trigger_groups_pkey"),
+        schema=schema,
+    )
+    op.create_table(
+        "qrtz_maintenance_windows",
+        sa.Column("sched_name", Name, nullable=False),
+        sa.Column("window_name", Name, nullable=False),
+        sa.Column("scope", sa.String(length=8), nullable=False),
+        sa.Column("group_name", Name, nullable=False),
+        sa.Column("definition", JSONB(), nullable=False),
+        sa.Column("changed_at", Instant, nullable=False),
+        sa.Column("changed_by", Name, nullable=True),
+        sa.Column("starts_at", Instant, nullable=False),
+        sa.Column("ends_at", Instant, nullable=False),
+        sa.Column("is_open", sa.Boolean(), server_default=sa.text("false"), nullable=False),
+        sa.Column("due_at", Instant, nullable=False),
+        sa.CheckConstraint("scope IN ('TRIGGER', 'JOB', 'ALL')", name="qrtz_maintenance_windows_scope_check"),
+        sa.CheckConstraint("ends_at > starts_at", name="qrtz_maintenance_windows_span_check"),
+        sa.CheckConstraint(
+            "least(changed_at, starts_at, ends_at, due_at) >= timestamptz '0001-01-01 00:00:00+00'"
+            " AND greatest(changed_at, starts_at, ends_at, due_at) < timestamptz '10000-01-01 00:00:00+00'",
+            name="qrtz_maintenance_windows_instants_check",
+        ),
+        sa.PrimaryKeyConstraint("sched_name", "window_name", name="qrtz_maintenance_windows_pkey"),
         schema=schema,
     )
     op.create_table(
@@ -828,6 +868,8 @@ def upgrade() -> None:
         sa.Column("paused_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("paused_by", sa.String(length=200), nullable=True),
         sa.Column("pause_reason", sa.Text(), nullable=True),
+        sa.Column("pause_until", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("pause_missed", sa.String(length=10), nullable=True),
         sa.CheckConstraint(
             "CASE trigger_state WHEN 'ACQUIRED' THEN fire_id IS NOT NULL"
             " WHEN 'COMPLETE' THEN true ELSE fire_id IS NULL END",
@@ -841,6 +883,7 @@ def upgrade() -> None:
             "catch_up_until IS NULL OR misfire_rule IN ('IGNORE', 'RATE_LIMIT')", name="qrtz_triggers_catch_up_check"
         ),
         sa.CheckConstraint("missed_policy IN ('skip', 'once')", name="qrtz_triggers_missed_policy_check"),
+        sa.CheckConstraint("pause_missed IN ('misfire', 'skip', 'once')", name="qrtz_triggers_pause_missed_check"),
         sa.CheckConstraint("unreconciled IN ('NEW', 'HELD')", name="qrtz_triggers_unreconciled_check"),
         sa.CheckConstraint(
             "admission IS NULL OR ((rate_limit IS NOT NULL OR limits IS NOT NULL)"
@@ -861,10 +904,10 @@ def upgrade() -> None:
             name="qrtz_triggers_rate_limit_check",
         ),
         sa.CheckConstraint(
-            "least(next_fire_time, prev_fire_time, start_time, end_time, paused_at, resumed_at)"
-            " >= timestamptz '0001-01-01 00:00:00+00'"
-            " AND greatest(next_fire_time, prev_fire_time, start_time, end_time, paused_at, resumed_at)"
-            " < timestamptz '10000-01-01 00:00:00+00'",
+            "least(next_fire_time, prev_fire_time, start_time, end_time, paused_at, pause_until,"
+            " resumed_at) >= timestamptz '0001-01-01 00:00:00+00'"
+            " AND greatest(next_fire_time, prev_fire_time, start_time, end_time, paused_at, pause_until,"
+            " resumed_at) < timestamptz '10000-01-01 00:00:00+00'",
             name="qrtz_triggers_instants_check",
         ),
         sa.CheckConstraint(
@@ -946,6 +989,14 @@ def upgrade() -> None:
         ["trigger_state", "trigger_group", "trigger_name", "sched_name"],
         unique=False,
         postgresql_where=sa.text("trigger_state IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED')"),
+        schema=schema,
+    )
+    op.create_index(
+        "qrtz_triggers_pause_until",
+        "qrtz_triggers",
+        ["pause_until", "sched_name"],
+        unique=False,
+        postgresql_where=sa.text("pause_until IS NOT NULL"),
         schema=schema,
     )
     op.create_index(

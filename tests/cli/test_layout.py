@@ -42,6 +42,7 @@ def trigger(
         "paused_at": None,
         "paused_by": None,
         "pause_reason": None,
+        "paused_until": None,
     }
     return TriggerSummary(key=TriggerKey(name, group), **{**given, **values})  # type: ignore[arg-type]
 

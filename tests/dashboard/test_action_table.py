@@ -28,6 +28,7 @@ LINKS = {
     Subject.EXECUTION: {"fire_id": 1},
     Subject.NODE: {"node": "n"},
     Subject.INCIDENT: {"incident": 1},
+    Subject.WINDOW: {"window": "w"},
     Subject.TRIGGER_GROUP: {"kind": "trigger_group", "group": "billing"},
     Subject.JOB_GROUP: {"kind": "job_group", "group": "billing"},
     Subject.EVERYTHING: {"kind": "everything"},

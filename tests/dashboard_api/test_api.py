@@ -285,6 +285,13 @@ def test_each_action_is_done_as_the_operations_do_it(api: Api, store: Harness, w
     assert store.state("daily") == "PAUSED"
     do("resume", selection={"triggers": [daily]}, missed="skip")
     assert store.state("daily") == "WAITING"
+    do("set_window", window="nightly", cron="0 2 * * SUN", duration="4h", zone="Europe/Berlin", job_group="billing")
+    assert [view.what for view in api.operations.windows()] == ["job group billing"]
+    do("delete_window", window="nightly")
+    assert api.operations.windows() == []
+    do("pause", selection={"trigger": daily}, end="2h")
+    assert api.operations.trigger(TriggerKey("daily")).trigger.paused_until is not None
+    do("resume", selection={"trigger": daily})
     before = store.progress("daily").next_fire_time
     do("skip_next", selection={"trigger": daily})
     after = store.progress("daily").next_fire_time

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from quartzpy import CronTrigger, JobDetail, JobKey, RetryPolicy, Scheduler, SimpleTrigger, TriggerKey
+from quartzpy import (
+    CronTrigger,
+    JobDetail,
+    JobKey,
+    MaintenanceWindow,
+    RetryPolicy,
+    Scheduler,
+    SimpleTrigger,
+    TriggerKey,
+)
 from quartzpy.calendars.days import DayOfWeek, WeeklyCalendar
 from quartzpy.errors import (
     CalendarInUseError,
@@ -326,3 +336,21 @@ def test_a_trigger_whose_calendar_is_unknown_is_refused_in_the_plan(client: Sche
                 [(report(), [hourly(calendar="holidys")])], calendars={"holidays": NO_DAY}, owner=OWNER, apply=apply
             )
     assert client.calendar_names() == []
+
+
+NIGHTLY = MaintenanceWindow("nightly", cron="0 2 * * *", duration="1h")
+
+
+def test_windows_are_declared_changed_and_pruned(client: Scheduler) -> None:
+    plan = client.sync([], owner="one", windows=[NIGHTLY])
+    assert str(plan) == "+ window nightly\n0 unchanged"
+    assert not client.sync([], owner="one", windows=[NIGHTLY], prune=True)
+    changed = client.sync([], owner="one", windows=[replace(NIGHTLY, duration="2h")])
+    assert str(changed) == "~ window nightly (duration)\n0 unchanged"
+    [record] = client.maintenance_windows()
+    assert (record.window.duration, record.changed_by) == (timedelta(hours=2), "owner one")
+    assert not client.sync([], owner="two", windows=[], prune=True), "it is not theirs"
+    assert not client.sync([], owner="one", prune=True), "a declaration that says nothing of windows"
+    client.add_maintenance_window(replace(NIGHTLY, name="by-hand"))
+    assert str(client.sync([], owner="one", windows=[], prune=True)) == "- window nightly\n0 unchanged"
+    assert [record.window.name for record in client.maintenance_windows()] == ["by-hand"]

@@ -12,7 +12,17 @@ from quartzpy.errors import StoreUnavailableError
 from quartzpy.node.cluster_manager import CUTOFF_EVERY, PURGE_EVERY, PURGE_REST, PURGE_ROWS, ClusterManager
 from quartzpy.node.registration import Epoch
 from quartzpy.node.service import StoreWatch
-from quartzpy.store.protocol import CheckIn, JobStore, Node, Purged, RecoveryOutcome, Repairs
+from quartzpy.store.protocol import (
+    EVERYTHING,
+    CheckIn,
+    JobStore,
+    Node,
+    PauseSubjects,
+    Purged,
+    RecoveryOutcome,
+    Repairs,
+    TimeOff,
+)
 from tests.node.test_small_parts import ManualClock
 
 A_CUTOFF = datetime(2026, 1, 1, tzinfo=UTC)
@@ -27,10 +37,20 @@ class OldHistory:
         self.before: list[datetime | None] = []
         self.cutoffs = 0
         self.is_down = False
+        self.next_time_off: timedelta | None = None
+        self.ended: list[PauseSubjects] = []
+        self.applied = 0
+        self.is_broken = False
         self.on_purge: Callable[[], None] = lambda: None
 
     def recover(self, node: Node, dead: Collection[object], *, max_node_deaths: int) -> RecoveryOutcome:
-        return RecoveryOutcome()
+        return RecoveryOutcome(next_time_off=self.next_time_off)
+
+    def apply_time_off(self, by: str) -> TimeOff:
+        self.applied += 1
+        if self.is_broken:
+            raise ValueError("a row that somebody has written by hand")
+        return TimeOff(ended=self.ended, next_change=self.next_time_off)
 
     def repair(self) -> Repairs:
         return Repairs()
@@ -91,6 +111,39 @@ def manager(
 
 def check_in(managed: ClusterManager, epoch: Epoch, clock: ManualClock) -> None:
     managed.check_in_answered(CheckIn(clock.now(), ()), epoch, clock.monotonic())
+
+
+def test_a_node_rests_until_a_pause_ends_and_ends_it() -> None:
+    clock, store = ManualClock(), OldHistory(0)
+    managed, epoch = manager(store, clock)
+    check_in(managed, epoch, clock)
+    assert managed.run_once() == managed.period, "there is none"
+    store.next_time_off = timedelta(seconds=2)
+    check_in(managed, epoch, clock)
+    assert (managed.run_once(), store.applied) == (2.0, 0)
+    clock.seconds += 2
+    store.ended, store.next_time_off = [EVERYTHING], timedelta(0)
+    assert (managed.run_once(), store.applied) == (0.0, 1), "there is more to do"
+    store.next_time_off = None
+    assert (managed.run_once(), store.applied) == (managed.period, 2)
+
+
+def test_a_node_rests_before_it_tries_again_what_somebody_has_locked() -> None:
+    clock, store = ManualClock(), OldHistory(0)
+    managed, epoch = manager(store, clock)
+    store.next_time_off = timedelta(seconds=-1)
+    check_in(managed, epoch, clock)
+    assert (managed.run_once(), store.applied) == (1.0, 1)
+
+
+def test_what_cannot_be_ended_does_not_hold_up_the_housekeeping() -> None:
+    clock, store = ManualClock(), OldHistory(5)
+    managed, epoch = manager(store, clock)
+    store.is_broken, store.next_time_off = True, timedelta(seconds=-1)
+    clock.seconds += PURGE_EVERY
+    check_in(managed, epoch, clock)
+    assert managed.run_once() == managed.period
+    assert (store.applied, store.rows) == (1, 0)
 
 
 def test_old_history_is_deleted_in_batches_without_waiting_for_the_next_check_in() -> None:

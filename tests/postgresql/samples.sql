@@ -24,10 +24,15 @@
 \set afters '{NULL,"{}"}'
 \set ages {1h}
 \set all {f,t}
+\set alone false
 \set among 100
 \set bars 10
 \set causes '{"it failed",""}'
 \set cells 12
+\set definition '{"missed": "misfire", "time_zone": "UTC"}'
+\set due_at '2026-01-01 00:00:00+00'
+\set ended_at '2026-01-01 00:00:00+00'
+\set ends_at '2026-01-01 04:00:00+00'
 \set every '5 s'
 \set identities {a,b}
 \set identity a
@@ -134,6 +139,7 @@
 \set late_after '10 s'
 \set late_fire_times {2026-01-01T00:00:00Z,2026-01-01T00:00:00Z}
 \set latest 2999-01-01T00:00:00Z
+\set lead '1 min'
 \set limit 10
 \set limits {NULL,1}
 \set lock TRIGGER_ACCESS
@@ -226,6 +232,7 @@
 \set started '{2026-01-01 00:00:01+00,2026-01-01 00:00:01+00}'
 \set started_us {1767225601000000,1767225601000000}
 \set starts {2030-01-01T00:00:00Z,2030-01-01T00:00:00Z}
+\set starts_at '2026-01-01 02:00:00+00'
 \set state FAILED
 \set states {PAUSED,ERROR}
 \set stored {BLOCKED,ERROR,PAUSED,WAITING}
@@ -253,6 +260,7 @@
 \set value g
 \set verbs {SELECT,USAGE}
 \set version 1
+\set wait '30 s'
 \set wakes_others true
 \set walked 10
 \set wall 1767225601.5
@@ -261,6 +269,8 @@
 \set why_json '["it failed"]'
 \set whys '{"[\\"it failed\\"]","[]"}'
 \set window '20 s'
+\set window_name w
+\set with_all false
 \set within '1 day'
 \set workers {5}
 SET quartzpy.ended = '{1,2}';

@@ -18,7 +18,7 @@ from quartzpy.config.config import SchedulerConfig
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import ENDED, ActionState, ExecutionState, TriggerState
-from quartzpy.store.postgresql import execution_pages, lookups, migrations, misfire_pages, pages
+from quartzpy.store.postgresql import execution_pages, lookups, migrations, misfire_pages, pages, time_off
 from quartzpy.store.postgresql.admin import audit_log, history, incidents, search, usage
 from quartzpy.store.postgresql.admin.records import Lanes
 from quartzpy.store.postgresql.connection.conninfo import session_settings
@@ -992,6 +992,8 @@ OF_JOB = {
     "reason": None,
     "by": None,
     "by_mode": False,
+    "alone": True,
+    "until": None,
     "missed": "misfire",
 }
 
@@ -1034,6 +1036,28 @@ def test_a_slice_reads_its_own_triggers_alone(
         assert walks[-1] <= 4 * LIMIT, (text, scans)
     # Those of the other state read nothing.
     assert sum(number >= LIMIT for number in walks) >= 4
+
+
+ENDS = (
+    "UPDATE qrtz_triggers SET trigger_state = 'PAUSED', pause_missed = 'misfire', pause_until = now() {}"
+    " WHERE sched_name = 'plans' AND job_name = 'unknown'"
+)
+
+
+@filled(
+    *(Fill(statistics=statistics, then=ENDS.format("+ interval '1 h'")) for statistics in ("none", "good", "PAUSED"))
+)
+def test_the_next_end_of_a_pause_is_read_off_its_index(explain: Callable[..., list[dict[str, Any]]]) -> None:
+    assert read(explain(time_off.NEXT_CHANGE)) <= 2
+    assert read(explain(time_off.END_OWN_PAUSES, limit=LIMIT, actor="node")) == 0
+
+
+@filled(
+    *(Fill(statistics=statistics, then=ENDS.format("- interval '1 h'")) for statistics in ("none", "good", "PAUSED"))
+)
+def test_a_slice_of_pauses_that_end_reads_its_own_triggers_alone(explain: Callable[..., list[dict[str, Any]]]) -> None:
+    scans = scans_of_triggers(explain(time_off.END_OWN_PAUSES, limit=LIMIT, actor="node"))
+    assert sum(walked(node) for node in scans) <= 4 * LIMIT, scans
 
 
 @filled(Fill(FILL_PAGES), Fill(FILL_PAGES, "good"))

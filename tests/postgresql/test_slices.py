@@ -28,6 +28,7 @@ from quartzpy.store.protocol import (
     JobGroups,
     NamedTriggers,
     Notification,
+    PauseNote,
     PauseSubjects,
     TriggerGroups,
     TriggersOfJobs,
@@ -674,3 +675,86 @@ def test_a_batch_of_misfires_reads_few_triggers_under_the_lock(
         more = outcome.more
     assert handled == count
     assert max(read) <= 4 * 10, read
+
+
+ENDED = PauseNote("the warehouse moves", "ann", datetime(2026, 1, 1, tzinfo=UTC))
+WITH_ENDS: dict[str, PauseSubjects] = {
+    "job": TriggersOfJobs([MANY]),
+    "trigger group": OF_GROUP,
+    "job group": JobGroups(GroupMatcher.equals(MANY.group)),
+    "everything": EVERYTHING,
+}
+
+
+def end_all(store: SqlJobStore, by: str) -> None:
+    while (left := store.apply_time_off(by).next_change) is not None and left <= timedelta():
+        pass
+
+
+def ends_recorded(connect: Connect) -> list[tuple[str, str, int]]:
+    rows = connect().execute("SELECT actor, subject, count FROM qrtz_audit WHERE action = 'pause_ended' ORDER BY id")
+    return rows.fetchall()
+
+
+@pytest.mark.parametrize("what", WITH_ENDS)
+def test_a_pause_ends_in_slices_and_another_node_goes_on_after_a_death(
+    store: SqlJobStore, between: Between, connect: Connect, what: str
+) -> None:
+    store_many(store)
+    store.pause(WITH_ENDS[what], ENDED)
+
+    def cut(number: int) -> None:
+        if number == 2:
+            raise CutError("the connection was lost")
+
+    between(cut)
+    with pytest.raises(CutError):
+        store.apply_time_off("a")
+    assert len(in_state(store, WAITING)) == 2 * SLICE
+    between(lambda number: None)
+    end_all(store, "b")
+    assert len(in_state(store, WAITING)) == COUNT
+    recorded = ends_recorded(connect)
+    assert sum(row[2] for row in recorded) == COUNT
+    if what != "job":
+        assert recorded == [("b", what if what == "everything" else f"{what} {MANY.group}", COUNT)]
+
+
+@pytest.mark.parametrize("what", WITH_ENDS)
+def test_nodes_that_end_a_pause_together_resume_each_trigger_once(
+    store: SqlJobStore, connect: Connect, what: str
+) -> None:
+    store_many(store)
+    store.pause(WITH_ENDS[what], ENDED)
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(lambda by: end_all(store, by), "abc"))
+    assert len(in_state(store, WAITING)) == COUNT
+    assert sum(row[2] for row in ends_recorded(connect)) == COUNT
+
+
+def test_a_pause_by_hand_between_two_slices_of_an_end_holds(store: SqlJobStore, between: Between) -> None:
+    store_many(store)
+    store.pause(OF_GROUP, ENDED)
+
+    def pause_again(number: int) -> None:
+        if number == 1:
+            store.pause(OF_GROUP)
+
+    between(pause_again)
+    end_all(store, "a")
+    assert len(in_state(store, PAUSED)) == COUNT
+    assert store.pauses().groups[0].until is None
+
+
+def test_a_trigger_whose_row_is_locked_is_resumed_by_the_next_turn(store: SqlJobStore, connect: Connect) -> None:
+    store_many(store)
+    store.pause(OF_GROUP, ENDED)
+    with transaction(connect) as holder:
+        holder.execute("SELECT FROM qrtz_triggers WHERE trigger_name = 'many-003' FOR UPDATE")
+        for _ in range(4):
+            store.apply_time_off("a")
+        assert in_state(store, PAUSED) == ["many-003"]
+        assert store.pauses().trigger_groups == {MANY.group}
+    end_all(store, "a")
+    assert in_state(store, PAUSED) == []
+    assert not store.pauses().trigger_groups

@@ -64,6 +64,7 @@ _SUBJECTS: Mapping[str, Mapping[str, Any]] = {
     "node": {"type": "string", "minLength": 1},
     "incident": {"type": "integer", "minimum": 1},
     "limit": {"type": "string", "minLength": 1},
+    "window": {"type": "string", "minLength": 1},
 }
 _REASON = {"type": "string", "description": "A sentence for the audit log."}
 SCHEMAS = {"Key": _KEY, "Selection": _SELECTION}

@@ -265,6 +265,7 @@ READS: tuple[Read, ...] = (
     Read("/calendar", "calendar", "The days of a year that a calendar excludes.", (CALENDAR_NAME, YEAR)),
     Read("/job-types", "job_types", "The job types that running nodes have published."),
     Read("/groups", "groups", "The groups with their pauses."),
+    Read("/windows", "windows", "The maintenance windows, each with its present or next time."),
     Read("/limits", "limits", "The limits with their headroom."),
     Read("/locks", "locks", "The locks on the tables."),
     Read(

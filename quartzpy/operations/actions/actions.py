@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Self
 
 from quartzpy.calendars.calendar import BaseCalendar
+from quartzpy.calendars.maintenance_window import MaintenanceWindow
 from quartzpy.errors import (
     ExecutionNotFoundError,
     IllegalStateChangeError,
@@ -17,7 +18,8 @@ from quartzpy.errors import (
     JobNotFoundError,
     ObjectNotFoundError,
 )
-from quartzpy.instants import as_instant
+from quartzpy.instants import Span, as_instant
+from quartzpy.instants import zone as zone_of
 from quartzpy.jobs import typed_data
 from quartzpy.jobs.shared_limit import Limit, checked_limit_name
 from quartzpy.keys import JobKey, JobRef, TriggerKey, TriggerRef, check_name, checked_key
@@ -40,6 +42,7 @@ from quartzpy.operations.schedules import SchedulePreview, in_words
 from quartzpy.operations.selection import Keys, Selected, Selection, Subject, as_selected, named
 from quartzpy.operations.source import Redaction
 from quartzpy.scheduler import singles
+from quartzpy.scheduler.methods.pausing import Until
 from quartzpy.scheduler.reading import Reading
 from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.scheduler.sync import Declarations, Existing, SyncPlan
@@ -270,25 +273,32 @@ class Actions:
 
     # --- pausing, resuming, and skipping single fires
 
-    def pause(self, selection: Selected, *, reason: str = "") -> ActionResult:
+    def pause(
+        self, selection: Selected, end: Until | None = None, missed: str = Missed.MISFIRE, *, reason: str = ""
+    ) -> ActionResult:
         """Pause triggers, the triggers of jobs, groups, or everything. The reason and the actor are shown with them.
 
+        With `end`, an instant, its text with an offset, or a span such as "2h", they are resumed then; `missed` is
+        the policy for the fires that were missed until then, as for `resume`.
+
         Raises:
+            InvalidValueError: `end` has passed, or is neither an instant nor a span.
             TriggerNotFoundError, JobNotFoundError: it is not stored.
             IllegalStateChangeError: it is a trigger that is COMPLETE or in ERROR, and does not fire.
         """
         selected = self._selected("pause", selection)
-        note = PauseNote(reason or None, self._log.actor.name)
+        note = self._log.scheduler._note(reason or None, self._log.actor.name, _end_of(end), missed)
+        lasting = {} if note.until is None else {"until": note.until.isoformat(), "missed": str(note.missed)}
         if selected.kind not in (Subject.JOB, Subject.TRIGGER):
             return self._pause(selected, reason, note, missed=None)
 
         def change(transaction: OwnTransactionMethods, key: Any) -> Change:
             if isinstance(key, JobKey):
-                transaction.pause_job(key, reason=note.reason, by=note.by)
+                transaction.pause_job(key, reason=note.reason, by=note.by, until=note.until, missed=note.missed)
             else:
                 _check_fires(transaction, key, "pause")
-                transaction.pause_trigger(key, reason=note.reason, by=note.by)
-            return Change()
+                transaction.pause_trigger(key, reason=note.reason, by=note.by, until=note.until, missed=note.missed)
+            return Change(f"Paused {named(selected.kind, key)}{_until(note)}.", after=lasting)
 
         def change_many(transaction: OwnTransactionMethods, keys: Sequence[Any]) -> SliceChange:
             if selected.kind is Subject.JOB:
@@ -339,8 +349,11 @@ class Actions:
     ) -> ActionResult:
         """Pause a group or everything, or resume it if `missed` is given."""
         assert isinstance(selected, Selection)
-        values = {"reason": note.reason, "by": note.by} if missed is None else {"missed": missed}
+        values: dict[str, Any] = {"missed": missed}
+        if missed is None:
+            values = {"reason": note.reason, "by": note.by, "until": note.until, "missed": note.missed}
         verb = "pause" if missed is None else "resume"
+        lasting = {} if note.until is None else {"until": note.until.isoformat(), "missed": str(note.missed)}
 
         def change(transaction: OwnTransactionMethods) -> Change:
             if selected.kind is Subject.EVERYTHING:
@@ -349,10 +362,71 @@ class Actions:
                 what = "trigger_group" if selected.kind is Subject.TRIGGER_GROUP else "job_group"
                 groups = getattr(transaction, f"{verb}_{what}")(selected.filters["group"], **values)
             shown = ", ".join(sorted(groups)[:10]) or "no group"
-            text = f"{verb.capitalize()}d {selected}: {shown}."
-            return Change(text, None, {"groups": sorted(groups)[:100]}, tuple(sorted(groups)), len(groups))
+            text = f"{verb.capitalize()}d {selected}{_until(note)}: {shown}."
+            return Change(text, None, {"groups": sorted(groups)[:100], **lasting}, tuple(sorted(groups)), len(groups))
 
         return self._change_one(verb, str(selected), reason, change)
+
+    def set_window(
+        self,
+        window: str,
+        cron: str | None = None,
+        duration: Span | None = None,
+        zone: str | None = None,
+        start: datetime | str | None = None,
+        end: datetime | str | None = None,
+        trigger_group: str | None = None,
+        job_group: str | None = None,
+        missed: str = Missed.MISFIRE,
+        *,
+        reason: str = "",
+    ) -> ActionResult:
+        """Store a maintenance window in place of the one of this name; see `MaintenanceWindow`.
+
+        Texts of instants without an offset are in the zone. The reason is shown with what it pauses.
+
+        Raises:
+            InvalidValueError: the values do not fit together, one is wrong, or the window is over.
+        """
+        in_zone = zone or "UTC"
+        made = MaintenanceWindow(
+            window,
+            cron=cron,
+            duration=duration,
+            time_zone=in_zone,
+            start=_instant_in(start, "start", in_zone),
+            end=_instant_in(end, "end", in_zone),
+            trigger_group=trigger_group,
+            job_group=job_group,
+            missed=missed,
+            reason=reason or None,
+        )
+
+        def change(transaction: OwnTransactionMethods) -> Change:
+            before = _window(transaction, window)
+            transaction.add_maintenance_window(made, replace=True, by=self._log.actor.name)
+            [record] = [record for record in transaction.maintenance_windows() if record.window.name == window]
+            text = (
+                f"Maintenance window {window} pauses {made.subject} from {instant_text(record.starts_at)} until"
+                f" {instant_text(record.ends_at)}{'' if cron is None else ', and each time after that'}."
+            )
+            return Change(text, before, _window(transaction, window), (window,))
+
+        return self._change_one("set_window", named(Subject.WINDOW, window), reason, change)
+
+    def delete_window(self, window: str, *, reason: str = "") -> ActionResult:
+        """Delete a maintenance window; what it pauses at present is resumed within seconds.
+
+        Raises:
+            ObjectNotFoundError: there is none of this name.
+        """
+
+        def change(transaction: OwnTransactionMethods) -> Change:
+            before = _window(transaction, window)
+            transaction.delete_maintenance_window(window)
+            return Change(f"Deleted the maintenance window {window}.", before, None, (window,))
+
+        return self._change_one("delete_window", named(Subject.WINDOW, window), reason, change)
 
     def skip_next(self, selection: Selected, count: int = 1, *, reason: str = "") -> ActionResult:
         """Skip the next `count` fires of triggers; see `Scheduler.skip_next`.
@@ -417,8 +491,8 @@ class Actions:
                 raise transaction._no_trigger(key)
             new = schedules.edited(record, text, zone, transaction.store.now())
             following = transaction.reschedule_job(key, new)
-            if record.state in PAUSED_STATES:
-                transaction.store.pause(NamedTriggers([key]), PauseNote(record.pause_reason, record.paused_by))
+            if (note := PauseNote.of(record)) is not None:
+                transaction.store.pause(NamedTriggers([key]), note)
             sentence = f"Trigger {key} fires {in_words(new)}; the next time is {following.isoformat(sep=' ')}."
             return Change(sentence, schedule_values(record.trigger), schedule_values(new), (key,))
 
@@ -534,6 +608,7 @@ class Actions:
             done = transaction.sync(
                 declared.jobs,
                 calendars=declared.calendars,
+                windows=declared.windows,
                 owner=owner,
                 prune=prune,
                 existing=existing,
@@ -749,10 +824,45 @@ def _changing(
     return done
 
 
+def _window(transaction: OwnTransactionMethods, name: str) -> dict[str, Any] | None:
+    """Return the values of a maintenance window for the audit log."""
+    records = transaction.maintenance_windows()
+    record = next((record for record in records if record.window.name == name), None)
+    if record is None:
+        return None
+    ends = {"starts_at": record.starts_at.isoformat(), "ends_at": record.ends_at.isoformat()}
+    return {"pauses": record.window.subject, **record.window.as_json(), **ends}
+
+
+def _instant_in(value: datetime | str | None, name: str, zone_name: str) -> datetime | None:
+    if not isinstance(value, str):
+        return value
+    try:
+        instant = datetime.fromisoformat(value)
+    except ValueError:
+        raise InvalidValueError(f"{name}: must be an instant such as 2026-11-22T08:00 (got {quoted(value)})") from None
+    return instant if instant.tzinfo is not None else instant.replace(tzinfo=zone_of(zone_name))
+
+
+def _end_of(end: Until | None) -> Until | None:
+    """Return the end of a pause; a text may be an instant with an offset, or a span."""
+    if not isinstance(end, str):
+        return end
+    try:
+        return datetime.fromisoformat(end)
+    except ValueError:
+        return end
+
+
+def _until(note: PauseNote) -> str:
+    return "" if note.until is None else f" until {instant_text(note.until)}"
+
+
 def _is_new(record: TriggerRecord, note: PauseNote) -> bool:
     """Return True if a pause with this note changes the trigger: it fires, or it is paused with another note."""
     if record.state in PAUSED_STATES:
-        return note.reason is not None and (record.pause_reason, record.paused_by) != (note.reason, note.by)
+        has_note = note.reason is None or (record.pause_reason, record.paused_by) == (note.reason, note.by)
+        return not has_note or (record.paused_until, record.pause_missed) != (note.until, note.missed)
     return record.state not in _IDLE
 
 

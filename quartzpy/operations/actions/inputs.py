@@ -141,6 +141,25 @@ class Instant(Input):
         return instant if instant.tzinfo is not None else instant.replace(tzinfo=zone(zone_name))
 
 
+class End(Input):
+    """The end of something that begins now: an instant, or a span."""
+
+    __slots__ = ()
+    kind = "text"
+
+    def _type(self) -> dict[str, Any]:
+        return {"type": ["string", "null"]}
+
+    def read(self, text: str, zone_name: str) -> datetime | str | None:
+        typed = text.strip()
+        try:
+            instant = datetime.fromisoformat(typed)
+        except ValueError:
+            # A span, or what the action refuses.
+            return typed or None
+        return instant if instant.tzinfo is not None else instant.replace(tzinfo=zone(zone_name))
+
+
 class Data(Input):
     """Job data, typed as JSON."""
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from quartzpy.operations.actions.action import Action, Role
-from quartzpy.operations.actions.inputs import Choice, Data, Flag, Instant, Number, Text
+from quartzpy.operations.actions.inputs import Choice, Data, End, Flag, Instant, Number, Text
 from quartzpy.operations.selection import Subject
 from quartzpy.scheduler.methods.pausing import MOST_SKIPPED
 from quartzpy.scheduler.methods.triggering import MOST_RUNS
@@ -133,10 +133,21 @@ SECTIONS: Mapping[str, tuple[Action, ...]] = {
                 Subject.JOB_GROUP: "Pause the triggers of the job group GROUP, also those that are stored later.",
                 Subject.EVERYTHING: "Pause all triggers, also those that are stored later.",
             },
+            inputs=(
+                End(
+                    "end",
+                    "The end of the pause: an instant with an offset, or a span such as 2h. Without it, the pause lasts"
+                    " until somebody ends it.",
+                    "Until",
+                    hint="a span such as 2h, or an instant; empty: until somebody resumes it",
+                    placeholder="2h",
+                ),
+                replace(_MISSED, label="Fires that were missed at that time"),
+            ),
             help="Pause triggers, the triggers of jobs, groups, or everything.",
             question="Pause",
             past="Paused",
-            explanation="Nothing fires until it is resumed. Running executions continue.",
+            explanation="Nothing fires until it is resumed, or until its end. Running executions continue.",
             undone_by="resume",
         ),
         Action(
@@ -156,6 +167,70 @@ SECTIONS: Mapping[str, tuple[Action, ...]] = {
             explanation="The schedule continues.",
             tone="primary",
             undone_by="pause",
+        ),
+        Action(
+            name="set_window",
+            role=Role.ADMIN,
+            subjects={
+                Subject.WINDOW: (
+                    "Store or change the maintenance window WINDOW.\n\nIt pauses a group, or everything, each time from"
+                    " --cron for --duration, or once from --start to --end. Executions that run go on."
+                )
+            },
+            is_single=True,
+            inputs=(
+                Text(
+                    "cron",
+                    "When it begins, each time: a crontab line or a Quartz expression.",
+                    "Begins",
+                    hint="a cron expression; empty: once, from the start to the end below",
+                    placeholder="0 2 * * SUN",
+                ),
+                Text(
+                    "duration",
+                    "How long it lasts each time, by the clock of the zone.",
+                    "For",
+                    placeholder="4h",
+                ),
+                Text(
+                    "zone",
+                    "The time zone of the cron expression.",
+                    "Time zone",
+                    placeholder="Europe/Berlin",
+                    field="in_zone",
+                ),
+                Instant("start", "The beginning of a window that comes once.", "Or once from"),
+                Instant("end", "The end of a window that comes once.", "Until"),
+                Text(
+                    "trigger_group",
+                    "The group of triggers that it pauses; without a group it pauses everything.",
+                    "Pauses the group of triggers",
+                    hint="without a group it pauses everything",
+                ),
+                Text("job_group", "The group of jobs that it pauses.", "Or the group of jobs"),
+                _MISSED,
+            ),
+            question="Store",
+            title="Maintenance window",
+            button="Store the window",
+            label="Change",
+            explanation=(
+                "The triggers concerned are paused when it begins, and resumed when it ends. The reason is shown with"
+                " them."
+            ),
+        ),
+        Action(
+            name="delete_window",
+            role=Role.ADMIN,
+            subjects={
+                Subject.WINDOW: "Delete the maintenance window WINDOW. What it pauses at present is resumed at once."
+            },
+            is_single=True,
+            question="Delete",
+            button="Delete the window",
+            label="Delete",
+            explanation="It does not begin again. What it pauses at present is resumed within seconds.",
+            tone="danger",
         ),
         Action(
             name="skip_next",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from quartzpy.calendars.calendar import BaseCalendar
+from quartzpy.calendars.maintenance_window import MaintenanceWindow
 from quartzpy.calendars.registry import calendar_to_json
 from quartzpy.errors import InvalidValueError
 from quartzpy.jobs.continuation import Continuation
@@ -85,6 +86,8 @@ def changed_values(change: sync.Change, redaction: Redaction) -> list[ChangedVal
             return [ChangedValue("schedule", None, schedule_text(trigger))]
         case BaseCalendar(kind=kind) if change.sign == "+":
             return [ChangedValue("kind", None, kind)]
+        case MaintenanceWindow() as window if change.sign == "+":
+            return [ChangedValue(name, None, value) for name, value in window.as_json().items()]
     return [
         ChangedValue(
             difference.name,
@@ -113,6 +116,9 @@ def before_and_after(
 ) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
     """Return the values before and after a change of `sync`, which is not made yet; long ones are cut."""
     if change.sign == "-":
+        if change.kind == "window":
+            windows = {record.window.name: record.window for record in transaction.maintenance_windows()}
+            return windows[str(change.key)].as_json(), None
         return _before_removal(transaction, change.key), None
     values = changed_values(change, redaction)
     before = {value.name: bounded(value.stored) for value in values if change.sign == "~"}

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
+from typing import TypeAlias
 
 from quartzpy.calendars.calendar import Calendar
-from quartzpy.errors import IllegalStateChangeError, InvalidValueError
+from quartzpy.calendars.maintenance_window import MaintenanceWindow
+from quartzpy.errors import IllegalStateChangeError, InvalidValueError, ObjectNotFoundError
 from quartzpy.events.events import (
     JobPaused,
     JobResumed,
@@ -18,7 +20,7 @@ from quartzpy.events.events import (
     TriggersPaused,
     TriggersResumed,
 )
-from quartzpy.instants import as_instant
+from quartzpy.instants import Span, as_instant, as_span
 from quartzpy.keys import JobKey, JobRef, TriggerKey, TriggerRef, check_name, checked_key
 from quartzpy.matchers import GroupMatcher, as_group_matcher
 from quartzpy.scheduler import singles
@@ -35,10 +37,12 @@ from quartzpy.store.protocol import (
     TriggerMove,
     TriggersOfJobs,
 )
-from quartzpy.store.records import TriggerRecord
-from quartzpy.texts import check_description
+from quartzpy.store.records import TriggerRecord, WindowRecord
+from quartzpy.texts import check_description, did_you_mean, quoted
 from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, moved_to
 
+Until: TypeAlias = datetime | Span
+"""An instant, or a span from now: "2h"."""
 MOST_SKIPPED = 10_000
 _TRIES = 20
 _FireTime = Callable[[TriggerRecord, Calendar | None], datetime | None]
@@ -47,18 +51,30 @@ _FireTime = Callable[[TriggerRecord, Calendar | None], datetime | None]
 class PausingMethods(Methods):
     """Pausing, resuming and skipping; the modes of jobs; triggers in error."""
 
-    def pause_trigger(self, key: TriggerRef, *, reason: str | None = None, by: str | None = None) -> None:
+    def pause_trigger(
+        self,
+        key: TriggerRef,
+        *,
+        reason: str | None = None,
+        by: str | None = None,
+        until: Until | None = None,
+        missed: str = Missed.MISFIRE,
+    ) -> None:
         """Pause a trigger: it does not fire until it is resumed.
 
         `reason`, a sentence, and `by`, a name, are stored with the trigger. Its record and `why` show them until it is
         resumed. A reason that is given for a trigger which is paused already replaces the old one.
 
+        With `until`, an instant or a span such as "2h", a node resumes it then, and `missed` decides how the fires that
+        it missed are treated (see `Missed`). The latest call decides: without `until`, it is paused until somebody
+        resumes it. A pause of its group holds beside this one, and it fires again when both have ended.
+
         Raises:
             TriggerNotFoundError: it is not stored.
-            InvalidValueError: `reason` or `by` is no text, or too long.
+            InvalidValueError: `reason` or `by` is no text, or too long; `until` has passed, or `missed` is unknown.
             InvalidKeyError: `key` is neither a key nor a name.
         """
-        key, note = checked_key(key, TriggerKey), _note(reason, by)
+        key, note = checked_key(key, TriggerKey), self._note(reason, by, until, missed)
         self._require_trigger(key)
         self._usable_store().pause(NamedTriggers([key]), note)
         self._emit(TriggerPaused(key))
@@ -76,18 +92,26 @@ class PausingMethods(Methods):
         self._resumed(self._usable_store().resume(NamedTriggers([key]), treatment))
         self._emit(TriggerResumed(key))
 
-    def pause_job(self, key: JobRef, *, reason: str | None = None, by: str | None = None) -> None:
-        """Pause all triggers that a job has now; `reason` and `by` as in `pause_trigger`.
+    def pause_job(
+        self,
+        key: JobRef,
+        *,
+        reason: str | None = None,
+        by: str | None = None,
+        until: Until | None = None,
+        missed: str = Missed.MISFIRE,
+    ) -> None:
+        """Pause all triggers that a job has now; `reason`, `by`, `until` and `missed` as in `pause_trigger`.
 
         Triggers that are stored later are not paused, and neither is the next attempt of an execution that is running
         now: its trigger is stored when the execution ends. `disable_job` and `pause_job_group` hold those as well.
 
         Raises:
             JobNotFoundError: it is not stored.
-            InvalidValueError: `reason` or `by` is no text, or too long.
+            InvalidValueError: `reason` or `by` is no text, or too long; `until` has passed, or `missed` is unknown.
             InvalidKeyError: `key` is neither a key nor a name.
         """
-        key, note = checked_key(key, JobKey), _note(reason, by)
+        key, note = checked_key(key, JobKey), self._note(reason, by, until, missed)
         self._require_job(key)
         self._usable_store().pause(TriggersOfJobs([key]), note)
         self._emit(JobPaused(key))
@@ -106,14 +130,21 @@ class PausingMethods(Methods):
         self._emit(JobResumed(key))
 
     def pause_trigger_group(
-        self, group: str | GroupMatcher, *, reason: str | None = None, by: str | None = None
+        self,
+        group: str | GroupMatcher,
+        *,
+        reason: str | None = None,
+        by: str | None = None,
+        until: Until | None = None,
+        missed: str = Missed.MISFIRE,
     ) -> set[str]:
         """Pause groups of triggers, including triggers that are stored later; return the groups.
 
         A group that is given by its name is paused even if it has no trigger yet. `reason` and `by` are stored with the
-        triggers that there are now; see `pause_trigger`.
+        group and with the triggers that there are now; see `pause_trigger`, also for `until` and `missed`. At that
+        instant those are resumed that only this pause holds: a trigger that was paused itself stays so.
         """
-        matcher, note = as_group_matcher(group), _note(reason, by)
+        matcher, note = as_group_matcher(group), self._note(reason, by, until, missed)
         groups = self._usable_store().pause(TriggerGroups(matcher), note)
         self._emit(TriggersPaused(matcher))
         return groups
@@ -128,13 +159,19 @@ class PausingMethods(Methods):
         return groups
 
     def pause_job_group(
-        self, group: str | GroupMatcher, *, reason: str | None = None, by: str | None = None
+        self,
+        group: str | GroupMatcher,
+        *,
+        reason: str | None = None,
+        by: str | None = None,
+        until: Until | None = None,
+        missed: str = Missed.MISFIRE,
     ) -> set[str]:
         """Pause all triggers of the jobs of groups, including those that are stored later; return the groups.
 
-        `reason` and `by` as in `pause_trigger_group`.
+        The other arguments are as in `pause_trigger_group`.
         """
-        matcher, note = as_group_matcher(group), _note(reason, by)
+        matcher, note = as_group_matcher(group), self._note(reason, by, until, missed)
         groups = self._usable_store().pause(JobGroups(matcher), note)
         self._emit(JobsPaused(matcher))
         return groups
@@ -148,12 +185,19 @@ class PausingMethods(Methods):
         self._emit(JobsResumed(matcher))
         return groups
 
-    def pause_all(self, *, reason: str | None = None, by: str | None = None) -> set[str]:
+    def pause_all(
+        self,
+        *,
+        reason: str | None = None,
+        by: str | None = None,
+        until: Until | None = None,
+        missed: str = Missed.MISFIRE,
+    ) -> set[str]:
         """Pause all triggers, including those that are stored later, until `resume_all`; return their groups.
 
-        `reason` and `by` as in `pause_trigger_group`.
+        The other arguments are as in `pause_trigger_group`.
         """
-        note = _note(reason, by)
+        note = self._note(reason, by, until, missed)
         store = self._usable_store()
         groups = set(store.names(NameKind.TRIGGER_GROUPS))
         store.pause(EVERYTHING, note)
@@ -171,6 +215,58 @@ class PausingMethods(Methods):
         self._resumed(store.resume(EVERYTHING, treatment))
         self._emit(TriggersResumed(None))
         return groups
+
+    def add_maintenance_window(
+        self, window: MaintenanceWindow, *, replace: bool = False, by: str | None = None
+    ) -> None:
+        """Store a time, once or recurrent, in which the triggers of a group or all triggers do not fire.
+
+        A node pauses them when it begins, as `pause_trigger_group` with `until` does; so executions that run go on, a
+        trigger that is paused for another reason stays so, and whoever resumes the group ends the window for this
+        time. Storing the same window again changes nothing. `by` is shown as the one who wants it.
+
+        Raises:
+            ObjectAlreadyExistsError: another window has this name, and `replace` is false.
+            InvalidValueError: it is over or never begins, or `by` is no text or too long.
+        """
+        who = None if by is None else check_name(by, "by")
+        self._usable_store().set_window(window.name, window, replace=replace, by=who)
+
+    def delete_maintenance_window(self, name: str, *, missing_ok: bool = False) -> bool:
+        """Remove a maintenance window; what it pauses at present is resumed within seconds.
+
+        Return True if it was stored; False is possible only with `missing_ok`.
+
+        Raises:
+            ObjectNotFoundError: there is none of this name, and `missing_ok` is false.
+        """
+        store = self._usable_store()
+        was_stored = store.set_window(check_name(name, "window"), None)
+        if not was_stored and not missing_ok:
+            stored = [record.window.name for record in store.windows()]
+            hint = did_you_mean(name, stored, "maintenance windows") if stored else "none is stored"
+            raise ObjectNotFoundError(f"there is no maintenance window {quoted(name)}; {hint}")
+        return was_stored
+
+    def maintenance_windows(self) -> list[WindowRecord]:
+        """Return the maintenance windows, by their names, each with its present or next time."""
+        return self._usable_store().windows()
+
+    def _note(self, reason: str | None, by: str | None, until: Until | None, missed: str) -> PauseNote:
+        check_description(reason, InvalidValueError, "reason")
+        who, treatment = None if by is None else check_name(by, "by"), missed_of(missed)
+        if until is None:
+            return PauseNote(reason, who, None, treatment)
+        now = self._usable_store().now()
+        if isinstance(until, datetime):
+            end = as_instant(until, "until", InvalidValueError)
+        else:
+            end = now + as_span(until, "until", InvalidValueError, above_zero=True)
+        if end <= now:
+            raise InvalidValueError(
+                f"until: must be in the future (got {end.isoformat()}, and it is {now.isoformat()})"
+            )
+        return PauseNote(reason, who, end, treatment)
 
     def _resumed(self, earliest: datetime | None) -> None:
         self._changed(earliest, Notification.RESUMED)
@@ -319,8 +415,3 @@ class PausingMethods(Methods):
 
 def _matched(matcher: GroupMatcher, *groups: Iterable[str]) -> set[str]:
     return {group for some in groups for group in some if matcher.matches(group)}
-
-
-def _note(reason: str | None, by: str | None) -> PauseNote:
-    check_description(reason, InvalidValueError, "reason")
-    return PauseNote(reason, None if by is None else check_name(by, "by"))

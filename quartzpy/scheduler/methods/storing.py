@@ -15,6 +15,7 @@ from typing import Any, TypeAlias, Unpack
 
 from quartzpy import job_data
 from quartzpy.calendars.calendar import Calendar
+from quartzpy.calendars.maintenance_window import MaintenanceWindow
 from quartzpy.errors import (
     CalendarInUseError,
     CalendarNotFoundError,
@@ -472,6 +473,7 @@ class StoringMethods(Methods):
         *,
         owner: str,
         calendars: Mapping[str, Calendar] | None = None,
+        windows: Sequence[MaintenanceWindow] | None = None,
         prune: bool = False,
         existing: str = Existing.UPDATE,
         version: int | float | str | None = None,
@@ -480,7 +482,8 @@ class StoringMethods(Methods):
     ) -> SyncPlan:
         """Make the store match the declared jobs and calendars, all or nothing; return the plan.
 
-        `calendars` are the declared calendars by name. `apply=False` is a dry run.
+        `calendars` are the declared calendars by name, and `windows` the maintenance windows; None leaves those
+        alone. `apply=False` is a dry run.
 
         A trigger whose schedule did not change keeps its fire times, its misfires and its pause, even if other values
         of it or its job changed; one that has ended stays COMPLETE and does not fire again. If a calendar changes, the
@@ -515,14 +518,14 @@ class StoringMethods(Methods):
         def work(store: JobStore) -> SyncPlan:
             inside = self._inside(store)
             events.clear()
-            stored = inside._stored_of(declared, named, owner)
+            stored = inside._stored_of(declared, named, owner, with_windows=windows is not None)
             if own_version is not None and stored.version is not None and outdated(own_version, stored.version):
                 logger.warning(
                     "sync of owner %s: version %s changes nothing, for version %s has declared its jobs",
                     *(owner, own_version, stored.version),
                 )
                 return SyncPlan((), 0, (), outdated_by=stored.version)
-            changes = plan(declared, stored, calendars=named, prune=prune, existing=treatment)
+            changes = plan(declared, stored, calendars=named, windows=windows, prune=prune, existing=treatment)
             inside._check_calendars(changes, named)
             if not apply:
                 return changes
@@ -541,14 +544,27 @@ class StoringMethods(Methods):
                 self._emit(event)
         return done
 
-    def _stored_of(self, declared: Definitions, calendars: Mapping[str, Calendar], owner: str) -> Stored:
+    def _stored_of(
+        self, declared: Definitions, calendars: Mapping[str, Calendar], owner: str, *, with_windows: bool
+    ) -> Stored:
         store = self._usable_store()
         jobs = store.jobs([job.key for job, _ in declared])
         records = store.triggers([trigger.key for _, triggers in declared for trigger in triggers])
         owned = store.owned(owner)
         names = set(store.names(NameKind.CALENDARS)) if calendars else set()
         stored_calendars = {name: self._readable_calendar(name) for name in calendars if name in names}
-        return Stored(jobs, records, owned.jobs, owned.triggers, stored_calendars, owned.calendars, owned.version)
+        windows = store.windows() if with_windows else []
+        return Stored(
+            jobs,
+            records,
+            owned.jobs,
+            owned.triggers,
+            stored_calendars,
+            owned.calendars,
+            {record.window.name: record.window for record in windows},
+            frozenset(record.window.name for record in windows if record.changed_by == _as_changer(owner)),
+            owned.version,
+        )
 
     def _check_calendars(self, changes: SyncPlan, declared: Mapping[str, Calendar]) -> None:
         """Check that the triggers of the plan find their calendars, and that no trigger needs one that is removed.
@@ -612,7 +628,16 @@ class StoringMethods(Methods):
             events.append(JobDeleted(key))
         for name in changes.keys("-", "calendar"):
             store.delete_calendar(name)
+        for name, window in changes.windows.items():
+            store.set_window(name, window, by=_as_changer(owner))
+        for name in changes.keys("-", "window"):
+            store.set_window(name, None)
         return events
+
+
+def _as_changer(owner: str) -> str:
+    """Return the name under which an owner changes maintenance windows, of which it owns those it changed last."""
+    return f"owner {owner}"[:200]
 
 
 def _unprepared(trigger: Trigger, calendars: Mapping[str, StoredCalendar]) -> UnpreparedTrigger:

@@ -23,6 +23,7 @@ from quartzpy.store.records import (
     ClusterLoad,
     ExecutionRecord,
     JobHeader,
+    PausedGroup,
     Pauses,
     RunningRecord,
     TriggerRecord,
@@ -34,6 +35,7 @@ _Key = TypeVar("_Key", JobKey, TriggerKey)
 def trigger_record(row: TriggerRow) -> TriggerRecord:
     """Return the record of a trigger's row."""
     paused_at, note = row.pause if row.pause and row.state in PAUSED_STATES else (None, NO_NOTE)
+    own = row.own_pause if row.state in PAUSED_STATES else None
     return TriggerRecord(
         key=row.key,
         job_key=row.job.key,
@@ -54,6 +56,8 @@ def trigger_record(row: TriggerRow) -> TriggerRecord:
         paused_at=paused_at,
         paused_by=note.by,
         pause_reason=note.reason,
+        paused_until=None if own is None else own.until,
+        pause_missed=None if own is None else own.missed,
     )
 
 
@@ -92,7 +96,19 @@ def pauses(tables: Tables) -> Pauses:
     """See `QueryStore.pauses`."""
     stored = tables.pauses
     groups = _paused_trigger_groups(tables)
-    return Pauses(stored.everything, frozenset(groups), frozenset(stored.job_groups), is_manual=stored.manual)
+    marks = (
+        PausedGroup(
+            *place, mark.at, mark.note.by, mark.note.reason, mark.note.until, mark.note.missed, mark.note.window
+        )
+        for place, mark in sorted(stored.marks.items())
+    )
+    return Pauses(
+        stored.everything,
+        frozenset(groups),
+        frozenset(stored.groups("JOB")),
+        is_manual=stored.manual,
+        groups=tuple(marks),
+    )
 
 
 def waiting_dispatch_keys(tables: Tables) -> set[DispatchKey]:
@@ -174,7 +190,7 @@ def _next(row: TriggerRow) -> datetime:
 
 def _paused_trigger_groups(tables: Tables) -> set[str]:
     """Return the paused groups. Under `pause_all`, a group that was first stored later is paused as well."""
-    groups = set(tables.pauses.trigger_groups)
+    groups = tables.pauses.groups("TRIGGER")
     if tables.pauses.everything:
         groups |= {key.group for state in PAUSED_STATES for key in tables.by_state[state]}
     return groups

@@ -9,7 +9,7 @@ from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher, MatchOperator
 from quartzpy.states import PAUSED_STATES, JobMode, Missed, TriggerState
 from quartzpy.store import refusals
-from quartzpy.store.memory.rows import JobRow, TriggerRow
+from quartzpy.store.memory.rows import JobRow, PauseMark, TriggerRow
 from quartzpy.store.memory.tables import Pauses, Tables
 from quartzpy.store.protocol import (
     NO_NOTE,
@@ -29,40 +29,59 @@ _PAUSING = {
 }
 
 
-def _pause(tables: Tables, rows: Iterable[TriggerRow], note: PauseNote = NO_NOTE, *, by_mode: bool = False) -> None:
-    """Pause triggers and drop the claims on them, so that no claimed one fires any more."""
+def hold(
+    tables: Tables,
+    rows: Iterable[TriggerRow],
+    note: PauseNote = NO_NOTE,
+    *,
+    by_mode: bool = False,
+    alone: bool = False,
+) -> None:
+    """Pause triggers and drop the claims on them, so that no claimed one fires any more.
+
+    `alone` is a pause of the triggers themselves or of their jobs, which holds beside those of their groups.
+    """
     now = tables.now()
     for row in list(rows):
         if row.state in _PAUSING:
             tables.move(row, _PAUSING[row.state])
             row.held_by_mode = by_mode
             row.pause = None if by_mode else (now, note)
+            row.own_pause = note if alone else None
         elif row.state in PAUSED_STATES and not by_mode:
-            if row.held_by_mode or note.reason is not None:
+            own = row.own_pause
+            is_other = alone and (own is None or (own.until, own.missed) != (note.until, note.missed))
+            if row.held_by_mode or note.reason is not None or is_other:
                 row.pause = (row.pause[0] if row.pause else now, note)
+            if alone:
+                row.own_pause = note
             row.held_by_mode = False
 
 
 def _resume(tables: Tables, rows: Iterable[TriggerRow], missed: Missed = Missed.MISFIRE) -> datetime | None:
     """Set triggers to WAITING, or BLOCKED while their job is at its limit. The misfire step handles late ones."""
-    times = []
+    times = [release(tables, row, missed) for row in list(rows)]
+    return min((at for at in times if at is not None), default=None)
+
+
+def release(tables: Tables, row: TriggerRow, missed: Missed) -> datetime | None:
+    """Resume a trigger; return its next fire time, or None if it is not resumed."""
     now = tables.now()
-    for row in list(rows):
-        row.pause = None
-        if tables.pauses.forbid(row.key, row.job):
-            # The pause ends, and only the job's mode keeps the trigger paused.
-            row.held_by_mode = row.state in PAUSED_STATES
-            continue
-        at = row.progress.next_fire_time
-        if row.state in PAUSED_STATES and at is not None:
-            blocked = tables.is_blocked(row)
-            # What no schedule made is not skipped.
-            treated = missed if at < now and row.key.group not in UNSCHEDULED_GROUPS else Missed.MISFIRE
-            tables.move(row, TriggerState.BLOCKED if blocked else TriggerState.WAITING, missed_policy=treated)
-            row.held_by_mode = False
-            row.resumed_at = now
-            times.append(at)
-    return min(times, default=None)
+    row.pause = row.own_pause = None
+    if tables.pauses.forbid(row.key, row.job):
+        # The pause ends, and only the job's mode keeps the trigger paused.
+        row.held_by_mode = row.state in PAUSED_STATES
+        return None
+    at = row.progress.next_fire_time
+    if row.state not in PAUSED_STATES or at is None:
+        return None
+    blocked = tables.is_blocked(row)
+    # What no schedule made is not skipped.
+    treated = missed if at < now and row.key.group not in UNSCHEDULED_GROUPS else Missed.MISFIRE
+    tables.move(row, TriggerState.BLOCKED if blocked else TriggerState.WAITING, missed_policy=treated)
+    row.held_by_mode = False
+    row.resumed_at = now
+    return at
 
 
 def _of_keys(tables: Tables, keys: Collection[TriggerKey]) -> list[TriggerRow]:
@@ -79,7 +98,8 @@ def _matched(matcher: GroupMatcher, keys: Iterable[TriggerKey] | Iterable[JobKey
     return named | {key.group for key in keys if matcher.matches(key.group)}
 
 
-def _selected(tables: Tables, subjects: PauseSubjects) -> Iterable[TriggerRow]:
+def selected(tables: Tables, subjects: PauseSubjects) -> Iterable[TriggerRow]:
+    """Return the triggers that there are now of these."""
     match subjects:
         case NamedTriggers(keys):
             return _of_keys(tables, keys)
@@ -99,35 +119,58 @@ def pause(tables: Tables, subjects: PauseSubjects, note: PauseNote = NO_NOTE) ->
     match subjects:
         case TriggerGroups(matcher):
             groups = _matched(matcher, tables.triggers)
-            tables.pauses.trigger_groups |= groups
+            _remember(tables, "TRIGGER", groups, note)
         case JobGroups(matcher):
             groups = _matched(matcher, tables.jobs)
-            tables.pauses.job_groups |= groups
+            _remember(tables, "JOB", groups, note)
         case Everything():
             groups = {key.group for key in tables.triggers}
-            tables.pauses.everything = True
-            tables.pauses.trigger_groups |= groups
-    _pause(tables, _selected(tables, subjects), note)
+            _remember(tables, "ALL", ["*"], note)
+            if note.until is None:
+                _remember(tables, "TRIGGER", groups, note, with_all=True)
+            elif note.window is None:
+                # What pauses each group beside all else has no end, so that it would outlast a pause with one.
+                marks = tables.pauses.marks
+                tables.pauses.marks = {place: mark for place, mark in marks.items() if not mark.with_all}
+    alone = isinstance(subjects, NamedTriggers | TriggersOfJobs)
+    hold(tables, selected(tables, subjects), note, alone=alone)
     return groups
+
+
+def _remember(tables: Tables, scope: str, groups: Iterable[str], note: PauseNote, *, with_all: bool = False) -> None:
+    """Remember the pauses of groups. A maintenance window makes one longer only."""
+    marks, now = tables.pauses.marks, tables.now()
+    for group in groups:
+        mark = marks.get((scope, group))
+        if mark is None:
+            marks[scope, group] = PauseMark(now, note, with_all)
+        elif note.window is None:
+            if not with_all:
+                mark.note, mark.with_all = note, False
+        elif mark.note.until is not None and note.until is not None and mark.note.until < note.until:
+            mark.note = note
 
 
 def resume(tables: Tables, subjects: PauseSubjects, missed: Missed = Missed.MISFIRE) -> datetime | None:
     """Resume triggers; see `SchedulingStore.resume`."""
     pauses = tables.pauses
     match subjects:
-        case TriggerGroups(matcher):
-            pauses.trigger_groups = {group for group in pauses.trigger_groups if not matcher.matches(group)}
-        case JobGroups(matcher):
-            pauses.job_groups = {group for group in pauses.job_groups if not matcher.matches(group)}
+        case TriggerGroups(matcher) | JobGroups(matcher):
+            of = "JOB" if isinstance(subjects, JobGroups) else "TRIGGER"
+            pauses.marks = {
+                (scope, name): mark
+                for (scope, name), mark in pauses.marks.items()
+                if scope != of or not matcher.matches(name)
+            }
         case Everything():
             tables.pauses = Pauses(manual=pauses.manual)
-    return _resume(tables, _selected(tables, subjects), missed)
+    return _resume(tables, selected(tables, subjects), missed)
 
 
 def pause_schedule(tables: Tables, job: JobRow, note: PauseNote) -> bool:
     """Pause the triggers of a job that a schedule made; return whether any was not paused before."""
     rows = [row for row in job.triggers.values() if row.key.group not in UNSCHEDULED_GROUPS and row.state in _PAUSING]
-    _pause(tables, rows, note)
+    hold(tables, rows, note, alone=True)
     return bool(rows)
 
 
@@ -141,7 +184,7 @@ def _set_mode_of_job(tables: Tables, key: JobKey, mode: JobMode, missed: Missed)
     if job is None:
         return None
     job.mode = mode
-    _pause(tables, [row for row in job.triggers.values() if tables.pauses.forbid(row.key, job)], by_mode=True)
+    hold(tables, [row for row in job.triggers.values() if tables.pauses.forbid(row.key, job)], by_mode=True)
     return None if mode is JobMode.DISABLED else _resume(tables, _held_by_mode(job.triggers.values()), missed)
 
 
@@ -153,7 +196,7 @@ def _set_manual(tables: Tables, mode: JobMode, missed: Missed) -> datetime | Non
     tables.pauses.manual = refusals.is_manual_mode(mode)
     scheduled = [row for row in tables.triggers.values() if row.key.group not in UNSCHEDULED_GROUPS]
     if tables.pauses.manual:
-        _pause(tables, scheduled, by_mode=True)
+        hold(tables, scheduled, by_mode=True)
         return None
     return _resume(tables, _held_by_mode(scheduled), missed)
 
@@ -164,7 +207,7 @@ def reset_from_error(tables: Tables, keys: Collection[TriggerKey]) -> dict[Trigg
     for key in keys:
         row = tables.triggers.get(key)
         if row is not None and row.state is TriggerState.ERROR:
-            row.error = None
+            row.error = row.own_pause = None
             tables.move(row, tables.state_of_new(row) if row.progress.next_fire_time else TriggerState.COMPLETE)
             reset[key] = row.progress.next_fire_time
     return reset

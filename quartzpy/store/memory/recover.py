@@ -18,6 +18,7 @@ from quartzpy.store.memory.fire import give_back
 from quartzpy.store.memory.joins import Arrivals
 from quartzpy.store.memory.rerun import follow, recovery
 from quartzpy.store.memory.tables import AFTER_UNBLOCKING, Tables
+from quartzpy.store.memory.time_off import next_change
 from quartzpy.store.protocol import MAX_NODE_DEATHS, CheckIn, Node, Notification, RecoveryOutcome
 from quartzpy.store.records import NodeRecord
 
@@ -119,7 +120,7 @@ def recover(
             removed.append(judged.instance_id)
     recovered, lost, released = _free(tables, now, [record.epoch for record in dead])
     quarantined = _quarantine(tables, max_node_deaths)
-    return RecoveryOutcome(tuple(removed), recovered, lost, released, _repair(tables), quarantined)
+    return RecoveryOutcome(tuple(removed), recovered, lost, released, _repair(tables), quarantined, next_change(tables))
 
 
 def _quarantine(tables: Tables, max_node_deaths: int) -> tuple[JobKey, ...]:

@@ -30,7 +30,7 @@ from quartzpy.states import (
 )
 from quartzpy.store.memory.index import Entry, Part
 from quartzpy.store.protocol import DispatchKey, FiredTrigger, PauseNote
-from quartzpy.store.records import ExecutionRecord
+from quartzpy.store.records import ExecutionRecord, WindowRecord
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 from quartzpy.triggers.upcoming import UpcomingFireTimes
 
@@ -72,6 +72,23 @@ class JoinRow:
     failed: int = 0
     fire_id: int | None = None
     """The execution with whose end the job was started."""
+
+
+@dataclass(slots=True)
+class PauseMark:
+    """A pause of a group or of everything. `with_all`: a pause of everything made it, beside its own."""
+
+    at: datetime
+    note: PauseNote
+    with_all: bool = False
+
+
+@dataclass(slots=True)
+class WindowRow:
+    """A maintenance window, and the next instant at which a node has to do something for it."""
+
+    record: WindowRecord
+    due_at: datetime
 
 
 class JobRow:
@@ -157,6 +174,7 @@ class TriggerRow:
         "job",
         "key",
         "missed_policy",
+        "own_pause",
         "owner",
         "pause",
         "progress",
@@ -183,6 +201,8 @@ class TriggerRow:
         self.held_by_mode = False
         self.pause: tuple[datetime, PauseNote] | None = None
         """When and why a method paused it last; it means something only while it is paused."""
+        self.own_pause: PauseNote | None = None
+        """The pause of this trigger or its job, while it holds beside those of groups and modes."""
         self.become(trigger)
         self.catch_up_until: datetime | None = None
         self.missed_policy = Missed.MISFIRE

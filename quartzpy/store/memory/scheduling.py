@@ -202,6 +202,7 @@ def clear(tables: Tables) -> None:
     tables.calendars.clear()
     tables.calendar_owners.clear()
     tables.pauses = Pauses()
+    tables.windows.clear()
     tables.versions.clear()
 
 

@@ -22,7 +22,7 @@ from quartzpy.store.memory import acquire as acquire_step
 from quartzpy.store.memory import calendars as memory_calendars
 from quartzpy.store.memory import complete as complete_step
 from quartzpy.store.memory import fire as fire_step
-from quartzpy.store.memory import lookups, misfire, pages, pausing, scheduling, shared_limits
+from quartzpy.store.memory import lookups, misfire, pages, pausing, scheduling, shared_limits, time_off
 from quartzpy.store.memory import recover as recover_step
 from quartzpy.store.memory.notifications import Notifications
 from quartzpy.store.memory.tables import Tables
@@ -119,6 +119,7 @@ class RamJobStore:
     check_in = _locked(recover_step.check_in)
     publish = _locked(recover_step.publish)
     recover = _locked(recover_step.recover)
+    apply_time_off = _locked(time_off.apply_time_off)
     subtract_node_deaths = _locked(recover_step.subtract_node_deaths)
     leave = _locked(recover_step.leave)
     list_nodes = _locked(recover_step.list_nodes)
@@ -165,6 +166,7 @@ class RamJobStore:
     pause = _locked(pausing.pause)
     resume = _locked(pausing.resume)
     set_mode = _locked(pausing.set_mode)
+    set_window = _locked(time_off.set_window)
     reset_from_error = _locked(pausing.reset_from_error)
 
     # --- what is read
@@ -174,6 +176,7 @@ class RamJobStore:
     triggers = _locked(lookups.triggers)
     names = _locked(lookups.names)
     pauses = _locked(lookups.pauses)
+    windows = _locked(time_off.windows)
     calendars = _locked(memory_calendars.calendars)
     limits = _locked(shared_limits.limits)
     waiting_dispatch_keys = _locked(lookups.waiting_dispatch_keys)

@@ -28,7 +28,17 @@ from quartzpy.states import (
 )
 from quartzpy.store import refusals
 from quartzpy.store.memory.index import DueIndex
-from quartzpy.store.memory.rows import FiredRow, JobRow, JoinRow, LimitRow, RateRow, TriggerRow, concurrency_key
+from quartzpy.store.memory.rows import (
+    FiredRow,
+    JobRow,
+    JoinRow,
+    LimitRow,
+    PauseMark,
+    RateRow,
+    TriggerRow,
+    WindowRow,
+    concurrency_key,
+)
 from quartzpy.store.protocol import DispatchKey, Node, Notification, StoredCalendar
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, NodeRecord
 from quartzpy.store.skip_backlog import SkipBacklog
@@ -38,6 +48,8 @@ from quartzpy.triggers.upcoming import UpcomingFireTimes
 HISTORY = 10_000
 """The maximum number of ended executions in the history, and of recorded misfires."""
 
+EVERYTHING_MARK = ("ALL", "*")
+"""The place of the pause of everything."""
 BLOCKED_STATES = (TriggerState.BLOCKED, TriggerState.PAUSED_BLOCKED)
 AFTER_UNBLOCKING = {
     TriggerState.BLOCKED: TriggerState.WAITING,
@@ -66,21 +78,30 @@ _EPOCHS = _Epochs()
 class Pauses:
     """The pauses that also apply to triggers that are stored later."""
 
-    everything: bool = False
     manual: bool = False
-    trigger_groups: set[str] = field(default_factory=set)
-    job_groups: set[str] = field(default_factory=set)
+    marks: dict[tuple[str, str], PauseMark] = field(default_factory=dict)
+    """By the scope and the name: TRIGGER and JOB for groups of these, ("ALL", "*") for everything."""
+
+    @property
+    def everything(self) -> bool:
+        return EVERYTHING_MARK in self.marks
+
+    def groups(self, scope: str) -> set[str]:
+        """Return the names of the paused groups of a scope."""
+        return {name for of, name in self.marks if of == scope}
 
     def cover(self, trigger_key: TriggerKey, job: JobRow) -> bool:
         """Return True if a trigger of this job that is stored now starts paused."""
-        return self._cover_groups(trigger_key, job) or self.forbid(trigger_key, job)
+        return self.cover_groups(trigger_key, job) or self.forbid(trigger_key, job)
 
     def hold_by_mode(self, trigger_key: TriggerKey, job: JobRow) -> bool:
         """Return True if only a mode pauses a trigger of this job that is stored now."""
-        return self.forbid(trigger_key, job) and not self._cover_groups(trigger_key, job)
+        return self.forbid(trigger_key, job) and not self.cover_groups(trigger_key, job)
 
-    def _cover_groups(self, trigger_key: TriggerKey, job: JobRow) -> bool:
-        return self.everything or trigger_key.group in self.trigger_groups or job.key.group in self.job_groups
+    def cover_groups(self, trigger_key: TriggerKey, job: JobRow) -> bool:
+        """Return True if everything, or a group of the trigger, is paused."""
+        places = EVERYTHING_MARK, ("TRIGGER", trigger_key.group), ("JOB", job.key.group)
+        return bool(self.marks) and any(place in self.marks for place in places)
 
     def forbid(self, trigger_key: TriggerKey, job: JobRow) -> bool:
         """Return True if manual mode, or the mode of its job, prevents a trigger from firing."""
@@ -105,6 +126,7 @@ class Tables:
         self.calendars: dict[str, StoredCalendar] = {}
         self.calendar_owners: dict[str, str] = {}
         self.pauses = Pauses()
+        self.windows: dict[str, WindowRow] = {}
         self.versions: dict[str, str] = {}
         self.history: deque[ExecutionRecord] = deque(maxlen=HISTORY)
         self.misfires: deque[MisfireRecord] = deque(maxlen=HISTORY)

@@ -11,7 +11,7 @@ from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher, MatchOperator
 from quartzpy.placement import placement_from_text
-from quartzpy.states import PAUSED_STATES, ExecutionState, JobMode, TriggerState
+from quartzpy.states import PAUSED_STATES, ExecutionState, JobMode, Missed, TriggerState
 from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.schema.rows import JobColumns, TriggerColumns, key_columns
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
@@ -22,6 +22,7 @@ from quartzpy.store.records import (
     ClusterLoad,
     ExecutionRecord,
     JobHeader,
+    PausedGroup,
     Pauses,
     RunningRecord,
     TriggerRecord,
@@ -74,6 +75,8 @@ class TriggerProgressColumns(NamedTuple):
     paused_at: datetime | None
     paused_by: str | None
     pause_reason: str | None
+    pause_until: datetime | None
+    pause_missed: str | None
     rate_limited_until: datetime | None
 
 
@@ -106,6 +109,8 @@ def trigger_record(row: tuple[Any, ...]) -> TriggerRecord:
         paused_at=stored.paused_at if is_paused else None,
         paused_by=stored.paused_by if is_paused else None,
         pause_reason=stored.pause_reason if is_paused else None,
+        paused_until=stored.pause_until if is_paused else None,
+        pause_missed=None if stored.pause_missed is None or not is_paused else Missed(stored.pause_missed),
         rate_limited_until=stored.rate_limited_until,
     )
 
@@ -148,9 +153,19 @@ def column(session: SqlSession, text: str) -> list[str]:
 def pauses(session: SqlSession) -> Pauses:
     """See `QueryStore.pauses`."""
     rows = session.read_one(PAUSED)
-    groups = {scope: frozenset(name for of, name in rows if of == scope) for scope in ("TRIGGER", "JOB")}
-    scopes = {scope for scope, _ in rows}
-    return Pauses("ALL" in scopes, groups["TRIGGER"], groups["JOB"], is_manual="MANUAL" in scopes)
+    groups = {scope: frozenset(row[1] for row in rows if row[0] == scope) for scope in ("TRIGGER", "JOB")}
+    scopes = {row[0] for row in rows}
+    return Pauses(
+        "ALL" in scopes,
+        groups["TRIGGER"],
+        groups["JOB"],
+        is_manual="MANUAL" in scopes,
+        groups=tuple(
+            PausedGroup(scope, name, at, by, reason, until, Missed(missed), window)
+            for scope, name, at, by, reason, until, missed, window in rows
+            if at is not None and scope != "MANUAL"
+        ),
+    )
 
 
 def waiting_dispatch_keys(session: SqlSession) -> set[DispatchKey]:

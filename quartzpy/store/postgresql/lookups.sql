@@ -44,7 +44,7 @@ SELECT
     AS trigger_state,
     -- include: trigger_progress
     t.next_fire_time, t.prev_fire_time, t.times_triggered, t.generation, t.upcoming, t.error, t.catch_up_until,
-    t.schedule_hash, t.paused_at, t.paused_by, t.pause_reason, t.rate_limited_until
+    t.schedule_hash, t.paused_at, t.paused_by, t.pause_reason, t.pause_until, t.pause_missed, t.rate_limited_until
     -- end
   FROM qrtz_triggers t
   JOIN unnest(:'groups'::text[], :'names'::text[]) AS k(trigger_group, trigger_name)
@@ -135,11 +135,13 @@ paused_blocked AS (
          WHERE t.sched_name = :'sched' AND t.trigger_state = 'PAUSED_BLOCKED' AND t.trigger_group > p.trigger_group
          ORDER BY t.trigger_group LIMIT 1) AS other
 )
-SELECT scope, group_name FROM qrtz_paused_trigger_groups WHERE sched_name = :'sched'
+SELECT scope, group_name, paused_at, paused_by, pause_reason, pause_until, pause_missed, window_name
+  FROM qrtz_paused_trigger_groups WHERE sched_name = :'sched'
 UNION
-SELECT 'TRIGGER', trigger_group FROM paused
+SELECT 'TRIGGER', trigger_group, NULL, NULL, NULL, NULL, NULL, NULL FROM paused
 UNION
-SELECT 'TRIGGER', trigger_group FROM paused_blocked;
+SELECT 'TRIGGER', trigger_group, NULL, NULL, NULL, NULL, NULL, NULL FROM paused_blocked
+ ORDER BY 1, 2;
 
 -- name: running
 SELECT fire_id, trigger_group, trigger_name, job_group, job_name, instance_id, epoch, state, scheduled_time, fired_time,

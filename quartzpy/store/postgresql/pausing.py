@@ -40,6 +40,7 @@ from quartzpy.store.protocol import (
 
 _SQL = SqlFile("pausing.sql")
 REMEMBER = _SQL("remember")
+FORGET_WITH_ALL = _SQL("forget_with_all")
 FORGET = _SQL("forget")
 FORGET_ALL = _SQL("forget_all")
 FORGET_MANUAL = _SQL("forget_manual")
@@ -69,6 +70,8 @@ def passes(name: str, which: Switches) -> tuple[str, str]:
 
 # These pass over what others hold; see `slices.change`.
 PAUSE_SLICE, RESUME_SLICE = passes("pause", BY_PAGE)[0], passes("resume", BY_PAGE)[0]
+PAUSE_SLICE_AHEAD = passes("pause", (*BY_PAGE, "from_start"))[0]
+RESUME_ENDED = passes("resume", (*BY_PAGE, "ended"))[0]
 
 
 def _pause(
@@ -78,14 +81,26 @@ def _pause(
     *remember: BoundStatement,
     note: PauseNote = NO_NOTE,
     by_mode: bool = False,
+    starts_at: datetime | None = None,
 ) -> None:
-    how = {"by_mode": by_mode, "reason": note.reason, "by": note.by}
+    how = {
+        "by_mode": by_mode,
+        "alone": not by_mode and which in (BY_TRIGGER, BY_JOB),
+        "reason": note.reason,
+        "by": note.by,
+        "until": note.until,
+        "missed": note.missed,
+    }
+    slice_text = PAUSE_SLICE
+    if starts_at is not None:
+        which, slice_text = (*which, "from_start"), PAUSE_SLICE_AHEAD
+        how["starts_at"] = starts_at
     if not _is_sliced(session, which):
         _pause_at_once(session, which, {**values, **how}, remember)
         return
 
     def pause_slice(columns: dict[str, list[Any]]) -> BoundStatement:
-        return session.bind(PAUSE_SLICE, **columns, **how)
+        return session.bind(slice_text, **columns, **how)
 
     slices.change(
         session,
@@ -207,15 +222,43 @@ def pause(session: SqlSession, subjects: PauseSubjects, note: PauseNote = NO_NOT
         case TriggerGroups(matcher) | JobGroups(matcher):
             kind = NameKind.JOB_GROUPS if scope == JOB_SCOPE else NameKind.TRIGGER_GROUPS
             groups = matched_groups(matcher, names(session, kind))
-            remember = [session.bind(REMEMBER, scope=scope, names=sorted(groups))]
+            remember = [_remember(session, scope, groups, note)]
         case Everything():
             groups = set(names(session, NameKind.TRIGGER_GROUPS))
-            remember = [
-                session.bind(REMEMBER, scope=ALL_SCOPE, names=["*"]),
-                session.bind(REMEMBER, scope=TRIGGER_SCOPE, names=sorted(groups)),
-            ]
+            remember = [_remember(session, ALL_SCOPE, ["*"], note)]
+            if note.window is None:
+                # What pauses each group beside all else has no end, so that it would outlast a pause with one.
+                remember.append(
+                    session.bind(FORGET_WITH_ALL)
+                    if note.until is not None
+                    else _remember(session, TRIGGER_SCOPE, groups, note, with_all=True)
+                )
     _pause(session, which, values, *remember, note=note)
     return groups
+
+
+def _remember(
+    session: SqlSession, scope: str | None, groups: Collection[str], note: PauseNote, *, with_all: bool = False
+) -> BoundStatement:
+    return session.bind(
+        REMEMBER,
+        scope=scope,
+        names=sorted(groups),
+        by=note.by,
+        reason=note.reason,
+        until=note.until,
+        missed=note.missed,
+        with_all=with_all,
+        window_name=note.window,
+    )
+
+
+def pause_ahead(
+    session: SqlSession, subjects: TriggerGroups | JobGroups | Everything, note: PauseNote, starts_at: datetime
+) -> None:
+    """Pause the triggers of a group that fire at an instant or later, and remember nothing."""
+    which, values, _ = _of_jobs_or_groups(subjects)
+    _pause(session, which, values, note=note, starts_at=starts_at)
 
 
 def resume(session: SqlSession, subjects: PauseSubjects, missed: Missed = Missed.MISFIRE) -> datetime | None:
@@ -255,7 +298,7 @@ def _set_mode_of_job(session: SqlSession, key: JobKey, mode: JobMode, missed: Mi
 
 def _set_manual(session: SqlSession, mode: JobMode, missed: Missed) -> datetime | None:
     if refusals.is_manual_mode(mode):
-        _pause(session, SCHEDULED, {}, session.bind(REMEMBER, scope=MANUAL_SCOPE, names=["*"]), by_mode=True)
+        _pause(session, SCHEDULED, {}, _remember(session, MANUAL_SCOPE, ["*"], NO_NOTE), by_mode=True)
         return None
     return _resume(session, HELD_BY_MANUAL_MODE, {}, session.bind(FORGET_MANUAL), missed=missed)
 

@@ -16,14 +16,22 @@ WITH affected AS (
                (t.trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED')
                 OR (t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')
                     AND ((t.held_by_mode AND NOT :'by_mode'::bool)
+                         OR (:'alone'::bool AND (t.pause_until, t.pause_missed)
+                                                IS DISTINCT FROM (:'until'::timestamptz, :'missed'::text))
                          OR (:'reason'::text IS NOT NULL
                              AND (t.pause_reason, t.paused_by) IS DISTINCT FROM (:'reason'::text, :'by'::text)))))
                -- end
+\if :from_start
+           AND t.next_fire_time >= :'starts_at'::timestamptz
+\endif
          LIMIT 1
            FOR NO KEY UPDATE SKIP LOCKED) AS t
 \else
       FROM qrtz_triggers t
      WHERE t.sched_name = :'sched'
+\if :from_start
+       AND t.next_fire_time >= :'starts_at'::timestamptz
+\endif
 \if :by_trigger
        AND (t.trigger_group, t.trigger_name) IN (SELECT * FROM unnest(:'groups'::text[], :'names'::text[]))
 \endif
@@ -56,6 +64,8 @@ WITH affected AS (
            (t.trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED')
             OR (t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')
                 AND ((t.held_by_mode AND NOT :'by_mode'::bool)
+                     OR (:'alone'::bool AND (t.pause_until, t.pause_missed)
+                                            IS DISTINCT FROM (:'until'::timestamptz, :'missed'::text))
                      OR (:'reason'::text IS NOT NULL
                          AND (t.pause_reason, t.paused_by) IS DISTINCT FROM (:'reason'::text, :'by'::text)))))
            -- end
@@ -76,7 +86,12 @@ paused AS (
            -- include: held
            unreconciled = CASE WHEN t.unreconciled IS NOT NULL THEN 'HELD' END,
            -- end
-           paused_by = :'by'::text, pause_reason = :'reason'::text
+           paused_by = :'by'::text, pause_reason = :'reason'::text,
+           -- A pause of a group does not change the end of one by name.
+           pause_until = CASE WHEN :'alone'::bool THEN :'until'::timestamptz
+                              WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN t.pause_until END,
+           pause_missed = CASE WHEN :'alone'::bool THEN :'missed'::text
+                               WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN t.pause_missed END
       FROM affected
      -- include: own_of_affected
      CROSS JOIN LATERAL (
@@ -91,6 +106,8 @@ paused AS (
            (t.trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED')
             OR (t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')
                 AND ((t.held_by_mode AND NOT :'by_mode'::bool)
+                     OR (:'alone'::bool AND (t.pause_until, t.pause_missed)
+                                            IS DISTINCT FROM (:'until'::timestamptz, :'missed'::text))
                      OR (:'reason'::text IS NOT NULL
                          AND (t.pause_reason, t.paused_by) IS DISTINCT FROM (:'reason'::text, :'by'::text)))))
            -- end
@@ -126,7 +143,18 @@ SELECT DISTINCT job_group, job_name FROM paused
 -- A trigger without a further fire time does not change. A late one becomes WAITING, and the misfire step handles it.
 -- Triggers without a schedule (manual fires, retries, recoveries) are not skipped. If a mode forbids a trigger to fire,
 -- only that mode keeps it paused from now on.
-WITH affected AS (
+WITH
+\if :ended
+-- The pause of a group that has ended, unless somebody has changed it, or is changing it. Those that it alone holds are
+-- resumed.
+mark AS MATERIALIZED (
+    SELECT p.scope, p.group_name FROM qrtz_paused_trigger_groups p
+     WHERE p.sched_name = :'sched' AND p.scope = :'scope' AND p.group_name = :'group'
+       AND p.pause_until = :'until'::timestamptz
+       FOR NO KEY UPDATE SKIP LOCKED
+),
+\endif
+affected AS (
     SELECT t.trigger_group, t.trigger_name,
            -- include: mode_forbids_t
            (EXISTS (SELECT FROM qrtz_job_details m
@@ -152,6 +180,16 @@ WITH affected AS (
          WHERE t.sched_name = :'sched' AND t.trigger_group = k.trigger_group AND t.trigger_name = k.trigger_name
            AND t.generation = k.generation
            AND t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') AND t.next_fire_time IS NOT NULL
+\if :ended
+           AND t.pause_missed IS NULL AND NOT t.held_by_mode
+           AND EXISTS (SELECT FROM mark)
+           -- include: no_other_pause
+           AND NOT EXISTS (SELECT FROM qrtz_paused_trigger_groups p
+                            WHERE p.sched_name = :'sched' AND (p.scope, p.group_name) <> (:'scope', :'group')
+                              AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = t.trigger_group)
+                                   OR (p.scope = 'JOB' AND p.group_name = t.job_group)))
+           -- end
+\endif
          LIMIT 1
            FOR NO KEY UPDATE SKIP LOCKED) AS t
 \else
@@ -201,6 +239,7 @@ WITH affected AS (
 )
 UPDATE qrtz_triggers t
    SET held_by_mode = affected.is_forbidden, paused_at = NULL, paused_by = NULL, pause_reason = NULL,
+       pause_until = NULL, pause_missed = NULL,
        trigger_state =
            CASE WHEN NOT affected.is_forbidden THEN 'WAITING' ELSE t.trigger_state END,
        unreconciled = CASE WHEN affected.is_forbidden THEN t.unreconciled
@@ -224,9 +263,26 @@ UPDATE qrtz_triggers t
 RETURNING t.generation, t.job_group, t.job_name, t.next_fire_time, affected.is_forbidden;
 
 -- name: remember
-INSERT INTO qrtz_paused_trigger_groups (sched_name, scope, group_name)
-SELECT :'sched', :'scope', name FROM unnest(:'names'::text[]) AS name
-    ON CONFLICT DO NOTHING;
+-- What a pause of everything pauses besides stays as it is where it is paused already, and a maintenance window makes a
+-- pause longer only.
+INSERT INTO qrtz_paused_trigger_groups AS p (sched_name, scope, group_name, paused_at, paused_by, pause_reason,
+                                             pause_until, pause_missed, with_all, window_name)
+SELECT :'sched', :'scope', name, :now, :'by'::text, :'reason'::text, :'until'::timestamptz, :'missed'::text,
+       :'with_all'::bool, :'window_name'::text
+  FROM unnest(:'names'::text[]) AS name
+    ON CONFLICT (sched_name, scope, group_name) DO UPDATE
+   SET paused_by = excluded.paused_by, pause_reason = excluded.pause_reason, pause_until = excluded.pause_until,
+       pause_missed = excluded.pause_missed, with_all = false, window_name = excluded.window_name, resumed = 0
+ WHERE NOT excluded.with_all
+   AND CASE WHEN excluded.window_name IS NULL
+            THEN (p.paused_by, p.pause_reason, p.pause_until, p.pause_missed, p.with_all, p.window_name)
+                 IS DISTINCT FROM (excluded.paused_by, excluded.pause_reason, excluded.pause_until,
+                                   excluded.pause_missed, excluded.with_all, excluded.window_name)
+            ELSE p.pause_until < excluded.pause_until END;
+
+-- name: forget_with_all
+-- A pause of everything that ends does not leave groups behind that an endless one had paused.
+DELETE FROM qrtz_paused_trigger_groups WHERE sched_name = :'sched' AND with_all;
 
 -- name: forget
 DELETE FROM qrtz_paused_trigger_groups
@@ -248,7 +304,7 @@ DELETE FROM qrtz_paused_trigger_groups WHERE sched_name = :'sched' AND scope = '
 -- name: reset_from_error
 -- Gives triggers in ERROR the states of newly stored ones.
 UPDATE qrtz_triggers t
-   SET error = NULL,
+   SET error = NULL, pause_until = NULL, pause_missed = NULL,
        trigger_state =
            CASE WHEN t.next_fire_time IS NULL THEN 'COMPLETE'
                 WHEN

@@ -25,7 +25,8 @@ DELETE_TRIGGERS_OF_JOBS = _SQL("delete_triggers_of_jobs")
 DELETE_JOBS = _SQL("delete_jobs")
 JOIN_JOBS = _SQL("join_jobs")
 CLEAR = tuple(
-    _SQL(f"clear_{rows}") for rows in ("triggers", "claims", "jobs", "joins", "calendars", "paused_groups", "owners")
+    _SQL(f"clear_{rows}")
+    for rows in ("triggers", "claims", "jobs", "joins", "calendars", "paused_groups", "windows", "owners")
 )
 
 

@@ -127,5 +127,8 @@ DELETE FROM qrtz_calendars WHERE sched_name = :'sched';
 -- name: clear_paused_groups
 DELETE FROM qrtz_paused_trigger_groups WHERE sched_name = :'sched';
 
+-- name: clear_windows
+DELETE FROM qrtz_maintenance_windows WHERE sched_name = :'sched';
+
 -- name: clear_owners
 DELETE FROM qrtz_owners WHERE sched_name = :'sched';

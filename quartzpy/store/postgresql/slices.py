@@ -33,7 +33,7 @@ HOLD = _SQL("hold")
 Switches: TypeAlias = tuple[
     Literal[
         "by_trigger", "by_page", "by_job", "by_trigger_group", "by_job_group", "scheduled", "held_by_mode", "pauses",
-        "resumes", "by_calendar",
+        "resumes", "by_calendar", "ended", "from_start",
     ],
     ...,
 ]  # fmt: skip
@@ -45,7 +45,7 @@ PAGE = 50_000
 """The number of keys that are read at once: each read looks at all triggers that the change concerns."""
 LONG, SHORT = 0.1, 0.04
 """The seconds of a slice from which on the next one is half as large, and below which it is twice as large."""
-_BEGINNING = "-infinity", 0
+BEGINNING = "-infinity", 0
 LOG_EVERY = 1.0
 """The seconds between two lines of the log about one change."""
 
@@ -121,13 +121,13 @@ def change(
     and commits them under TRIGGER_ACCESS: whoever stores a trigger under that lock either has committed before, and
     the second pass finds it, or reads the marks.
     """
-    size = SliceSize(AT_FIRST, least=LEAST, most=MOST, short=SHORT, long=LONG)
+    size = first_size()
     changed: set[int] = set()
     with Progress(session.scheduler, done) as progress:
         for waits in (False, True):
             for rows, is_whole in _slices(session, affected, size, changed):
                 began = time.monotonic()
-                columns = _columns(rows)
+                columns = columns_of(rows)
                 # A statement that waits for a row does not change it after another one has: that is a new version.
                 before = [*marks, *([session.bind(HOLD, **columns)] if waits or is_whole else [])]
                 result = _transaction(session, before, apply(columns), follow, is_whole, is_marked=bool(marks))
@@ -138,6 +138,11 @@ def change(
             if marks:
                 _transaction(session, marks, is_marked=True)
                 marks = ()
+
+
+def first_size() -> SliceSize:
+    """Return the size of the first slice of a change, which adapts to how long each slice takes."""
+    return SliceSize(AT_FIRST, least=LEAST, most=MOST, short=SHORT, long=LONG)
 
 
 def in_parts(
@@ -162,7 +167,7 @@ def in_parts(
 
 def are_few(session: SqlSession, affected: Affected) -> bool:
     """Return whether the triggers are so few that one transaction may change all of them."""
-    return len(_page(session, affected, _BEGINNING, AT_FIRST + 1)) <= AT_FIRST
+    return len(page_of(session, affected, BEGINNING, AT_FIRST + 1)) <= AT_FIRST
 
 
 def _transaction(
@@ -198,8 +203,8 @@ def _slices(
 
 def _pages(session: SqlSession, affected: Affected) -> Iterator[tuple[list[AffectedTrigger], bool]]:
     """Yield the triggers page by page, and whether a page is the only one."""
-    after, is_first = _BEGINNING, True
-    while page := _page(session, affected, after, PAGE):
+    after, is_first = BEGINNING, True
+    while page := page_of(session, affected, after, PAGE):
         is_last = len(page) < PAGE
         yield page, is_first and is_last
         if is_last:
@@ -207,13 +212,15 @@ def _pages(session: SqlSession, affected: Affected) -> Iterator[tuple[list[Affec
         after, is_first = (page[-1].at, page[-1].generation), False
 
 
-def _page(session: SqlSession, affected: Affected, after: tuple[str, int], limit: int) -> list[AffectedTrigger]:
+def page_of(session: SqlSession, affected: Affected, after: tuple[str, int], limit: int) -> list[AffectedTrigger]:
+    """Return triggers after the last one of another page, the soonest first, without a lock."""
     text = _SQL("affected", **dict.fromkeys(affected.switches, True))
     rows = session.read_one(text, **affected.values, after_at=after[0], after_id=after[1], limit=limit)
     return [AffectedTrigger._make(row) for row in rows]
 
 
-def _columns(rows: Sequence[AffectedTrigger]) -> dict[str, list[Any]]:
+def columns_of(rows: Sequence[AffectedTrigger]) -> dict[str, list[Any]]:
+    """Return the values by which a statement finds the triggers of a slice."""
     return {
         "groups": [row.group for row in rows],
         "names": [row.name for row in rows],

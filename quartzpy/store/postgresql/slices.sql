@@ -47,12 +47,20 @@ SELECT page.at::text, page.generation, page.trigger_group, page.trigger_name
                (t.trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED')
                 OR (t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')
                     AND ((t.held_by_mode AND NOT :'by_mode'::bool)
+                         OR (:'alone'::bool AND (t.pause_until, t.pause_missed)
+                                                IS DISTINCT FROM (:'until'::timestamptz, :'missed'::text))
                          OR (:'reason'::text IS NOT NULL
                              AND (t.pause_reason, t.paused_by) IS DISTINCT FROM (:'reason'::text, :'by'::text)))))
                -- end
 \endif
 \if :resumes
            AND t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') AND t.next_fire_time IS NOT NULL
+\endif
+\if :ended
+           AND t.pause_missed IS NULL AND NOT t.held_by_mode
+\endif
+\if :from_start
+           AND t.next_fire_time >= :'starts_at'::timestamptz
 \endif
            AND (coalesce(t.next_fire_time, 'infinity'), t.generation) > (:'after_at'::timestamptz, :'after_id'::bigint)
          ORDER BY 1, 2

@@ -31,6 +31,7 @@ from quartzpy.store.postgresql import (
     removing,
     schema_version,
     storing,
+    time_off,
 )
 from quartzpy.store.postgresql.connection.checkin_connection import ControlConnection
 from quartzpy.store.postgresql.connection.connections import Connections
@@ -272,6 +273,7 @@ class SqlJobStore:
     holdings = _steps(holdings_step.holdings)
     reconcile = _steps(holdings_step.reconcile)
     recover = _steps(recover_step.recover)
+    apply_time_off = _steps(time_off.apply_time_off)
     list_nodes = calls(checkin.list_nodes)
     set_node_mode = calls(checkin.set_node_mode)
 
@@ -307,6 +309,7 @@ class SqlJobStore:
     pause = calls(pausing.pause)
     resume = calls(pausing.resume)
     set_mode = calls(pausing.set_mode)
+    set_window = calls(time_off.set_window)
     reset_from_error = calls(pausing.reset_from_error)
     put_calendar = calls(sql_calendars.put_calendar)
     delete_calendar = calls(sql_calendars.delete_calendar)
@@ -321,6 +324,7 @@ class SqlJobStore:
     triggers = calls(lookups.triggers)
     names = calls(lookups.names)
     pauses = calls(lookups.pauses)
+    windows = calls(time_off.windows)
     waiting_dispatch_keys = calls(lookups.waiting_dispatch_keys)
     calendars = calls(sql_calendars.calendars)
     limits = calls(shared_limits.limits)

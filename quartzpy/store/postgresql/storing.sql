@@ -191,7 +191,7 @@ RETURNING t.trigger_group, t.trigger_name, false, t.next_fire_time, :now
        UPDATE
    SET (trigger_state, next_fire_time, prev_fire_time, upcoming, upcoming_is_complete, times_triggered, start_time,
         generation, coalesced_fire_times, attempt, fire_id, error, held_by_mode, paused_at, paused_by, pause_reason,
-        schedule, unreconciled, missed_policy, catch_up_until) = (
+        pause_until, pause_missed, schedule, unreconciled, missed_policy, catch_up_until) = (
        SELECT CASE WHEN NOT same.has_schedule THEN excluded.trigger_state
                    WHEN t.concurrency_key = excluded.concurrency_key THEN t.trigger_state
                    WHEN t.trigger_state IN ('ACQUIRED', 'BLOCKED') THEN 'WAITING'
@@ -213,6 +213,8 @@ RETURNING t.trigger_group, t.trigger_name, false, t.next_fire_time, :now
               CASE WHEN same.has_schedule THEN t.paused_at ELSE excluded.paused_at END,
               CASE WHEN same.has_schedule THEN t.paused_by ELSE excluded.paused_by END,
               CASE WHEN same.has_schedule THEN t.pause_reason ELSE excluded.pause_reason END,
+              CASE WHEN same.has_schedule THEN t.pause_until ELSE excluded.pause_until END,
+              CASE WHEN same.has_schedule THEN t.pause_missed ELSE excluded.pause_missed END,
               -- The schedule of a trigger that keeps its progress, with the new catch-up limits.
               CASE WHEN same.has_schedule
                    THEN (t.schedule - 'catch_up') || CASE WHEN excluded.schedule -> 'catch_up' IS NULL THEN '{}'::jsonb

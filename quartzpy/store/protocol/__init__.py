@@ -45,6 +45,7 @@ from quartzpy.store.protocol.outcomes import (
     Reconciliation,
     RecoveryOutcome,
     Repairs,
+    TimeOff,
 )
 from quartzpy.store.protocol.queries import NameKind, QueryStore
 from quartzpy.store.protocol.scheduling import (
@@ -149,6 +150,7 @@ __all__ = [
     "SkippedTrigger",
     "StoredCalendar",
     "Subscription",
+    "TimeOff",
     "TriggerGroups",
     "TriggerMove",
     "TriggersOfJobs",

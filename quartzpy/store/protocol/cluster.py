@@ -12,7 +12,7 @@ from quartzpy.events.events import Event
 from quartzpy.keys import JobKey
 from quartzpy.placement import Capabilities
 from quartzpy.states import NodeMode
-from quartzpy.store.protocol.outcomes import RecoveryOutcome, Repairs
+from quartzpy.store.protocol.outcomes import RecoveryOutcome, Repairs, TimeOff
 from quartzpy.store.records import NodeRecord
 
 MAX_NODE_DEATHS = 3
@@ -183,6 +183,16 @@ class ClusterStore(Protocol):
 
         Raises:
             LeaseLostError: the epoch is no longer registered.
+        """
+        ...
+
+    def apply_time_off(self, by: str) -> TimeOff:
+        """Begin the maintenance windows and end the pauses whose time has come, in the name of the node `by`.
+
+        Triggers that their own pause holds, and those that only the pause of their group holds, are resumed as by
+        `resume`, with the treatment of missed fires that the pause has. What another pause or a mode still holds stays
+        paused. Very many proceed in slices; the call returns after a few seconds, and the next one goes on. Several
+        nodes may call it at the same time: each trigger is resumed once.
         """
         ...
 

@@ -11,6 +11,7 @@ from quartzpy.jobs.fired_trigger import FiredTrigger
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import CompletionInstruction, Outcome
 from quartzpy.store.protocol.fires import AcquiredTrigger, DispatchKey, SkippedTrigger
+from quartzpy.store.protocol.scheduling import PauseSubjects
 from quartzpy.triggers.upcoming import UpcomingFireTimes
 
 
@@ -192,6 +193,18 @@ class Repairs:
 
 
 @dataclass(frozen=True, slots=True)
+class TimeOff:
+    """The result of `apply_time_off`: the windows that began, what was resumed, and when it has something to do next.
+
+    `next_change` is as `RecoveryOutcome.next_time_off`; it is not in the future where the call has left something.
+    """
+
+    begun: Sequence[str] = ()
+    ended: Sequence[PauseSubjects] = ()
+    next_change: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RecoveryOutcome:
     """The result of `recover`.
 
@@ -207,6 +220,9 @@ class RecoveryOutcome:
     released: int = 0
     repaired: int = 0
     quarantined: Sequence[JobKey] = ()
+    next_time_off: timedelta | None = None
+    """How long it is until `apply_time_off` has something to do, negative where it should have been done; None:
+    nothing is paused until an instant, and there is no maintenance window."""
 
     @property
     def changed_anything(self) -> bool:

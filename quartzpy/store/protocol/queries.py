@@ -20,6 +20,7 @@ from quartzpy.store.records import (
     Pauses,
     RunningRecord,
     TriggerRecord,
+    WindowRecord,
 )
 
 _Key = TypeVar("_Key", JobKey, TriggerKey)
@@ -70,6 +71,10 @@ class QueryStore(Protocol):
 
     def pauses(self) -> Pauses:
         """Return the pauses that apply to triggers that are stored later, and whether the manual mode is on."""
+        ...
+
+    def windows(self) -> list[WindowRecord]:
+        """Return the maintenance windows that are stored, by their names."""
         ...
 
     def calendars(self, names: Collection[str]) -> dict[str, StoredCalendar]:

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Protocol, TypeAlias
 
 from quartzpy.calendars.calendar import Calendar
+from quartzpy.calendars.maintenance_window import MaintenanceWindow
 from quartzpy.jobs.internal_entries import BatchKey
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.shared_limit import Limit
@@ -65,10 +66,22 @@ class TriggerMove:
 
 @dataclass(frozen=True, slots=True)
 class PauseNote:
-    """Why triggers are paused, and who paused them."""
+    """Why triggers are paused, who paused them, until when, and what becomes then of the fires that they missed."""
 
     reason: str | None = None
     by: str | None = None
+    until: datetime | None = None
+    """The instant at which a node resumes them; None: somebody has to."""
+    missed: Missed = Missed.MISFIRE
+    window: str | None = None
+    """The maintenance window that pauses them. It makes the pause of a group longer, and never shorter."""
+
+    @classmethod
+    def of(cls, record: TriggerRecord) -> PauseNote | None:
+        """Return the pause of a trigger or its job; None if there is none: its group, or a mode, may hold it."""
+        if record.pause_missed is None:
+            return None
+        return cls(record.pause_reason, record.paused_by, record.paused_until, record.pause_missed)
 
 
 NO_NOTE = PauseNote()
@@ -248,6 +261,9 @@ class SchedulingStore(Protocol):
         remembered for triggers that are stored later; a matcher EQUALS pauses its group even if the group does not
         exist yet.
 
+        The latest pause of a trigger by its key or its job decides until when it is paused, and so does the latest
+        pause of a group. A pause by key holds beside that of a group: a trigger fires again when both have ended.
+
         Returns:
             The groups that are remembered; none for triggers and jobs that are given by their keys.
         """
@@ -258,7 +274,7 @@ class SchedulingStore(Protocol):
 
         `missed` decides how the misfire step treats a trigger that is late by then, however little: no other step
         fires it. Retries, recoveries and triggers made by hand are not subject to `missed`. The pauses of the groups
-        that match are forgotten; with `EVERYTHING`, those of all groups.
+        that match are forgotten; with `EVERYTHING`, those of all groups. Ends of pauses are forgotten with them.
         """
         ...
 
@@ -270,6 +286,20 @@ class SchedulingStore(Protocol):
 
         None is the whole scheduler: MANUAL begins the manual mode, in which only triggers fire that no schedule made,
         and ENABLED ends it.
+        """
+        ...
+
+    def set_window(
+        self, name: str, window: MaintenanceWindow | None, *, replace: bool = True, by: str | None = None
+    ) -> bool:
+        """Store a maintenance window, which is as `by` wants it; None removes it. Return whether anything changed.
+
+        What a window that is replaced or removed pauses at present is resumed by the next `apply_time_off`, unless the
+        new one pauses it as well.
+
+        Raises:
+            ObjectAlreadyExistsError: another window has this name, and `replace` is false.
+            InvalidValueError: the window is over, or never begins.
         """
         ...
 

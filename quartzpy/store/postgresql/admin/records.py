@@ -184,6 +184,10 @@ class PausedOverdue:
     paused_at: datetime | None
     paused_by: str | None
     pause_reason: str | None
+    pause_until: datetime | None
+    """The end of their own pause."""
+    is_alone: bool
+    """Whether a pause of these triggers or their job holds them, and not only one of their groups."""
     number: int
     due_at: datetime
     """The first of their fire times."""

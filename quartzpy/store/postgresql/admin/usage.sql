@@ -271,10 +271,11 @@ full_jobs AS MATERIALIZED (
      WHERE sched_name = :'sched' AND state = 'EXECUTING' AND max_concurrent IS NOT NULL
 )
 -- end
-SELECT trigger_group, min(trigger_name), job_group, job_name, paused_at, paused_by, pause_reason, count(*),
+SELECT trigger_group, min(trigger_name), job_group, job_name, paused_at, paused_by, pause_reason, pause_until,
+       is_alone, count(*),
        min(next_fire_time), (sum(count(*)) OVER ())::bigint
   FROM (SELECT t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.paused_at, t.paused_by, t.pause_reason,
-               t.next_fire_time,
+               t.pause_until, t.pause_missed IS NOT NULL AS is_alone, t.next_fire_time,
                -- include: seen_state
                CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
                     WHEN t.max_concurrent IS NOT NULL
@@ -293,7 +294,7 @@ SELECT trigger_group, min(trigger_name), job_group, job_name, paused_at, paused_
                   WHERE sched_name = :'sched' AND trigger_state = 'PAUSED_BLOCKED'
                   ORDER BY trigger_group, trigger_name LIMIT :'most'::int + 1)) AS t) AS paused
  WHERE next_fire_time < :now AND state = 'PAUSED'
- GROUP BY trigger_group, job_group, job_name, paused_at, paused_by, pause_reason
+ GROUP BY trigger_group, job_group, job_name, paused_at, paused_by, pause_reason, pause_until, is_alone
  ORDER BY min(next_fire_time), trigger_group, job_group, job_name LIMIT :'limit'::int;
 
 -- name: slots

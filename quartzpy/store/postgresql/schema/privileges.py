@@ -61,6 +61,7 @@ TABLES: Mapping[str, Mapping[Use, tuple[str, ...]]] = {
     "qrtz_calendars": {Use.NODE: _ALL, Use.CLIENT: _ALL, Use.READER: _READ},
     "qrtz_owners": {Use.NODE: _ALL, Use.CLIENT: _ALL, Use.READER: _READ},
     "qrtz_paused_trigger_groups": {Use.NODE: _ALL, Use.CLIENT: _ALL, Use.READER: _READ},
+    "qrtz_maintenance_windows": {Use.NODE: _ALL, Use.CLIENT: _ALL, Use.READER: _READ},
     # Locking a row needs the privilege to update one of its columns; whoever uses a scheduler's name first inserts its
     # rows.
     "qrtz_locks": {

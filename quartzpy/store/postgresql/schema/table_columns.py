@@ -174,6 +174,19 @@ TABLES: Mapping[str, tuple[str, ...]] = {
         "sched_name",
         "lock_name",
     ),
+    "qrtz_maintenance_windows": (
+        "sched_name",
+        "window_name",
+        "scope",
+        "group_name",
+        "definition",
+        "changed_at",
+        "changed_by",
+        "starts_at",
+        "ends_at",
+        "is_open",
+        "due_at",
+    ),
     "qrtz_misfires": (
         "id",
         "sched_name",
@@ -208,6 +221,14 @@ TABLES: Mapping[str, tuple[str, ...]] = {
         "sched_name",
         "scope",
         "group_name",
+        "paused_at",
+        "paused_by",
+        "pause_reason",
+        "pause_until",
+        "pause_missed",
+        "with_all",
+        "window_name",
+        "resumed",
     ),
     "qrtz_rate_limits": (
         "sched_name",
@@ -284,6 +305,8 @@ TABLES: Mapping[str, tuple[str, ...]] = {
         "paused_at",
         "paused_by",
         "pause_reason",
+        "pause_until",
+        "pause_missed",
     ),
 }
 SEQUENCES = ("qrtz_fire_ids", "qrtz_epochs")

@@ -48,7 +48,8 @@ paused AS (
            -- include: held
            unreconciled = CASE WHEN t.unreconciled IS NOT NULL THEN 'HELD' END,
            -- end
-           paused_at = :now, paused_by = 'pause_after_failures', pause_reason = locked.reason
+           paused_at = :now, paused_by = 'pause_after_failures', pause_reason = locked.reason, pause_until = NULL,
+           pause_missed = 'misfire'
        -- end
       FROM (SELECT o.row, o.fire_id, c.failures || ' executions in a row failed' AS reason
               FROM counted c

@@ -55,7 +55,8 @@ WITH changed AS (
            -- include: held
            unreconciled = CASE WHEN t.unreconciled IS NOT NULL THEN 'HELD' END,
            -- end
-           paused_at = :now, paused_by = 'pause_after_failures', pause_reason = locked.reason
+           paused_at = :now, paused_by = 'pause_after_failures', pause_reason = locked.reason, pause_until = NULL,
+           pause_missed = 'misfire'
        -- end
       FROM (SELECT o.row, o.fire_id, :'reason'::text AS reason
 \else

@@ -40,6 +40,7 @@ FREE = _SQL("free")
 QUARANTINE = _SQL("quarantine")
 STUCK = _SQL("stuck")
 ANYTHING_STUCK = _SQL("anything_stuck")
+NEXT_CHANGE = SqlFile("time_off.sql")("next_change")
 REPAIR = _SQL("repair")
 PRESENT_EPOCH = _SQL("present_epoch")
 
@@ -73,15 +74,18 @@ def recover(
     session: SqlSession, node: Node, dead: Collection[NodeRecord], *, max_node_deaths: int = MAX_NODE_DEATHS
 ) -> RecoveryOutcome:
     """Remove dead nodes and release what they held; see `JobStore.recover`."""
-    looked, standing = session.read(
-        session.bind(ANYTHING_STUCK), session.bind(GUARD, instance=node.instance_id, epoch=node.epoch)
+    looked, standing, time_off = session.read(
+        session.bind(ANYTHING_STUCK),
+        session.bind(GUARD, instance=node.instance_id, epoch=node.epoch),
+        session.bind(NEXT_CHANGE),
     )
     require_epoch(node, standing)
     is_anything_stuck, has_open_slots = looked.rows[0]
+    next_time_off = time_off.rows[0][0]
     if has_open_slots:
         session.locked(pass_on(session))
     if not dead and not is_anything_stuck:
-        return RecoveryOutcome()
+        return RecoveryOutcome(next_time_off=next_time_off)
     end_sessions(session, dead)
     removed, given_back, quarantine, repaired = session.locked(
         session.lock(LockName.TRIGGER_ACCESS),
@@ -101,7 +105,8 @@ def recover(
         session.locked(*orphans(session, jobs))
     recovered, lost, released = given_back.rows[0]
     quarantined = [JobKey(name, group) for group, name in quarantine.rows]
-    return RecoveryOutcome([name for (name,) in removed.rows], recovered, lost, released, odd, quarantined)
+    nodes = [name for (name,) in removed.rows]
+    return RecoveryOutcome(nodes, recovered, lost, released, odd, quarantined, next_time_off)
 
 
 def register(

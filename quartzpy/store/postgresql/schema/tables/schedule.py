@@ -233,6 +233,10 @@ triggers = Table(
     Column("paused_at", Instant),
     Column("paused_by", Name),
     Column("pause_reason", Text),
+    # Of a trigger that is paused by its name or its job, and not only by its group: the end of that pause, if it has
+    # one, and what becomes then of the fires that were missed. pause_missed is NULL where it is not.
+    Column("pause_until", Instant),
+    Column("pause_missed", String(10)),
     # The scheduler comes last, because only the due index may begin with it: without statistics, or with those of an
     # emptied table, the planner would use any other such index instead, which is as slow as a full scan.
     PrimaryKeyConstraint("trigger_group", "trigger_name", "sched_name", name="qrtz_triggers_pkey"),
@@ -249,6 +253,7 @@ triggers = Table(
     CheckConstraint(one_of("trigger_state", TriggerState), name="qrtz_triggers_state_check"),
     CheckConstraint("trigger_state <> 'WAITING' OR next_fire_time IS NOT NULL", name="qrtz_triggers_waiting_check"),
     CheckConstraint(one_of("missed_policy", (Missed.SKIP, Missed.ONCE)), name="qrtz_triggers_missed_policy_check"),
+    CheckConstraint(one_of("pause_missed", Missed), name="qrtz_triggers_pause_missed_check"),
     CheckConstraint(one_of("unreconciled", Unreconciled), name="qrtz_triggers_unreconciled_check"),
     CheckConstraint(
         f"admission IS NULL OR ((rate_limit IS NOT NULL OR limits IS NOT NULL) AND {one_of('admission', Admission)})",
@@ -269,7 +274,9 @@ triggers = Table(
     ),
     CheckConstraint(IS_RATE_LIMIT, name="qrtz_triggers_rate_limit_check"),
     CheckConstraint(
-        are_instants("next_fire_time", "prev_fire_time", "start_time", "end_time", "paused_at", "resumed_at"),
+        are_instants(
+            "next_fire_time", "prev_fire_time", "start_time", "end_time", "paused_at", "pause_until", "resumed_at"
+        ),
         name="qrtz_triggers_instants_check",
     ),
     CheckConstraint(are_all_instants("upcoming"), name="qrtz_triggers_upcoming_check"),
@@ -367,6 +374,13 @@ Index(
     triggers.c.sched_name,
     postgresql_where=text("trigger_state IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED')"),
 )
+# the pauses that end by themselves, the soonest first
+Index(
+    "qrtz_triggers_pause_until",
+    triggers.c.pause_until,
+    triggers.c.sched_name,
+    postgresql_where=text("pause_until IS NOT NULL"),
+)
 
 owners = Table(
     "qrtz_owners",
@@ -386,6 +400,46 @@ paused_groups = Table(
     # that are not manual
     Column("scope", String(8), nullable=False),
     Column("group_name", Name, nullable=False),
+    Column("paused_at", Instant, nullable=False),
+    Column("paused_by", Name),
+    Column("pause_reason", Text),
+    # The end of the pause, if it has one, and what becomes then of the fires that were missed.
+    Column("pause_until", Instant),
+    Column("pause_missed", String(10), nullable=False, server_default=text("'misfire'")),
+    # A pause of everything paused this group of triggers as well: a pause of everything with an end covers it.
+    Column("with_all", Boolean, nullable=False, server_default=text("false")),
+    # The time-off window that began the pause.
+    Column("window_name", Name),
+    # The number of triggers that its end has resumed so far.
+    Column("resumed", BigInteger, nullable=False, server_default=text("0")),
     PrimaryKeyConstraint("sched_name", "scope", "group_name", name="qrtz_paused_trigger_groups_pkey"),
     CheckConstraint("scope IN ('TRIGGER', 'JOB', 'ALL', 'MANUAL')", name="qrtz_paused_trigger_groups_scope_check"),
+    CheckConstraint(one_of("pause_missed", Missed), name="qrtz_paused_trigger_groups_missed_check"),
+    CheckConstraint(are_instants("paused_at", "pause_until"), name="qrtz_paused_trigger_groups_instants_check"),
+)
+
+maintenance_windows = Table(
+    "qrtz_maintenance_windows",
+    metadata,
+    Column("sched_name", Name, nullable=False),
+    Column("window_name", Name, nullable=False),
+    # What is paused meanwhile, as in qrtz_paused_trigger_groups.
+    Column("scope", String(8), nullable=False),
+    Column("group_name", Name, nullable=False),
+    # Its schedule and its treatment of missed fires; see `MaintenanceWindow.as_json`.
+    Column("definition", JSONB, nullable=False),
+    Column("changed_at", Instant, nullable=False),
+    Column("changed_by", Name),
+    # The present or the next time, and whether it has begun: the triggers are paused then.
+    Column("starts_at", Instant, nullable=False),
+    Column("ends_at", Instant, nullable=False),
+    Column("is_open", Boolean, nullable=False, server_default=text("false")),
+    # The instant at which a cluster manager has to do something for it.
+    Column("due_at", Instant, nullable=False),
+    PrimaryKeyConstraint("sched_name", "window_name", name="qrtz_maintenance_windows_pkey"),
+    CheckConstraint("scope IN ('TRIGGER', 'JOB', 'ALL')", name="qrtz_maintenance_windows_scope_check"),
+    CheckConstraint("ends_at > starts_at", name="qrtz_maintenance_windows_span_check"),
+    CheckConstraint(
+        are_instants("changed_at", "starts_at", "ends_at", "due_at"), name="qrtz_maintenance_windows_instants_check"
+    ),
 )

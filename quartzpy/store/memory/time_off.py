@@ -1,0 +1,162 @@
+"""Begins maintenance windows, and ends the pauses whose time has come."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from quartzpy.calendars.maintenance_window import WINDOW_LEAD, MaintenanceWindow, window_due_at
+from quartzpy.matchers import GroupMatcher
+from quartzpy.states import PAUSED_STATES, missed_of
+from quartzpy.store import refusals
+from quartzpy.store.memory.pausing import hold, pause, release, selected
+from quartzpy.store.memory.rows import PauseMark, TriggerRow, WindowRow
+from quartzpy.store.memory.tables import Tables
+from quartzpy.store.protocol import (
+    EVERYTHING,
+    Everything,
+    JobGroups,
+    NamedTriggers,
+    Notification,
+    PauseNote,
+    PauseSubjects,
+    TimeOff,
+    TriggerGroups,
+)
+from quartzpy.store.records import WindowRecord
+
+
+def windows(tables: Tables) -> list[WindowRecord]:
+    """See `QueryStore.windows`."""
+    return [tables.windows[name].record for name in sorted(tables.windows)]
+
+
+def set_window(
+    tables: Tables, name: str, window: MaintenanceWindow | None, *, replace: bool = True, by: str | None = None
+) -> bool:
+    """Store, replace or remove a maintenance window; see `SchedulingStore.set_window`."""
+    now, present = tables.now(), tables.windows.get(name)
+    if window is None:
+        if present is not None:
+            _close(tables, present)
+            del tables.windows[name]
+        return present is not None
+    if present is not None and present.record.window == window:
+        return False
+    if present is not None and not replace:
+        raise refusals.window_exists(name)
+    span = window.next_span(now)
+    if span is None:
+        raise refusals.window_is_over(window)
+    if present is not None:
+        _close(tables, present)
+    record = WindowRecord(window, *span, is_open=False, changed_at=now, changed_by=by)
+    tables.windows[name] = WindowRow(record, window_due_at(span[0], now))
+    return True
+
+
+def _close(tables: Tables, row: WindowRow) -> None:
+    record, now = row.record, tables.now()
+    place = place_of(record.window)
+    mark = tables.pauses.marks.get(place)
+    if mark is not None:
+        if mark.note.window == record.window.name and mark.note.until is not None:
+            mark.note = PauseNote(
+                mark.note.reason, mark.note.by, min(mark.note.until, now), mark.note.missed, mark.note.window
+            )
+    elif record.is_open or now >= record.starts_at - WINDOW_LEAD:
+        note = PauseNote(None, record.changed_by, now, missed_of(record.window.missed), record.window.name)
+        tables.pauses.marks[place] = PauseMark(now, note)
+
+
+def place_of(window: MaintenanceWindow) -> tuple[str, str]:
+    """Return the scope and the name under which the pause of a window is remembered."""
+    if window.trigger_group is not None:
+        return "TRIGGER", window.trigger_group
+    return ("ALL", "*") if window.job_group is None else ("JOB", window.job_group)
+
+
+def _subjects(scope: str, name: str) -> TriggerGroups | JobGroups | Everything:
+    if scope == "ALL":
+        return EVERYTHING
+    matcher = GroupMatcher.equals(name)
+    return JobGroups(matcher) if scope == "JOB" else TriggerGroups(matcher)
+
+
+def next_change(tables: Tables) -> timedelta | None:
+    """Return how long it is until there is something to do; see `RecoveryOutcome.next_time_off`."""
+    ends = [mark.note.until for mark in tables.pauses.marks.values()]
+    ends += [row.own_pause.until for row in tables.triggers.values() if row.own_pause is not None]
+    ends += [row.due_at for row in tables.windows.values()]
+    soonest = min((end for end in ends if end is not None), default=None)
+    return None if soonest is None else soonest - tables.now()
+
+
+def apply_time_off(tables: Tables, by: str) -> TimeOff:
+    """Begin windows and end pauses; see `ClusterStore.apply_time_off`."""
+    now = tables.now()
+    begun = [name for name, row in sorted(tables.windows.items()) if row.due_at <= now and _turn(tables, row)]
+    ended: list[PauseSubjects] = []
+    own = [
+        row
+        for row in tables.triggers.values()
+        if row.own_pause is not None and row.own_pause.until is not None and row.own_pause.until <= now
+    ]
+    resumed = [row for row in own if _end_own(tables, row)]
+    if resumed:
+        ended.append(NamedTriggers([row.key for row in resumed]))
+    for place, mark in sorted(tables.pauses.marks.items()):
+        if mark.note.until is not None and mark.note.until <= now:
+            del tables.pauses.marks[place]
+            subjects = _subjects(*place)
+            for row in list(selected(tables, subjects)):
+                if _is_held_by_groups(row) and not tables.pauses.cover_groups(row.key, row.job):
+                    release(tables, row, mark.note.missed)
+            ended.append(subjects)
+    if ended:
+        tables.notifications.add(Notification.RESUMED)
+    return TimeOff(begun, ended, next_change(tables))
+
+
+def _is_held_by_groups(row: TriggerRow) -> bool:
+    return row.state in PAUSED_STATES and row.own_pause is None and not row.held_by_mode
+
+
+def _end_own(tables: Tables, row: TriggerRow) -> bool:
+    note, row.own_pause, row.pause = row.own_pause, None, None
+    assert note is not None
+    if row.state not in PAUSED_STATES or tables.pauses.cover_groups(row.key, row.job):
+        return False
+    return release(tables, row, note.missed) is not None
+
+
+def _turn(tables: Tables, row: WindowRow) -> bool:
+    """Do what a window needs now. Return True if it has begun."""
+    record, now = row.record, tables.now()
+    window = record.window
+    note = PauseNote(window.note, record.changed_by, record.ends_at, missed_of(window.missed), window.name)
+    subjects = _subjects(*place_of(window))
+    is_missed = not record.is_open and now >= record.ends_at and row.due_at <= record.starts_at - WINDOW_LEAD
+    if not record.is_open and now < record.starts_at:
+        ahead = [trigger for trigger in selected(tables, subjects) if _is_due_from(trigger, record)]
+        hold(tables, ahead, note)
+        row.due_at = window_due_at(record.starts_at, now)
+        return False
+    if not record.is_open and not is_missed:
+        pause(tables, subjects, note)
+        row.record = WindowRecord(window, record.starts_at, record.ends_at, True, record.changed_at, record.changed_by)
+        row.due_at = record.ends_at
+        return True
+    span = window.next_span(record.ends_at)
+    if span is None:
+        del tables.windows[window.name]
+    else:
+        row.record = WindowRecord(
+            window, *span, is_open=False, changed_at=record.changed_at, changed_by=record.changed_by
+        )
+        row.due_at = window_due_at(span[0], now)
+    return False
+
+
+def _is_due_from(row: TriggerRow, record: WindowRecord) -> bool:
+    at = row.progress.next_fire_time
+    return at is not None and at >= record.starts_at
