@@ -56,6 +56,7 @@ from typing import Any
 from quartzpy.calendars.calendar import CALENDAR_KINDS, MAX_CHAINED, BaseCalendar
 from quartzpy.calendars.registry import calendar_from_json, calendar_to_json
 from quartzpy.errors import InvalidJobError, InvalidTriggerError, InvalidValueError, QuartzpyError, SettingsError
+from quartzpy.expect import Expect
 from quartzpy.instants import as_instant
 from quartzpy.job_data import decode
 from quartzpy.jobs.continuation import Continuation
@@ -85,6 +86,7 @@ JOB_WORDS = {field.name for field in fields(JobDetail)} - {"job"} | {"type", "tr
 CONTINUATION_WORDS = {"job", "group", "outcomes", "data", STORED_DATA}
 RETRY_WORDS = {field.name for field in fields(RetryPolicy)}
 RATE_LIMIT_WORDS = {field.name for field in fields(RateLimit)}
+EXPECT_WORDS = {field.name for field in fields(Expect)}
 CLASS, STORED_RULES = "class", "stored_rules"
 _COMMON = ("kind", "time_zone", "description", "base")
 _OWN_MODULES = "quartzpy.calendars."

@@ -17,6 +17,7 @@ from typing import Any
 
 from quartzpy.calendars.calendar import BaseCalendar
 from quartzpy.errors import QuartzpyError
+from quartzpy.expect import Expect
 from quartzpy.job_data import encode
 from quartzpy.jobs.continuation import Continuation, as_continuations
 from quartzpy.jobs.job import Job, JobDetail
@@ -199,7 +200,7 @@ def plain_value(value: Any) -> Any:
     match value:
         case Enum():
             return value.value
-        case RetryPolicy() | RateLimit():
+        case RetryPolicy() | RateLimit() | Expect():
             return {
                 value_field.name: plain_value(getattr(value, value_field.name))
                 for value_field in fields(value)

@@ -131,6 +131,8 @@ class TriggerRecord:
     """The reason for the pause, as was given to the method."""
     catch_up_until: datetime | None = None
     """The instant until which the trigger catches up on missed fires; it does not misfire in the meantime."""
+    resumed_at: datetime | None = None
+    """The instant at which a method last resumed it; None if none has."""
     rate_limited_until: datetime | None = None
     """The instant until which the job's rate limit holds the trigger back; one in the past means nothing."""
     kind: str = ""

@@ -24,6 +24,8 @@ TABLES = (
     "qrtz_fired_triggers",
     "qrtz_incidents",
     "qrtz_judgements",
+    "qrtz_expectations",
+    "qrtz_breaches",
     "qrtz_paused_trigger_groups",
     "qrtz_owners",
     "qrtz_rate_limits",
@@ -428,6 +430,7 @@ def upgrade() -> None:
         sa.Column("capture_logs", sa.String(length=10), nullable=True),
         sa.Column("job_data", JSONB(), nullable=True),
         sa.Column("continuations", JSONB(), nullable=True),
+        sa.Column("expect", JSONB(), nullable=True),
         sa.CheckConstraint("max_concurrent > 0", name="qrtz_job_details_max_concurrent_check"),
         sa.CheckConstraint("mode IN ('ENABLED', 'MANUAL', 'DISABLED')", name="qrtz_job_details_mode_check"),
         sa.CheckConstraint(
@@ -462,6 +465,14 @@ def upgrade() -> None:
         "qrtz_job_details",
         [sa.text("(sched_name || '')"), "job_type", "placement"],
         unique=False,
+        schema=schema,
+    )
+    op.create_index(
+        "qrtz_job_details_expect",
+        "qrtz_job_details",
+        ["sched_name", "job_group", "job_name"],
+        unique=False,
+        postgresql_where=sa.text("expect IS NOT NULL"),
         schema=schema,
     )
     op.create_index(
@@ -557,8 +568,71 @@ def upgrade() -> None:
         "qrtz_judgements",
         sa.Column("sched_name", Name, nullable=False),
         sa.Column("due_at", Instant, nullable=False),
+        sa.Column("listed_at", Instant, nullable=True),
         sa.PrimaryKeyConstraint("sched_name", name="qrtz_judgements_pkey"),
         postgresql_with={"fillfactor": "50"},
+        schema=schema,
+    )
+    op.create_table(
+        "qrtz_expectations",
+        sa.Column("sched_name", Name, nullable=False),
+        sa.Column("trigger_group", Name, nullable=False),
+        sa.Column("trigger_name", Name, nullable=False),
+        sa.Column("generation", sa.BigInteger(), nullable=False),
+        sa.Column("due_at", Instant, nullable=False),
+        sa.Column("watch", JSONB(), nullable=False),
+        sa.CheckConstraint(
+            "least(due_at) >= timestamptz '0001-01-01 00:00:00+00'"
+            " AND greatest(due_at) < timestamptz '10000-01-01 00:00:00+00'",
+            name="qrtz_expectations_instants_check",
+        ),
+        sa.PrimaryKeyConstraint("trigger_group", "trigger_name", "sched_name", name="qrtz_expectations_pkey"),
+        postgresql_with={"fillfactor": "70"},
+        schema=schema,
+    )
+    op.create_index(
+        "qrtz_expectations_due",
+        "qrtz_expectations",
+        ["sched_name", "due_at"],
+        unique=False,
+        schema=schema,
+    )
+    op.create_table(
+        "qrtz_breaches",
+        sa.Column("id", sa.BigInteger(), nullable=False, autoincrement=False),
+        sa.Column("sched_name", Name, nullable=False),
+        sa.Column("trigger_group", Name, nullable=False),
+        sa.Column("trigger_name", Name, nullable=False),
+        sa.Column("job_group", Name, nullable=False),
+        sa.Column("job_name", Name, nullable=False),
+        sa.Column("scheduled_time", Instant, nullable=False),
+        sa.Column("kind", sa.String(length=16), nullable=False),
+        sa.Column("what", sa.Text(), nullable=False),
+        sa.Column("why", JSONB(), nullable=False),
+        sa.Column("found_at", Instant, nullable=False),
+        sa.Column("in_a_row", sa.BigInteger(), nullable=False),
+        sa.Column("since", Instant, nullable=False),
+        sa.Column("over_at", Instant, nullable=True),
+        sa.CheckConstraint(
+            "kind IN ('starts-late', 'ends-late', 'runs-long', 'fails-often')", name="qrtz_breaches_kind_check"
+        ),
+        sa.PrimaryKeyConstraint("sched_name", "id", name="qrtz_breaches_pkey"),
+        postgresql_with={"fillfactor": "70"},
+        schema=schema,
+    )
+    op.create_index(
+        "qrtz_breaches_fire",
+        "qrtz_breaches",
+        ["trigger_group", "trigger_name", "sched_name", "kind", "scheduled_time"],
+        unique=True,
+        schema=schema,
+    )
+    op.create_index(
+        "qrtz_breaches_open",
+        "qrtz_breaches",
+        ["trigger_group", "trigger_name", "sched_name", "kind"],
+        unique=True,
+        postgresql_where=sa.text("over_at IS NULL"),
         schema=schema,
     )
     op.create_table(
@@ -680,6 +754,12 @@ def upgrade() -> None:
         sa.Column("description", sa.Text(), nullable=True),
         sa.Column("kind", sa.String(length=40), nullable=False),
         sa.Column("schedule", JSONB(), nullable=False),
+        sa.Column(
+            "has_expectation",
+            sa.Boolean(),
+            sa.Computed("schedule ? 'expect'", persisted=True),
+            nullable=False,
+        ),
         sa.Column("trigger_state", sa.String(length=16), nullable=False),
         sa.Column("times_triggered", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.Column("next_fire_time", Instant, nullable=True),
@@ -854,6 +934,14 @@ def upgrade() -> None:
         ],
         unique=False,
         postgresql_where=sa.text("trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')"),
+        schema=schema,
+    )
+    op.create_index(
+        "qrtz_triggers_expect",
+        "qrtz_triggers",
+        ["trigger_group", "trigger_name", "sched_name"],
+        unique=False,
+        postgresql_where=sa.text("has_expectation"),
         schema=schema,
     )
     op.create_index(

@@ -75,6 +75,7 @@ class TriggerProgressColumns(NamedTuple):
     paused_by: str | None
     pause_reason: str | None
     rate_limited_until: datetime | None
+    resumed_at: datetime | None
 
 
 STORED_TRIGGER = (*TriggerColumns._fields, *TriggerProgressColumns._fields)
@@ -107,6 +108,7 @@ def trigger_record(row: tuple[Any, ...]) -> TriggerRecord:
         paused_by=stored.paused_by if is_paused else None,
         pause_reason=stored.pause_reason if is_paused else None,
         rate_limited_until=stored.rate_limited_until,
+        resumed_at=stored.resumed_at,
     )
 
 
