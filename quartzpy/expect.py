@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from quartzpy.errors import InvalidJobError
 from quartzpy.instants import Converted, Span, as_span, zone
+from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.texts import did_you_mean, quoted, reason, stored_object
 
 LONGEST = timedelta(days=366)
@@ -175,6 +176,33 @@ class Expect:
             )
         except (TypeError, AttributeError, ArithmeticError) as error:
             raise InvalidJobError(f"expect: the stored expectation cannot be read: {reason(error)}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedBreach:
+    """A fire that did not do what is expected of it, as a node judges it: a row of `breaches` without its times."""
+
+    kind: Breach
+    trigger_key: TriggerKey
+    job_key: JobKey
+    scheduled_fire_time: datetime
+    what: str
+    """The sentence that says what was expected, and what happened."""
+    why: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreachRecord(JudgedBreach):
+    """A breach that was recorded: a row of `breaches`."""
+
+    breach_id: int
+    found_at: datetime
+    in_a_row: int
+    """The number of fires that broke it one after the other, with this one."""
+    since: datetime
+    """The instant at which the first of them was found."""
+    over_at: datetime | None = None
+    """The instant at which a later fire kept it, or broke it as well; None while neither has happened."""
 
 
 def as_expectation(value: Expect | Mapping[str, Any] | None) -> Expect | None:

@@ -251,7 +251,7 @@ CREATE TABLE qrtz_breaches (
 
 CREATE UNIQUE INDEX qrtz_breaches_fire ON qrtz_breaches (trigger_group, trigger_name, sched_name, kind, scheduled_time);
 
-CREATE UNIQUE INDEX qrtz_breaches_open ON qrtz_breaches (trigger_group, trigger_name, sched_name, kind) WHERE over_at IS NULL;
+CREATE INDEX qrtz_breaches_open ON qrtz_breaches (trigger_group, trigger_name, sched_name, kind) WHERE over_at IS NULL;
 
 CREATE TABLE qrtz_locks (
     sched_name VARCHAR(200) NOT NULL,

@@ -132,6 +132,8 @@ class JobView:
     rate_limit: str | None = None
     retry: str | None = None
     """The retry policy in words."""
+    expect: str | None = None
+    """What is expected of the fires of its triggers, in words."""
     pause_after_failures: int | None = None
     persist_data: bool | None = None
     capture_logs: str | None = None
@@ -215,6 +217,7 @@ def _rules(job: JobDetail | None) -> dict[str, Any]:
         "overlap_policy": str(job.overlap_policy),
         "rate_limit": None if job.rate_limit is None else str(job.rate_limit),
         "retry": None if retry is None else f"{retry.attempts} attempts, the second after {short(retry.delay)}",
+        "expect": None if job.expect is None else str(job.expect),
         "requires": tuple(job.requires),
         "continuations": tuple(continuation.key for continuation in job.continuations),
     }

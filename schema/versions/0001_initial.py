@@ -631,7 +631,7 @@ def upgrade() -> None:
         "qrtz_breaches_open",
         "qrtz_breaches",
         ["trigger_group", "trigger_name", "sched_name", "kind"],
-        unique=True,
+        unique=False,
         postgresql_where=sa.text("over_at IS NULL"),
         schema=schema,
     )

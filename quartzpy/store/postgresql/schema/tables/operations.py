@@ -173,13 +173,12 @@ Index(
     breaches.c.scheduled_time,
     unique=True,
 )
-# what lasts: at most one of each kind for a trigger
+# what lasts
 Index(
     "qrtz_breaches_open",
     breaches.c.trigger_group,
     breaches.c.trigger_name,
     breaches.c.sched_name,
     breaches.c.kind,
-    unique=True,
     postgresql_where=text("over_at IS NULL"),
 )
