@@ -370,11 +370,11 @@ class _Look:
         if state in _HELD_BACK:
             self._looks.append(self._now + PAUSED_POLL)
             return
-        self._looks.append(self._now + SHORTEST_POLL)
         is_caught_up = trigger.catch_up_until is not None and at <= trigger.catch_up_until
-        if is_caught_up or at <= self._watch.since:
-            return
-        if within is not None and state is not TriggerState.BLOCKED and self._is_late(at, self._now):
+        if is_caught_up or at <= self._watch.since or state is TriggerState.BLOCKED or within is None:
+            self._looks.append(self._now + LONGEST_POLL)
+        elif self._is_late(at, self._now):
+            self._looks.append(self._now + LONGEST_POLL)
             if not self._in_backlog(at, self._now):
                 self._breaks(
                     Breach.STARTS_LATE,
@@ -382,9 +382,12 @@ class _Look:
                     f"has not started, and was expected to start within {_span(within)}",
                     f"It is due since {instant_text(at)}.",
                 )
-        elif within is not None:
+        else:
             self._looks.append(max(self._begins(at, self._now) + within, self._now + timedelta(seconds=1)))
-        if end is not None and end <= self._now and end > self._watch.created and not self._was_held(at, self._now):
+        if is_caught_up or at <= self._watch.since or end is None:
+            return
+        self._looks.append(max(end, self._now + SHORTEST_POLL))
+        if end <= self._now and end > self._watch.created and not self._was_held(at, self._now):
             self._breaks(
                 Breach.ENDS_LATE,
                 at,

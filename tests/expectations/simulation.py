@@ -101,8 +101,8 @@ class Simulation:
             self._watch_triggers(plan)
             self._happen(plan, days)
         self._arm(failures, days)
-        for day in range(1, days):
-            self._at(start + day * DAY, self._purge)
+        for number in range(1, days * 12):
+            self._at(start + number * 2 * HOUR, self._purge)
         self._plan_turn()
 
     # --- the jobs
@@ -168,8 +168,8 @@ class Simulation:
                 skipping = job(expect, max_concurrent=1, overlap_policy="skip")
                 return Plan(skipping, two, kind, 11 * MINUTE, crontabs, (), "skipped")
             case "catch up":
-                caught_up = cron(1, f"0 {minute} */4 * * ?", misfire="fire_all", catch_up_max=5)
-                crontabs = {f"{name}-1": f"{minute} */4 * * *"}
+                caught_up = cron(1, f"0 {minute} */8 * * ?", misfire="fire_all", catch_up_max=5)
+                crontabs = {f"{name}-1": f"{minute} */8 * * *"}
                 return Plan(job(starts), [caught_up], kind, 7 * MINUTE, crontabs, (MISSING, LONG), "pause")
             case "retry":
                 expect = Expect(success=1, runs_at_most="1h")
@@ -181,8 +181,8 @@ class Simulation:
             case _:
                 # Two of its last 100 fires may fail, and do.
                 share = job(Expect(success=0.98, starts_within="5m"))
-                hourly = {f"{name}-1": f"{minute} */2 * * *"}
-                return Plan(share, [cron(1, f"0 {minute} */2 * * ?")], kind, 6 * MINUTE, hourly, (LATE,), "failures")
+                hourly = {f"{name}-1": f"{minute} */6 * * *"}
+                return Plan(share, [cron(1, f"0 {minute} */6 * * ?")], kind, 6 * MINUTE, hourly, (LATE,), "failures")
 
     def _happen(self, plan: Plan, days: int) -> None:
         """Plan what breaks nothing."""
@@ -241,7 +241,7 @@ class Simulation:
             judge_expectations(self.store, self.ledger)
 
     def _purge(self) -> None:
-        self.store.purge_history(2 * DAY, limit=100_000)
+        self.store.purge_history(20 * HOUR, limit=100_000)
 
     def _watch_triggers(self, plan: Plan) -> None:
         """Plan the steps at which the triggers of a job become due."""

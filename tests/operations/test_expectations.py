@@ -68,7 +68,7 @@ def test_a_start_that_is_missing_is_a_breach_until_a_later_fire_starts_in_time(
     assert (breach.found_at, breach.in_a_row) == (at(725), 1)
     assert breach.what == (
         "The fire of 2026-03-02T12:10:00+00:00 of trigger DEFAULT.every has not started, and was expected to start"
-        " 2 minutes."
+        " within 2 minutes."
     )
     [incident] = of_kind(operations, "starts-late")
     assert (incident.what, incident.trigger, incident.job) == (breach.what, key("every"), job().key)
@@ -88,7 +88,7 @@ def test_a_start_that_is_missing_is_a_breach_until_a_later_fire_starts_in_time(
     assert lasting(store) == []
     assert of_kind(operations, "starts-late") == []
     assert len(heard) == 1
-    assert [over.kind for over in operations.past_incidents()] == ["starts-late"]
+    assert [over.kind for over in operations.past_incidents(kind="starts-late")] == ["starts-late"]
 
 
 def test_an_expectation_of_the_trigger_holds_in_place_of_that_of_its_job(
