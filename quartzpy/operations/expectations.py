@@ -24,8 +24,6 @@ from quartzpy.triggers.trigger import Trigger
 
 LONGEST_REST = timedelta(days=1)
 """The longest time between two looks at a trigger. What changes its next fire or its expectation causes one before."""
-PAUSED_POLL = timedelta(minutes=5)
-"""The time between two looks at a trigger that is paused while a fire of it is due."""
 SHORTEST_POLL, LONGEST_POLL = timedelta(seconds=5), timedelta(minutes=1)
 """The times between two looks at a fire whose end is not known in advance."""
 MOST_OPEN = 100
@@ -56,6 +54,8 @@ class Watch:
     job_key: JobKey | None = None
     next: datetime | None = None
     """The next fire at the last look; a sooner one is looked at when it is noticed."""
+    resumed: datetime | None = None
+    """The last resumption at the last look; another one is looked at when it is noticed."""
 
     def as_json(self) -> str:
         """Return the stored form."""
@@ -71,6 +71,7 @@ class Watch:
                 "zone": self.zone,
                 "job": None if self.job_key is None else [self.job_key.group, self.job_key.name],
                 "next": None if self.next is None else self.next.isoformat(),
+                "resumed": None if self.resumed is None else self.resumed.isoformat(),
             }
         )
 
@@ -79,7 +80,7 @@ class Watch:
         """Return the watch with this stored form; that of a new one has no more than its beginning."""
         stored: dict[str, Any] = json.loads(text)
         backlog, expect, job = stored.get("backlog_until"), stored.get("expect"), stored.get("job")
-        following = stored.get("next")
+        following, resumed = stored.get("next"), stored.get("resumed")
         created = datetime.fromisoformat(stored["created"])
         return cls(
             created,
@@ -92,6 +93,7 @@ class Watch:
             stored.get("zone", "UTC"),
             None if job is None else JobKey(job[1], job[0]),
             None if following is None else datetime.fromisoformat(following),
+            None if resumed is None else datetime.fromisoformat(resumed),
         )
 
     @property
@@ -284,6 +286,7 @@ class _Look:
             zone=self._zone,
             job_key=self._facts.job_key,
             next=None if self._trigger is None else self._trigger.next_fire_time,
+            resumed=None if self._trigger is None else self._trigger.resumed_at,
         )
         return Judgement(watch, min(self._looks), tuple(self._broken), self._kept)
 
@@ -368,7 +371,7 @@ class _Look:
                 self._looks.append(max(end, at + SHORTEST_POLL))
             return
         if state in _HELD_BACK:
-            self._looks.append(self._now + PAUSED_POLL)
+            # Its resumption is noticed.
             return
         is_caught_up = trigger.catch_up_until is not None and at <= trigger.catch_up_until
         if is_caught_up or at <= self._watch.since or state is TriggerState.BLOCKED or within is None:

@@ -19,11 +19,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=200)
     parser.add_argument("--failures", type=int, default=500)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--verbose", action="store_true", help="Print how far it is, once for each month.")
     chosen = parser.parse_args(arguments)
     began = time.process_time()
     simulation = Simulation(
         datetime(2026, 1, 1, tzinfo=UTC), chosen.days, chosen.jobs, chosen.failures, seed=chosen.seed
     )
+    for month in range(30, chosen.days, 30):
+        simulation.run(until=simulation.start + timedelta(days=month))
+        if chosen.verbose:
+            score, _, _ = of_judge(simulation, until=simulation.clock.now() - timedelta(days=2))
+            print(f"day {month}: {score}, {time.process_time() - began:.0f} s", file=sys.stderr, flush=True)
     simulation.run()
     took = time.process_time() - began
     score, found, injected = of_judge(simulation)

@@ -60,7 +60,11 @@ class MemoryLedger:
                     self._listed_at, self._listed_at, expect=expect, zone=time_zone_of(trigger), job_key=record.job_key
                 )
                 self._put(record.key, self._now(), watch, record.generation)
-            elif before[2] != record.generation or _is_sooner(record.next_fire_time, before[1].next):
+            elif (
+                before[2] != record.generation
+                or before[1].resumed != record.resumed_at
+                or _is_sooner(record.next_fire_time, before[1].next)
+            ):
                 self._put(record.key, self._now(), before[1], record.generation)
         self._listed_at = self._now()
 

@@ -12,7 +12,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from itertools import count
 
 from quartzpy.calendars.days import HolidayCalendar
@@ -23,14 +23,14 @@ from quartzpy.keys import MANUAL_TRIGGERS, TriggerKey
 from quartzpy.operations.expectation_judge import judge_expectations
 from quartzpy.operations.judging import EVERY
 from quartzpy.states import JobMode, Missed, Outcome, TriggerState
-from quartzpy.store.protocol import DispatchKey, TriggersOfJobs
+from quartzpy.store.protocol import TriggersOfJobs
 from quartzpy.triggers.combined import Jitter
 from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.trigger import Trigger
 from tests.contract.harness import RamHarness
 from tests.expectations.ledger import MemoryLedger
-from tests.run_by import run_all
+from tests.run_by import Slots, run_all
 
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 THRESHOLD = MINUTE
@@ -60,6 +60,10 @@ class Plan:
     """The failures of its next fires."""
     fails_first: bool = False
     """The first attempts fail now and then, and the second ones succeed."""
+
+    @property
+    def slots(self) -> Slots:
+        return Slots(self.job.job_type, self.job.placement.text, group=self.job.name)
 
 
 def _holidays(year: int, zone: str) -> HolidayCalendar:
@@ -95,7 +99,7 @@ class Simulation:
             calendar = next((trigger.calendar for trigger in plan.triggers if trigger.calendar), None)
             stored = self.store.calendars([calendar])[calendar].calendar if calendar else None
             self.harness.schedule(plan.job, *plan.triggers, calendar=stored)
-        self._slots = run_all(self.store, self.node, *(plan.job.job_type for plan in self.plans.values()))
+        run_all(self.store, self.node, *(plan.slots for plan in self.plans.values()))
         self.ledger.list_triggers()
         for plan in self.plans.values():
             self._watch_triggers(plan)
@@ -127,7 +131,14 @@ class Simulation:
             )
 
         def job(expect: Expect | None, **values: object) -> JobDetail:
-            return JobDetail(f"type-{name}", name, expect=expect, **values)  # type: ignore[arg-type]
+            # A group of its own makes that a step looks at the jobs that it is asked for.
+            return JobDetail(
+                f"type-{name}",
+                name,
+                expect=expect,
+                execution_group=name,
+                **values,  # type: ignore[arg-type]
+            )
 
         starts = Expect(starts_within="2m", runs_at_most="30m")
         daily = {f"{name}-1": f"{minute} {hour} * * *"}
@@ -143,10 +154,10 @@ class Simulation:
                 return Plan(job(starts), [trigger], kind, 40 * MINUTE, crontabs, (MISSING, LONG, FAILING), "mode")
             case "interval":
                 every = SimpleTrigger(
-                    f"{name}-1", interval=6 * HOUR, start_time=self.start + hour * MINUTE, repeat_count=None
+                    f"{name}-1", interval=12 * HOUR, start_time=self.start + hour * MINUTE, repeat_count=None
                 )
                 expect = Expect(starts_within="2m", success=1)
-                crontabs = {f"{name}-1": f"{hour} */6 * * *"}
+                crontabs = {f"{name}-1": f"{hour} */12 * * *"}
                 return Plan(job(expect), [every], kind, 5 * MINUTE, crontabs, (LATE, MISSING, FAILING), "by hand")
             case "gap":
                 crontabs = {f"{name}-1": f"{minute} 2 * * *"}
@@ -168,8 +179,8 @@ class Simulation:
                 skipping = job(expect, max_concurrent=1, overlap_policy="skip")
                 return Plan(skipping, two, kind, 11 * MINUTE, crontabs, (), "skipped")
             case "catch up":
-                caught_up = cron(1, f"0 {minute} */8 * * ?", misfire="fire_all", catch_up_max=5)
-                crontabs = {f"{name}-1": f"{minute} */8 * * *"}
+                caught_up = cron(1, f"0 {minute} */12 * * ?", misfire="fire_all", catch_up_max=5)
+                crontabs = {f"{name}-1": f"{minute} */12 * * *"}
                 return Plan(job(starts), [caught_up], kind, 7 * MINUTE, crontabs, (MISSING, LONG), "pause")
             case "retry":
                 expect = Expect(success=1, runs_at_most="1h")
@@ -181,8 +192,8 @@ class Simulation:
             case _:
                 # Two of its last 100 fires may fail, and do.
                 share = job(Expect(success=0.98, starts_within="5m"))
-                hourly = {f"{name}-1": f"{minute} */6 * * *"}
-                return Plan(share, [cron(1, f"0 {minute} */6 * * ?")], kind, 6 * MINUTE, hourly, (LATE,), "failures")
+                hourly = {f"{name}-1": f"{minute} */12 * * *"}
+                return Plan(share, [cron(1, f"0 {minute} */12 * * ?")], kind, 6 * MINUTE, hourly, (LATE,), "failures")
 
     def _happen(self, plan: Plan, days: int) -> None:
         """Plan what breaks nothing."""
@@ -215,8 +226,9 @@ class Simulation:
     def _at(self, instant: datetime, action: Callable[[], None]) -> None:
         heapq.heappush(self._events, (instant, next(self._numbers), action))
 
-    def run(self) -> None:
-        while self._events and self._events[0][0] < self.end:
+    def run(self, until: datetime | None = None) -> None:
+        until = until or self.end
+        while self._events and self._events[0][0] < until:
             instant, _, action = heapq.heappop(self._events)
             if instant > self.clock.now():
                 self.clock.set(instant)
@@ -259,12 +271,12 @@ class Simulation:
             return
         if record.next_fire_time != at or record.state is not TriggerState.WAITING:
             self._watch(key, record.next_fire_time)
-            self._step()
+            self._step(self.plans[record.job_key])
             return
         plan = self.plans[record.job_key]
         if plan.armed and plan.armed[0] in (LATE, MISSING) and at == self.clock.now():
             self._delay(plan, key, at, plan.armed.pop(0))
-        self._step()
+        self._step(plan, may_be_late=at != self.clock.now())
 
     def _delay(self, plan: Plan, key: TriggerKey, at: datetime, kind: str) -> None:
         """Let no node run the job for a time."""
@@ -281,21 +293,23 @@ class Simulation:
         if expect.starts_within is not None:
             self._inject(key, at, Breach.STARTS_LATE, kind)
         self._down.add(plan.job.job_type)
-        self.store.decide(self.node, {DispatchKey(plan.job.job_type): False})
+        self.store.decide(self.node, {plan.slots.dispatch_key: False})
         self._at(until, lambda: self._comes_up(plan))
 
     def _comes_up(self, plan: Plan) -> None:
         self._down.discard(plan.job.job_type)
-        self.store.decide(self.node, {DispatchKey(plan.job.job_type): True})
-        self._step()
+        self.store.decide(self.node, {plan.slots.dispatch_key: True})
+        self._step(plan)
         self._watch_triggers(plan)
 
-    def _step(self) -> None:
-        misfired = self.store.recover_misfires(self.node, threshold=THRESHOLD, limit=100)
-        for key in misfired.misfired:
-            self._watch(key, self.store.triggers([key])[key].next_fire_time)
+    def _step(self, plan: Plan, *, may_be_late: bool = True) -> None:
+        """Take the steps of a node for the triggers of a job."""
+        if may_be_late:
+            misfired = self.store.recover_misfires(self.node, threshold=THRESHOLD, limit=100)
+            for key in misfired.misfired:
+                self._watch(key, self.store.triggers([key])[key].next_fire_time)
         took = self.store.acquire(
-            self.node, self._slots, limit=100, look_ahead=timedelta(), misfire_threshold=THRESHOLD
+            self.node, [plan.slots.of_pool], limit=100, look_ahead=timedelta(), misfire_threshold=THRESHOLD
         )
         fired = [*took.fired, *self.harness.fire(self.node, took.acquired).fired]
         for skip in took.skipped:
@@ -303,8 +317,6 @@ class Simulation:
             self._watch_triggers(self.plans[skip.job_key])
         for one in fired:
             self._runs(one)
-        if fired or misfired.misfired:
-            self._at(self.clock.now(), self._step)
 
     def _runs(self, fired: FiredTrigger) -> None:
         plan = self.plans[fired.job_key]
@@ -354,13 +366,13 @@ class Simulation:
         self.injected[key, at, breach] = kind
 
     def _ends(self, fired: FiredTrigger, began: datetime, outcome: Outcome, retry_after: timedelta | None) -> None:
+        plan = self.plans[fired.job_key]
         error = None if outcome is Outcome.SUCCEEDED else "ValueError: broken"
         self.harness.complete(self.node, fired, started_at=began, outcome=outcome, error=error, retry_after=retry_after)
         if retry_after is not None:
-            self._at(self.clock.now() + retry_after, self._step)
-        plan = self.plans[fired.job_key]
+            self._at(self.clock.now() + retry_after, lambda: self._step(plan))
         if plan.job.max_concurrent is not None:
-            self._step()
+            self._step(plan)
 
     # --- what breaks nothing
 
@@ -378,7 +390,8 @@ class Simulation:
             self.store.set_mode(plan.job.key, JobMode.ENABLED, rule)
         else:
             self.store.resume(TriggersOfJobs([plan.job.key]), rule)
-        self._step()
+        self._at(self.clock.now() + MINUTE, self.ledger.list_triggers)
+        self._step(plan)
         self._watch_triggers(plan)
 
     def _by_hand(self, plan: Plan) -> None:
@@ -386,7 +399,7 @@ class Simulation:
         by_hand = SimpleTrigger(f"hand-{number}", MANUAL_TRIGGERS, start_time=self.clock.now(), repeat_count=0)
         self.harness.add_triggers(plan.job.key, by_hand)
         self.happened["by hand"] += 1
-        self._step()
+        self._step(plan)
 
     def _reschedule(self, plan: Plan) -> None:
         [trigger] = plan.triggers
@@ -434,12 +447,9 @@ class Score:
         return cls(len(found & injected), len(found - injected), len(injected - found))
 
 
-def of_judge(simulation: Simulation) -> tuple[Score, set[Found], set[Found]]:
-    """Return the score of the judge, with what it has found and what was injected. The last day is not over."""
-    until = simulation.end - 2 * DAY
+def of_judge(simulation: Simulation, until: datetime | None = None) -> tuple[Score, set[Found], set[Found]]:
+    """Return the score of the judge, with what it has found and what was injected. The last two days are not over."""
+    until = until or simulation.end - 2 * DAY
     found = {(key, at, kind) for key, kind, at in simulation.ledger.breaches if at < until}
     injected = {each for each in simulation.injected if each[1] < until}
     return Score.of({*found}, {*injected}), found, injected
-
-
-UTC_START = datetime(2026, 1, 1, tzinfo=UTC)

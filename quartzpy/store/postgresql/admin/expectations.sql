@@ -1,7 +1,7 @@
 -- name: list_expected
 -- Once in a while: takes up the triggers that have an expectation, by themselves or by their jobs, and makes those due
--- whose schedule or expectation is another one, or that fire sooner than they were going to at the last look. All others
--- are only read. A trigger that was not listed the last time was stored since, or its expectation was, so its fires are
+-- whose schedule or expectation is another one, that were resumed, or that fire sooner than they were going to at the
+-- last look. All others are only read. A trigger that was not listed the last time was stored since, or its expectation was, so its fires are
 -- judged from then on.
 WITH before AS MATERIALIZED (
     SELECT listed_at FROM qrtz_judgements
@@ -13,7 +13,7 @@ taken AS (
     RETURNING coalesce(before.listed_at, :now) AS since
 ),
 expected AS (
-    SELECT t.trigger_group, t.trigger_name, t.generation, t.job_group, t.job_name, t.next_fire_time,
+    SELECT t.trigger_group, t.trigger_name, t.generation, t.job_group, t.job_name, t.next_fire_time, t.resumed_at,
            coalesce(t.schedule -> 'expect', j.expect) AS expect
       FROM taken
      CROSS JOIN qrtz_job_details j
@@ -22,7 +22,7 @@ expected AS (
          WHERE o.job_group = j.job_group AND o.job_name = j.job_name AND o.sched_name || '' = j.sched_name) AS t
      WHERE j.sched_name = :'sched' AND j.expect IS NOT NULL
     UNION ALL
-    SELECT t.trigger_group, t.trigger_name, t.generation, t.job_group, t.job_name, t.next_fire_time,
+    SELECT t.trigger_group, t.trigger_name, t.generation, t.job_group, t.job_name, t.next_fire_time, t.resumed_at,
            t.schedule -> 'expect'
       FROM taken
      CROSS JOIN qrtz_triggers t
@@ -39,6 +39,7 @@ SELECT DISTINCT ON (x.trigger_group, x.trigger_name) :'sched', x.trigger_group, 
        SELECT FROM qrtz_expectations k
         WHERE k.trigger_group = x.trigger_group AND k.trigger_name = x.trigger_name AND k.sched_name = :'sched'
           AND k.generation = x.generation AND k.watch -> 'expect' = x.expect
+          AND x.resumed_at IS NOT DISTINCT FROM (k.watch ->> 'resumed')::timestamptz
           AND (x.next_fire_time IS NULL
                OR coalesce((k.watch ->> 'next')::timestamptz, 'infinity') <= x.next_fire_time))
  ORDER BY x.trigger_group, x.trigger_name
