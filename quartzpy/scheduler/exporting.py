@@ -200,7 +200,14 @@ def plain_value(value: Any) -> Any:
     match value:
         case Enum():
             return value.value
-        case RetryPolicy() | RateLimit() | Expect():
+        case Expect():
+            # Files and JSON have wall times as texts alike.
+            return {
+                value_field.name: own.isoformat() if isinstance(own, time) else plain_value(own)
+                for value_field in fields(value)
+                if (own := getattr(value, value_field.name)) != _default(value_field)
+            }
+        case RetryPolicy() | RateLimit():
             return {
                 value_field.name: plain_value(getattr(value, value_field.name))
                 for value_field in fields(value)
