@@ -28,7 +28,9 @@ from quartzpy.store.queries import ExecutionQuery, MisfireQuery
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, RunningRecord, TriggerRecord
 
 MOST_LOOKS = 200
-"""The number of triggers that one turn looks at; the others come next."""
+"""The number of triggers that are looked at together."""
+MOST_BATCHES = 10
+"""The number of times that one turn looks at so many; what is due beyond that is looked at by the next turn."""
 MOST_MISFIRES = 20
 NEXT_TRY = timedelta(minutes=15)
 """The time after which a trigger is looked at again that could not be judged."""
@@ -80,8 +82,14 @@ def judge_expectations(store: JobStore, ledger: Ledger) -> Sequence[BreachRecord
     Raises:
         QuartzpyError: the store cannot be reached; nothing is recorded, and the next turn looks again.
     """
-    due = ledger.due(MOST_LOOKS)
-    return ledger.record(look(store, due)) if due else ()
+    breaches: list[BreachRecord] = []
+    for _ in range(MOST_BATCHES):
+        due = ledger.due(MOST_LOOKS)
+        if due:
+            breaches += ledger.record(look(store, due))
+        if len(due) < MOST_LOOKS:
+            break
+    return breaches
 
 
 def look(store: JobStore, due: Sequence[DueLook]) -> Looked:
