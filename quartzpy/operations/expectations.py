@@ -132,7 +132,7 @@ class Judgement:
     """The instant of the next look."""
     broken: tuple[JudgedBreach, ...] = ()
     """What was not kept. The same may be found again by a later look; it is recorded once."""
-    kept: Mapping[Breach, datetime] = field(default_factory=dict)
+    met: Mapping[Breach, datetime] = field(default_factory=dict)
     """The last fire that kept each expectation."""
 
 
@@ -251,7 +251,7 @@ class _Look:
         self._backlog = watch.backlog_until
         self._outcomes = watch.outcomes
         self._broken: list[JudgedBreach] = []
-        self._kept: dict[Breach, datetime] = {}
+        self._met: dict[Breach, datetime] = {}
         self._looks: list[datetime] = [now + LONGEST_REST]
 
     def judgement(self) -> Judgement:
@@ -288,7 +288,7 @@ class _Look:
             next=None if self._trigger is None else self._trigger.next_fire_time,
             resumed=None if self._trigger is None else self._trigger.resumed_at,
         )
-        return Judgement(watch, min(self._looks), tuple(self._broken), self._kept)
+        return Judgement(watch, min(self._looks), tuple(self._broken), self._met)
 
     # --- starts
 
@@ -487,7 +487,7 @@ class _Look:
     # ---
 
     def _keeps(self, kind: Breach, at: datetime) -> None:
-        self._kept[kind] = max(at, self._kept.get(kind, at))
+        self._met[kind] = max(at, self._met.get(kind, at))
 
     def _breaks(self, kind: Breach, at: datetime, what: str, *why: str) -> None:
         key = self._facts.trigger_key

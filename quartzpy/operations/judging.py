@@ -136,7 +136,7 @@ class _DatabaseLedger:
             watches=watches,
             gone=looked.over,
             broken=[breach for judgement in judgements.values() for breach in judgement.broken],
-            kept={(key, kind): at for key, judgement in judgements.items() for kind, at in judgement.kept.items()},
+            met={(key, kind): at for key, judgement in judgements.items() for kind, at in judgement.met.items()},
         )
 
 

@@ -84,7 +84,7 @@ class MemoryLedger:
     def record(self, looked: Looked) -> Sequence[BreachRecord]:
         new = []
         for key, judgement in looked.judgements.items():
-            for kind, at in judgement.kept.items():
+            for kind, at in judgement.met.items():
                 if (record := self.open.get((key, kind))) is not None and record.scheduled_fire_time < at:
                     del self.open[key, kind]
             new += [record for breach in judgement.broken if (record := self._broken(breach)) is not None]

@@ -26,7 +26,7 @@ def alarms(simulation: Simulation, until: datetime) -> set[tuple[TriggerKey, dat
             key = TriggerKey(name)
             starts = sorted(simulation.starts.get(key, ()))
             schedule = CronTrigger.from_crontab(crontab, name, time_zone=zone_of(plan, name))
-            for at in schedule.fire_times(simulation.start, until):
+            for at in schedule.fire_times(simulation.start, min(until, plan.until.get(name, until))):
                 place = bisect_left(starts, at)
                 if place == len(starts) or starts[place] > at + MARGIN:
                     found.add((key, at))

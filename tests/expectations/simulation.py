@@ -56,6 +56,8 @@ class Plan:
     """The failures that are injected."""
     benign: str = ""
     """What happens to it that breaks nothing."""
+    until: dict[str, datetime] = field(default_factory=dict)
+    """The instant of another schedule, of which the monitor is not told: it is asked about the first one alone."""
     armed: list[str] = field(default_factory=list)
     """The failures of its next fires."""
     fails_first: bool = False
@@ -406,7 +408,7 @@ class Simulation:
         assert isinstance(trigger, CronTrigger)
         assert trigger.name is not None
         new = CronTrigger("0 15 17 * * ?", trigger.name, time_zone=trigger.time_zone, start_time=self.clock.now())
-        plan.crontabs = {trigger.name: "15 17 * * *"}
+        plan.until = {trigger.name: self.clock.now()}
         plan.triggers = [new]
         self.harness.add_triggers(plan.job.key, new, replace=True)
         self.happened["rescheduled"] += 1

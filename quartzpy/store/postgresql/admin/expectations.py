@@ -44,7 +44,7 @@ def record_expectations(
     watches: Mapping[TriggerKey, WatchRecord],
     gone: Collection[TriggerKey],
     broken: Sequence[JudgedBreach],
-    kept: Mapping[tuple[TriggerKey, Breach], datetime],
+    met: Mapping[tuple[TriggerKey, Breach], datetime],
 ) -> list[BreachRecord]:
     """Record a look in one transaction and one round trip, unless the turn is another one's by now.
 
@@ -54,7 +54,7 @@ def record_expectations(
         watches: the watermarks.
         gone: the triggers of which nothing is expected any more.
         broken: what fires did not keep.
-        kept: what fires kept, with the last of them.
+        met: what fires kept, with the last of them.
 
     Returns:
         The breaches that were not recorded before.
@@ -79,8 +79,8 @@ def record_expectations(
         statements.append(
             _closed(session, turn, {(row.trigger_key, row.kind): row.scheduled_fire_time for row in breaches})
         )
-    if kept:
-        statements.append(_closed(session, turn, kept))
+    if met:
+        statements.append(_closed(session, turn, met))
     if gone:
         statements.append(session.bind(DROP_WATCHES, turn=turn, **key_columns(gone)))
     if not statements:
@@ -120,13 +120,13 @@ def _columns(broken: Sequence[JudgedBreach]) -> dict[str, list[Any]]:
     }
 
 
-def _closed(session: SqlSession, turn: datetime, kept: Mapping[tuple[TriggerKey, Breach], datetime]) -> Any:
+def _closed(session: SqlSession, turn: datetime, met: Mapping[tuple[TriggerKey, Breach], datetime]) -> Any:
     return session.bind(
         CLOSE_BREACHES,
         turn=turn,
-        **key_columns(key for key, _ in kept),
-        breach_kinds=[str(kind) for _, kind in kept],
-        scheduled_times=list(kept.values()),
+        **key_columns(key for key, _ in met),
+        breach_kinds=[str(kind) for _, kind in met],
+        scheduled_times=list(met.values()),
     )
 
 
