@@ -16,6 +16,7 @@ from quartzpy.cron_expressions.expression import CronExpression
 from quartzpy.cron_expressions.schedule import DaylightSaving
 from quartzpy.errors import JobExecutionError, QuartzpyError
 from quartzpy.events.listener_kinds import JobListener, SchedulerListener, TriggerListener
+from quartzpy.expect import Expect
 from quartzpy.factory import Scheduler
 from quartzpy.job_data import JobDataMap
 from quartzpy.jobs.context import JobExecutionContext, Middleware
@@ -89,6 +90,7 @@ __all__ = [
     "DaylightSaving",
     "ExecutionRecord",
     "ExecutionState",
+    "Expect",
     "FixedDelayTrigger",
     "GroupMatcher",
     "HealthState",

@@ -143,6 +143,7 @@ CREATE TABLE qrtz_job_details (
     continuations JSONB,
     after JSONB,
     joined_by JSONB,
+    expect JSONB,
     CONSTRAINT qrtz_job_details_pkey PRIMARY KEY (sched_name, job_group, job_name),
     CONSTRAINT qrtz_job_details_max_concurrent_check CHECK (max_concurrent > 0),
     CONSTRAINT qrtz_job_details_mode_check CHECK (mode IN ('ENABLED', 'MANUAL', 'DISABLED')),
@@ -160,6 +161,8 @@ CREATE INDEX qrtz_job_details_joined ON qrtz_job_details (sched_name) WHERE join
 CREATE INDEX qrtz_job_details_deaths ON qrtz_job_details (sched_name) WHERE node_deaths > 0;
 
 CREATE INDEX qrtz_job_details_dispatch ON qrtz_job_details ((sched_name || ''), job_type, placement);
+
+CREATE INDEX qrtz_job_details_expect ON qrtz_job_details (sched_name, job_group, job_name) WHERE expect IS NOT NULL;
 
 CREATE INDEX qrtz_job_details_mode ON qrtz_job_details (sched_name) WHERE mode <> 'ENABLED';
 
@@ -215,6 +218,7 @@ CREATE INDEX qrtz_incidents_closed ON qrtz_incidents (sched_name, closed_at, id)
 CREATE TABLE qrtz_judgements (
     sched_name VARCHAR(200) NOT NULL,
     due_at TIMESTAMP WITH TIME ZONE NOT NULL,
+    listed_at TIMESTAMP WITH TIME ZONE,
     CONSTRAINT qrtz_judgements_pkey PRIMARY KEY (sched_name)
 )
  WITH (fillfactor = 50);
@@ -239,6 +243,44 @@ CREATE TABLE qrtz_joins (
  WITH (fillfactor = 50);
 
 CREATE INDEX qrtz_joins_opened ON qrtz_joins (sched_name, opened_at);
+
+CREATE TABLE qrtz_expectations (
+    sched_name VARCHAR(200) NOT NULL,
+    trigger_group VARCHAR(200) NOT NULL,
+    trigger_name VARCHAR(200) NOT NULL,
+    generation BIGINT NOT NULL,
+    due_at TIMESTAMP WITH TIME ZONE NOT NULL,
+    watch JSONB NOT NULL,
+    CONSTRAINT qrtz_expectations_pkey PRIMARY KEY (trigger_group, trigger_name, sched_name),
+    CONSTRAINT qrtz_expectations_instants_check CHECK (least(due_at) >= timestamptz '0001-01-01 00:00:00+00' AND greatest(due_at) < timestamptz '10000-01-01 00:00:00+00')
+)
+ WITH (fillfactor = 70);
+
+CREATE INDEX qrtz_expectations_due ON qrtz_expectations (sched_name, due_at);
+
+CREATE TABLE qrtz_breaches (
+    id BIGINT NOT NULL,
+    sched_name VARCHAR(200) NOT NULL,
+    trigger_group VARCHAR(200) NOT NULL,
+    trigger_name VARCHAR(200) NOT NULL,
+    job_group VARCHAR(200) NOT NULL,
+    job_name VARCHAR(200) NOT NULL,
+    scheduled_time TIMESTAMP WITH TIME ZONE NOT NULL,
+    kind VARCHAR(16) NOT NULL,
+    what TEXT NOT NULL,
+    why JSONB NOT NULL,
+    found_at TIMESTAMP WITH TIME ZONE NOT NULL,
+    in_a_row BIGINT NOT NULL,
+    since TIMESTAMP WITH TIME ZONE NOT NULL,
+    over_at TIMESTAMP WITH TIME ZONE,
+    CONSTRAINT qrtz_breaches_pkey PRIMARY KEY (sched_name, id),
+    CONSTRAINT qrtz_breaches_kind_check CHECK (kind IN ('starts-late', 'ends-late', 'runs-long', 'fails-often'))
+)
+ WITH (fillfactor = 70);
+
+CREATE UNIQUE INDEX qrtz_breaches_fire ON qrtz_breaches (trigger_group, trigger_name, sched_name, kind, scheduled_time);
+
+CREATE INDEX qrtz_breaches_open ON qrtz_breaches (trigger_group, trigger_name, sched_name, kind) WHERE over_at IS NULL;
 
 CREATE TABLE qrtz_locks (
     sched_name VARCHAR(200) NOT NULL,
@@ -387,6 +429,7 @@ CREATE TABLE qrtz_triggers (
     description TEXT,
     kind VARCHAR(40) NOT NULL,
     schedule JSONB NOT NULL,
+    has_expectation BOOLEAN GENERATED ALWAYS AS (schedule ? 'expect') STORED NOT NULL,
     trigger_state VARCHAR(16) NOT NULL,
     times_triggered BIGINT DEFAULT 0 NOT NULL,
     next_fire_time TIMESTAMP WITH TIME ZONE,
@@ -454,6 +497,8 @@ CREATE INDEX qrtz_triggers_stopped ON qrtz_triggers (trigger_state, trigger_grou
 CREATE INDEX qrtz_triggers_pause_until ON qrtz_triggers (pause_until, sched_name) WHERE pause_until IS NOT NULL;
 
 CREATE INDEX qrtz_triggers_held ON qrtz_triggers ((sched_name || ''), (job_group || ''), job_name, concurrency_key, trigger_state, misfire_rule, next_fire_time, priority DESC) WHERE trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE');
+
+CREATE INDEX qrtz_triggers_expect ON qrtz_triggers (trigger_group, trigger_name, sched_name) WHERE has_expectation;
 
 CREATE INDEX qrtz_triggers_owner ON qrtz_triggers (sched_name, owner) WHERE owner IS NOT NULL;
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from quartzpy.expect import BreachRecord
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import CompletionInstruction, Outcome
 
@@ -120,6 +121,24 @@ class JobSkipped(TriggerEvent):
     method: ClassVar[str] = "job_skipped"
     job_key: JobKey
     scheduled_fire_time: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectationBroken(Event):
+    """A fire did not do what is expected of it (`Expect`), as this node has judged for the cluster."""
+
+    method: ClassVar[str] = "expectation_broken"
+    breach: BreachRecord
+
+    @property
+    def job_key(self) -> JobKey:
+        """The key of the job."""
+        return self.breach.job_key
+
+    @property
+    def trigger_key(self) -> TriggerKey:
+        """The key of the trigger."""
+        return self.breach.trigger_key
 
 
 @dataclass(frozen=True, slots=True)

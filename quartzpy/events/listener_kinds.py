@@ -98,6 +98,9 @@ class SchedulerListener:
     def trigger_finalized(self, event: events.TriggerFinalized) -> None:
         """The trigger will not fire any more."""
 
+    def expectation_broken(self, event: events.ExpectationBroken) -> None:
+        """A fire did not do what is expected of it; only the node that judges for the cluster hears it."""
+
     def triggers_in_error(self, event: events.TriggersInError) -> None:
         """No instance of a job could be made: all its triggers go to ERROR, until somebody resets them."""
 

@@ -10,6 +10,7 @@ from types import FunctionType
 from typing import Any, Generic, ParamSpec, TypeVar, Unpack, cast, overload
 
 from quartzpy.errors import InvalidJobTypeError
+from quartzpy.expect import Expect
 from quartzpy.instants import Span
 from quartzpy.jobs.context import JobExecutionContext
 from quartzpy.jobs.continuation import Continuation
@@ -147,6 +148,7 @@ def job(
     display_name: str | None = None,
     documentation_url: str | None = None,
     capture_logs: str | int | None = None,
+    expect: Expect | Mapping[str, Any] | None = None,
 ) -> Callable[[Callable[_P, _R]], JobFunction[_P, _R]]: ...
 
 

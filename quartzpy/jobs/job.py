@@ -20,6 +20,7 @@ from quartzpy.errors import (
     InvalidValueError,
     UnknownJobTypeError,
 )
+from quartzpy.expect import Expect
 from quartzpy.instants import Converted, Span, as_span
 from quartzpy.job_data import encode
 from quartzpy.jobs.continuation import Continuation, as_continuations, continuations_as_text
@@ -48,7 +49,7 @@ _NOT_GIVEN: Any = object()
 DEFAULTABLE = (
     *("durable", "requests_recovery", "disallow_concurrent", "max_concurrent", "overlap_policy", "persist_data"),
     *("rate_limit", "retry", "timeout", "pause_after_failures", "executor", "execution_group", "requires"),
-    "capture_logs",
+    *("capture_logs", "expect"),
 )
 """The values of a `JobDetail` for which a scheduler can define defaults (`job_defaults`)."""
 _FALLBACKS = {"durable": False, "requests_recovery": False, "overlap_policy": OverlapPolicy.BLOCK}
@@ -355,6 +356,7 @@ class JobDetail(_Derived):
       beside its name.
     - `capture_logs`: the level ("INFO") from which on the log lines of each execution are kept with its record in the
       history; see `Scheduler.execution_log`. True means "INFO"; "OFF" or False overrides a default of the scheduler.
+    - `expect`: by when the fires of its triggers start and end, how long they run, and how many succeed; see `Expect`.
     - `pause_after_failures`: the triggers of the job's schedule are paused once this number of executions in a row have
       failed. An execution that is retried does not count before its last attempt has failed.
 
@@ -391,6 +393,7 @@ class JobDetail(_Derived):
     display_name: str | None = None
     documentation_url: str | None = None
     capture_logs: Converted[str | int | None, str | None] = Converted(None)
+    expect: Converted[Expect | Mapping[str, Any] | None, Expect | None] = Converted(None)
 
     def __post_init__(self) -> None:
         """Check all values.
@@ -433,6 +436,8 @@ class JobDetail(_Derived):
                 raise InvalidJobError(f"{flag}: must be True or False (got {getattr(self, flag)!r})")
         if self.disallow_concurrent:
             assign(self, "max_concurrent", 1)
+        if self.expect is not None:
+            assign(self, "expect", Expect.of(self.expect))
         if self.continuations != ():
             assign(self, "continuations", as_continuations(self.continuations))
         if self.after is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
+from quartzpy.expect import Expect
 from quartzpy.instants import Span
 from quartzpy.jobs.continuation import Continuation
 from quartzpy.jobs.job import Job, JobData, OverlapPolicyName
@@ -41,6 +42,7 @@ class JobOptions(TypedDict, total=False):
     display_name: str | None
     documentation_url: str | None
     capture_logs: str | int | None
+    expect: Expect | Mapping[str, Any] | None
 
 
 class ScheduleOptions(JobOptions, total=False):

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from quartzpy.expect import Breach, BreachRecord
 from quartzpy.metrics.families import Family, Histogram, Kind
 from quartzpy.node.observers import STEPS, Observer
 from quartzpy.states import Outcome
@@ -82,6 +83,7 @@ class Recorder(Observer):
         self._batches = new_histogram(CLAIM_BATCH, BATCHES, {})
         self._steps = {step: new_histogram(STEP_DURATION, STEP_DURATIONS, {"step": step}) for step in STEPS.values()}
         self._errors: Counter[tuple[str, str]] = Counter()
+        self._breaches: Counter[tuple[str, str, str]] = Counter()
         self._totals: Counter[str] = Counter()
 
     # --- called by the threads of the node
@@ -123,6 +125,14 @@ class Recorder(Observer):
                 of.durations.observe((completion.ended_at - completion.started_at).total_seconds())
                 if by_job and outcome is Outcome.SUCCEEDED:
                     of.succeeded_at = completion.ended_at.timestamp()
+
+    def breached(self, breaches: Sequence[BreachRecord]) -> None:
+        with self._lock:
+            for breach in breaches:
+                label = breach.job_key.group, breach.job_key.name, str(breach.kind)
+                if label not in self._breaches and len(self._breaches) >= self._most * len(Breach):
+                    label = OTHERS, OTHERS, str(breach.kind)
+                self._breaches[label] += 1
 
     # --- with the lock
 
@@ -199,7 +209,14 @@ class Recorder(Observer):
         return [batches, durations, errors]
 
     def _of_totals(self) -> list[Family]:
-        families = []
+        breaches = Family(
+            "quartzpy_expectation_breaches",
+            Kind.COUNTER,
+            "Fires that did not do what is expected of them, as this node has judged for the cluster, by job and kind.",
+        )
+        for (group, job, kind), count in self._breaches.items():
+            breaches.add(count, job_group=group, job_name=job, kind=kind)
+        families = [breaches]
         for key, (name, what) in _TOTALS.items():
             family = Family(name, Kind.COUNTER, what)
             family.add(self._totals[key])

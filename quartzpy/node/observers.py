@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
+from quartzpy.expect import BreachRecord
 from quartzpy.store.protocol import Completion, JobStore
 
 logger = logging.getLogger(__name__)
@@ -47,6 +48,9 @@ class Observer:
     def recorded(self, completions: Sequence[Completion]) -> None:
         """Executions of this node have ended and were recorded."""
 
+    def breached(self, breaches: Sequence[BreachRecord]) -> None:
+        """This node has judged for the cluster, and has recorded fires that did not do what is expected of them."""
+
     def stopped(self) -> None:
         """The node has left the cluster, or the scheduler was shut down without having been started."""
 
@@ -63,6 +67,9 @@ class Observers:
 
     def recorded(self, completions: Sequence[Completion]) -> None:
         self._tell(lambda observer: observer.recorded(completions))
+
+    def breached(self, breaches: Sequence[BreachRecord]) -> None:
+        self._tell(lambda observer: observer.breached(breaches))
 
     def stopped(self) -> None:
         self._tell(lambda observer: observer.stopped())

@@ -80,6 +80,7 @@ class FailuresInARow:
         self._failing = _failing_jobs(reading) if self._fires else list
         self.jobs: list[FailingJob] = []
         self._rows: dict[TriggerKey, _Row] = {}
+        self._exhausted: dict[TriggerKey, ExecutionRecord] = {}
 
     def look_further(self) -> None:
         """Ask about those that may have failed in a row, with the questions that already wait."""
@@ -88,11 +89,14 @@ class FailuresInARow:
             row = _Row(last.get(key, ()), self._fires)
             if len(row.failed) >= FAILURES_IN_A_ROW:
                 self._rows[key] = row
+            elif row.failed and not row.retried and (final := self._final(key, row)).attempt > 1:
+                self._exhausted[key] = final
         self.jobs = [job for job in self._failing() if _is_failing(job, self._now)]
-        if not self._rows and not self.jobs:
+        if not self._rows and not self.jobs and not self._exhausted:
             return
         retried = [record.fire_id for row in self._rows.values() for record in row.retried if record.fire_id]
         jobs = {row.failed[0].job_key for row in self._rows.values()} | {job.job_key for job in self.jobs}
+        jobs |= {final.job_key for final in self._exhausted.values()}
         ask, keys = self._reading.ask, list(self._rows)
         self._attempts = ask(lambda store: admin(store).attempts(retried, MOST_ATTEMPTS)) if retried else dict
         self._jobs = ask(lambda store: placements(store, jobs))
@@ -114,7 +118,12 @@ class FailuresInARow:
         for row in self.rows():
             if row.trigger not in stopped and row.job not in judged:
                 by_job[row.job].append(row)
-        return incidents + [_by_triggers(rows) for rows in by_job.values()]
+        exhausted = [
+            _of_last_attempt(key, final, is_stored=final.job_key in self._jobs())
+            for key, final in self._exhausted.items()
+            if key not in stopped and final.job_key not in {*judged, *by_job}
+        ]
+        return incidents + [_by_triggers(rows) for rows in by_job.values()] + exhausted
 
     def rows(self) -> list[FailureRow]:
         """Return the triggers."""
@@ -126,9 +135,13 @@ class FailuresInARow:
             if all(_is_undecided(record, self._attempts().get(record.fire_id or 0, ())) for record in row.retried)
         ]
 
+    def _final(self, key: TriggerKey, row: _Row) -> ExecutionRecord:
+        """Return the last attempt at the last fire that failed."""
+        return self._fires.get(_rounded(key, row.failed[0].scheduled_fire_time), row.failed[0])
+
     def _row(self, key: TriggerKey, row: _Row) -> FailureRow:
         failed, trigger = row.failed, self._triggers().get(key)
-        final = self._fires.get(_rounded(key, failed[0].scheduled_fire_time), failed[0])
+        final = self._final(key, row)
         return FailureRow(
             key,
             failed[0].job_key,
@@ -265,6 +278,23 @@ def _by_triggers(rows: Sequence[FailureRow]) -> Incident:
         rows[0].trigger if len(rows) == 1 else None,
         job,
         cause=_cause([row.last_error for row in rows])[0],
+    )
+
+
+def _of_last_attempt(key: TriggerKey, final: ExecutionRecord, *, is_stored: bool) -> Incident:
+    """Return the incident about a fire whose last attempt has failed, while no later fire has succeeded."""
+    error = headline(final.error) or _NO_ERROR
+    return Incident(
+        Severity.WARNING,
+        "retries-exhausted",
+        str(key),
+        f"All {final.attempt} attempts at the last fire of trigger {key} failed, and no other follows.",
+        (error,),
+        final.ended_at,
+        _remedies(final.fire_id if is_stored else None, None),
+        key,
+        final.job_key,
+        cause=error,
     )
 
 

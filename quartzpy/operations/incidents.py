@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from quartzpy.expect import Breach, BreachRecord
 from quartzpy.jobs.job import INCLUDED, run_by_no_node
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.keys import JobKey, TriggerKey
@@ -321,6 +322,26 @@ def backlogs(overdue: Sequence[OverdueJob], rates: Mapping[JobKey, RateLimit], n
             )
         )
     return incidents
+
+
+# --- expectations
+
+
+def broken_expectation(breach: BreachRecord) -> Incident:
+    """Return the incident about an expectation that a fire has broken, and that no later fire has kept."""
+    number = breach.in_a_row
+    first = f"It is fire {number:,} in a row; the first was found at {instant_text(breach.since)}."
+    return Incident(
+        Severity.WARNING if breach.kind is Breach.RUNS_LONG else Severity.ERROR,
+        str(breach.kind),
+        str(breach.trigger_key),
+        breach.what,
+        (*breach.why, *([first] if number > 1 else [])),
+        breach.since,
+        trigger=breach.trigger_key,
+        job=breach.job_key,
+        cause=breach.scheduled_fire_time.isoformat(),
+    )
 
 
 # --- triggers and jobs

@@ -147,6 +147,8 @@ class JobView:
     """The names of the limits that it shares with other jobs."""
     retry: str | None = None
     """The retry policy in words."""
+    expect: str | None = None
+    """What is expected of the fires of its triggers, in words."""
     pause_after_failures: int | None = None
     persist_data: bool | None = None
     capture_logs: str | None = None
@@ -237,6 +239,7 @@ def _rules(job: JobDetail | None) -> dict[str, Any]:
         "rate_limit": None if job.rate_limit is None else str(job.rate_limit),
         "retry": None if retry is None else f"{retry.attempts} attempts, the second after {short(retry.delay)}",
         "limits": tuple(job.limits),
+        "expect": None if job.expect is None else str(job.expect),
         "requires": tuple(job.requires),
         "continuations": tuple(continuation.key for continuation in job.continuations),
     }

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
+from quartzpy.errors import StoreUnavailableError
+from quartzpy.events.events import ExpectationBroken
+from quartzpy.expect import BreachRecord
+from quartzpy.operations.expectation_judge import DueLook, Looked, judge_expectations
+from quartzpy.operations.expectations import Watch
 from quartzpy.operations.incidents import Incident
 from quartzpy.operations.situation import Situation
 from quartzpy.operations.source import Redaction, Source
@@ -12,7 +18,8 @@ from quartzpy.scheduler.reading import Reading
 from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.store.health_findings import Severity
 from quartzpy.store.postgresql.admin import admin, of_steps
-from quartzpy.store.postgresql.admin.records import JudgementTurn
+from quartzpy.store.postgresql.admin.records import JudgementTurn, WatchRecord
+from quartzpy.store.protocol import JobStore
 from quartzpy.store.records import IncidentRecord, JudgedIncident
 from quartzpy.texts import instant_text
 
@@ -22,6 +29,10 @@ CONFIRMED_EVERY = timedelta(minutes=1)
 """The time after which it is written that an incident lasts, unless it becomes worse or better before."""
 LEAST_GAP = timedelta(seconds=30)
 """The shortest time without a judgement that is recorded."""
+LISTED_EVERY = timedelta(minutes=1)
+"""The time between two looks for triggers with a new expectation."""
+
+logger = logging.getLogger(__name__)
 
 
 class IncidentJudge:
@@ -58,6 +69,7 @@ class IncidentJudge:
 
     def judge(self, turn: JudgementTurn) -> None:
         """Record what is wrong: what begins, what lasts and what is over."""
+        self._judge_expectations(turn)
         store = self._store
         # The reading uses the store itself, because a node judges to the end of its drain.
         situation = Situation(Source(self._scheduler, Redaction(), page=Reading(lambda: store)))
@@ -73,6 +85,23 @@ class IncidentJudge:
             gap=self._gap(turn, situation.now),
         )
 
+    def _judge_expectations(self, turn: JudgementTurn) -> None:
+        """Record what fires have not done that is expected of them, and tell listeners and observers of what is new."""
+        assert turn.turn is not None
+        try:
+            breaches = judge_expectations(self._store, _DatabaseLedger(self._store, turn.turn))
+        except StoreUnavailableError:
+            raise
+        except Exception:
+            # The incidents of the cluster must not depend on the expectations of its jobs.
+            logger.warning("what is expected of jobs could not be judged", exc_info=True)
+            return
+        if breaches:
+            self._scheduler.observers.breached(breaches)
+        for breach in breaches:
+            logger.warning("%s %s", breach.what, " ".join(breach.why))
+            self._scheduler.listeners.post(ExpectationBroken(breach))
+
     def _gap(self, turn: JudgementTurn, now: datetime) -> tuple[JudgedIncident, datetime, datetime] | None:
         """Return the time in which nobody judged, if it was long."""
         if turn.late_by < max(LEAST_GAP, 3 * self._scheduler.config.checkin_interval):
@@ -83,6 +112,32 @@ class IncidentJudge:
             " none could reach the database."
         )
         return _judged(Incident(Severity.ERROR, "not-judged", "cluster", what)), since, now
+
+
+class _DatabaseLedger:
+    """The watermarks and breaches in the database, for one turn."""
+
+    def __init__(self, store: JobStore, turn: datetime) -> None:
+        self._admin, self._turn = admin(store), turn
+
+    def due(self, limit: int) -> Sequence[DueLook]:
+        due = self._admin.due_expectations(limit, LISTED_EVERY)
+        return [DueLook(key, Watch.from_json(watch)) for key, watch in due]
+
+    def record(self, looked: Looked) -> Sequence[BreachRecord]:
+        judgements = looked.judgements
+        watches = {
+            key: WatchRecord(judgement.due_at, judgement.watch.as_json(), looked.generations.get(key))
+            for key, judgement in judgements.items()
+        }
+        watches |= {key: WatchRecord(due_at, None, None) for key, due_at in looked.failed.items()}
+        return self._admin.record_expectations(
+            self._turn,
+            watches=watches,
+            gone=looked.over,
+            broken=[breach for judgement in judgements.values() for breach in judgement.broken],
+            met={(key, kind): at for key, judgement in judgements.items() for kind, at in judgement.met.items()},
+        )
 
 
 def _confirmed(

@@ -40,6 +40,8 @@ MOST_EXPLAINED = 5
 """The number of late triggers that are explained one by one, because an explanation takes several queries."""
 MOST_FAILURES = 200
 MOST_DUE = 200
+MOST_BREACHES = 200
+"""The number of broken expectations that are incidents of their own."""
 MOST_OTHERS = 20
 """The number of other schedulers in the same tables that are looked at."""
 MOST_SLOW = 200
@@ -99,6 +101,7 @@ class Situation:
         final = ask(lambda store: store.find(_FINAL, MOST_FAILURES))
         ends = clusters.node_ends(self._reading)
         self._recorded = recorded_incidents.lasting_records(self._reading)
+        breaches = ask(lambda store: admin(store).lasting_breaches(MOST_BREACHES))
         self._nodes = moment.nodes()
         self._running = moment.running()
         self.now = self._nodes.now
@@ -108,6 +111,7 @@ class Situation:
         self._overdue = overdue()
         self._paused = paused()
         self._failures = final()
+        self._breaches = breaches()
 
     def _ask_second(self) -> None:
         reading, now = self._reading, self.now
@@ -196,6 +200,7 @@ class Situation:
         incidents += self._in_a_row.incidents(
             {record.key for record in in_error}, {record.job_key for record in in_error}
         )
+        incidents += map(causes.broken_expectation, self._breaches)
         incidents += clock_changes(self._clock_changes())
         return causes.recognized(causes.by_severity(incidents), self.recorded(), self.now)
 

@@ -9,12 +9,15 @@ from itertools import islice
 from typing import Any
 
 from quartzpy.calendars.calendar import Calendar
+from quartzpy.expect import BreachRecord
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import RETRYING_JOBS, JobKey, TriggerKey
 from quartzpy.operations import allowed_actions
 from quartzpy.operations.agenda import calendar_of
 from quartzpy.operations.executions import ExecutionSummary, MisfireView, misfire_view
 from quartzpy.operations.executions import summary as execution_summary
+from quartzpy.operations.expectations import expected_of
+from quartzpy.operations.incidents import broken_expectation
 from quartzpy.operations.lock_holders import MOST_LOCKS, lock_holders
 from quartzpy.operations.schedules import PlannedTime, in_words, planned, schedule_text, short, zone_text
 from quartzpy.operations.source import (
@@ -164,6 +167,8 @@ class TriggerView:
     start_time: datetime | None
     end_time: datetime | None
     misfire_threshold: timedelta | None
+    expect: str | None
+    """What is expected of its fires, in words: its own expectation, or that of its job."""
     rate_limited_until: datetime | None
     catch_up_until: datetime | None
     definition: Mapping[str, Any]
@@ -189,6 +194,7 @@ def view(source: Source, key: TriggerKey, *, next_times: int = NEXT_TIMES) -> Tr
     misfires = reading.ask(lambda store: store.find(MisfireQuery(trigger_key=key), LAST_MISFIRES))
     is_manual = reading.ask(lambda store: store.pauses().is_manual)
     locks = reading.ask(lambda store: admin(store).locks(MOST_LOCKS))
+    breaches = reading.ask(lambda store: admin(store).breaches_of_trigger(key))
     moment = Moment(reading)
     record = answer()
     if record is None:
@@ -211,11 +217,12 @@ def view(source: Source, key: TriggerKey, *, next_times: int = NEXT_TIMES) -> Tr
         start_time=None if trigger is None else trigger.start_time,
         end_time=None if trigger is None else trigger.end_time,
         misfire_threshold=None if trigger is None else trigger.misfire_threshold,
+        expect=None if trigger is None or (expect := expected_of(trigger, job)) is None else str(expect),
         definition={} if trigger is None else trigger.schedule(),
         data=source.shown(without_internals(data or {})),
         next_times=tuple(planned_times()),
         misfire_effect=_misfire_effect(record, trigger, now),
-        why=(*_readable(explained), *_held_back(record, now, locks())),
+        why=(*_readable(explained), *_held_back(record, now, locks()), *_broken(breaches())),
         last_executions=tuple(map(execution_summary, last().get(key, ()))),
         misfires=tuple(map(misfire_view, misfires())),
         actions=allowed_actions.on_trigger(
@@ -236,8 +243,15 @@ def why(source: Source, key: TriggerKey) -> Sequence[str]:
     reading = source.reading()
     record = reading.ask(lambda store: store.triggers([key]).get(key))
     locks = reading.ask(lambda store: admin(store).locks(MOST_LOCKS))
+    breaches = reading.ask(lambda store: admin(store).breaches_of_trigger(key))
     sentences = _readable(Explanation(Moment(reading), key, source.config.misfire_threshold, source.advice))
-    return [*sentences, *_held_back(record(), reading.now(), locks())]
+    return [*sentences, *_held_back(record(), reading.now(), locks()), *_broken(breaches())]
+
+
+def _broken(breaches: Sequence[BreachRecord]) -> list[str]:
+    """Return what its fires have not done that is expected of them, as the incidents say it."""
+    incidents = map(broken_expectation, breaches)
+    return [" ".join((incident.what, *incident.why)) for incident in incidents]
 
 
 def _misfire_effect(record: TriggerRecord, trigger: Trigger | None, now: datetime) -> str | None:

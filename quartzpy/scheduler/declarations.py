@@ -63,6 +63,7 @@ from quartzpy.calendars.calendar import CALENDAR_KINDS, MAX_CHAINED, BaseCalenda
 from quartzpy.calendars.maintenance_window import MaintenanceWindow
 from quartzpy.calendars.registry import calendar_from_json, calendar_to_json
 from quartzpy.errors import InvalidJobError, InvalidTriggerError, InvalidValueError, QuartzpyError, SettingsError
+from quartzpy.expect import Expect
 from quartzpy.instants import as_instant
 from quartzpy.job_data import decode
 from quartzpy.jobs.continuation import Continuation
@@ -95,6 +96,7 @@ JOIN_WORDS = {field.name for field in fields(Join)}
 JOIN_JOB_WORDS = {"job", "group"}
 RETRY_WORDS = {field.name for field in fields(RetryPolicy)}
 RATE_LIMIT_WORDS = {field.name for field in fields(RateLimit)}
+EXPECT_WORDS = {field.name for field in fields(Expect)}
 CLASS, STORED_RULES = "class", "stored_rules"
 _COMMON = ("kind", "time_zone", "description", "base")
 _OWN_MODULES = "quartzpy.calendars."

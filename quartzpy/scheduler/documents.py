@@ -18,6 +18,7 @@ from typing import Any, TypeAlias, TypeVar
 from quartzpy.calendars.calendar import BaseCalendar
 from quartzpy.calendars.registry import calendar_from_json, calendar_to_json
 from quartzpy.errors import InvalidCronError, InvalidDefinitionError, InvalidJobDataError, InvalidValueError
+from quartzpy.expect import Expect
 from quartzpy.job_data import INTERNAL_KEYS, decode, encode, values_of_classes
 from quartzpy.jobs import typed_data
 from quartzpy.jobs.continuation import Continuation
@@ -32,6 +33,7 @@ from quartzpy.keys import DEFAULT_GROUP, UNSCHEDULED_GROUPS, JobKey, TriggerKey
 from quartzpy.scheduler.coercion import bind
 from quartzpy.scheduler.declarations import (
     CONTINUATION_WORDS,
+    EXPECT_WORDS,
     JOB_WORDS,
     JOIN_WORDS,
     RATE_LIMIT_WORDS,
@@ -315,6 +317,7 @@ def _job(
     for word, cls, words, needed in (
         ("retry", RetryPolicy, RETRY_WORDS, ()),
         ("rate_limit", RateLimit, RATE_LIMIT_WORDS, ("limit",)),
+        ("expect", Expect, EXPECT_WORDS, ()),
     ):
         if isinstance(values.get(word), Mapping):
             inner = dict(values.pop(word))

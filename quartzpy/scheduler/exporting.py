@@ -17,6 +17,7 @@ from typing import Any
 
 from quartzpy.calendars.calendar import BaseCalendar
 from quartzpy.errors import QuartzpyError
+from quartzpy.expect import Expect
 from quartzpy.job_data import encode
 from quartzpy.jobs.continuation import Continuation, as_continuations
 from quartzpy.jobs.job import Job, JobDetail
@@ -200,6 +201,13 @@ def plain_value(value: Any) -> Any:
     match value:
         case Enum():
             return value.value
+        case Expect():
+            # Files and JSON have wall times as texts alike.
+            return {
+                value_field.name: own.isoformat() if isinstance(own, time) else plain_value(own)
+                for value_field in fields(value)
+                if (own := getattr(value, value_field.name)) != _default(value_field)
+            }
         case RetryPolicy() | RateLimit():
             return {
                 value_field.name: plain_value(getattr(value, value_field.name))

@@ -11,6 +11,7 @@ from typing import Any
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.calendars.registry import calendar_to_json, storable_json
 from quartzpy.errors import ObjectAlreadyExistsError
+from quartzpy.expect import Expect
 from quartzpy.jobs.internal_entries import without_trace
 from quartzpy.jobs.job import JobDetail
 from quartzpy.store.records import TriggerRecord
@@ -19,7 +20,8 @@ from quartzpy.triggers.trigger import Trigger
 from quartzpy.triggers.upcoming import PreparedTrigger
 
 _NOT_SCHEDULE = {
-    *("description", "priority", "misfire", "misfire_threshold", "catch_up_max", "catch_up_within", "data", "job_key"),
+    *("description", "priority", "misfire", "misfire_threshold", "catch_up_max", "catch_up_within", "expect"),
+    *("data", "job_key"),
 }
 _REPLACE = "pass replace=True to replace it"
 
@@ -39,7 +41,7 @@ class ValueDifference:
 def _shown(value: object) -> str:
     if isinstance(value, datetime):
         return value.isoformat()
-    return str(value) if isinstance(value, timedelta) else quoted(value)
+    return str(value) if isinstance(value, timedelta | Expect) else quoted(value)
 
 
 def job_differences(declared: JobDetail, stored: JobDetail) -> list[ValueDifference]:

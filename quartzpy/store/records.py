@@ -243,6 +243,8 @@ class TriggerRecord:
     """What becomes then of the fires that were missed. None where no pause of this trigger or its job holds it."""
     catch_up_until: datetime | None = None
     """The instant until which the trigger catches up on missed fires; it does not misfire in the meantime."""
+    resumed_at: datetime | None = None
+    """The instant at which a method last resumed it; None if none has."""
     rate_limited_until: datetime | None = None
     """The instant until which the job's rate limit holds the trigger back; one in the past means nothing."""
     kind: str = ""

@@ -22,6 +22,7 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias, TypedDict
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import InvalidKeyError, InvalidTriggerError, TriggerNeverFiresError, UnsupportedKindError
+from quartzpy.expect import Expect, as_expectation
 from quartzpy.instants import Converted, Span, as_instant, as_span
 from quartzpy.keys import DEFAULT_GROUP, JobKey, TriggerKey, check_name
 from quartzpy.states import CompletionInstruction, Missed, Outcome
@@ -136,6 +137,7 @@ class TriggerOptions(TypedDict, total=False):
     misfire_threshold: Span | None
     catch_up_max: int | None
     catch_up_within: Span | None
+    expect: Expect | Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +150,7 @@ class Trigger(ABC):
     job's data key by key. `misfire` is the instruction for fires that no node made in time, and `misfire_threshold`
     the lateness that counts as a misfire, in place of the scheduler's. With `misfire="fire_all"` missed fires are made
     one by one, each with its own scheduled time: the last `catch_up_max` of them, and none older than
-    `catch_up_within`.
+    `catch_up_within`. `expect` is what is expected of its fires, in place of its job's `expect`.
     """
 
     kind: ClassVar[str]
@@ -180,6 +182,7 @@ class Trigger(ABC):
     misfire_threshold: Converted[Span | None, timedelta | None] = Converted(None)
     catch_up_max: int | None = None
     catch_up_within: Converted[Span | None, timedelta | None] = Converted(None)
+    expect: Converted[Expect | Mapping[str, Any] | None, Expect | None] = Converted(None)
 
     # Positional in the subclasses, after their first argument.
     name: str | None = None
@@ -207,6 +210,7 @@ class Trigger(ABC):
         set_value(self, "misfire", checked_instruction(self.misfire, self.misfire_type, self.kind))
         set_value(self, "catch_up_within", checked_span(self.catch_up_within, "catch_up_within"))
         check_catch_up(self.misfire, self.catch_up_max, self.catch_up_within)
+        set_value(self, "expect", as_expectation(self.expect))
 
     @property
     def key(self) -> TriggerKey:
@@ -287,7 +291,7 @@ class Trigger(ABC):
         return self._with(**values) if is_copied(type(self)) else replace(self, **values)
 
     def with_values_of(self, other: Trigger) -> Self:
-        """Return this trigger with the description, priority, data and misfire handling of another one."""
+        """Return this trigger with the description, priority, data, misfire handling and expectation of another."""
         return replace(
             self,
             description=other.description,
@@ -297,6 +301,7 @@ class Trigger(ABC):
             misfire_threshold=other.misfire_threshold,
             catch_up_max=other.catch_up_max,
             catch_up_within=other.catch_up_within,
+            expect=other.expect,
         )
 
     @abstractmethod

@@ -26,6 +26,8 @@ TABLES = (
     "qrtz_joins",
     "qrtz_judgements",
     "qrtz_maintenance_windows",
+    "qrtz_expectations",
+    "qrtz_breaches",
     "qrtz_paused_trigger_groups",
     "qrtz_owners",
     "qrtz_rate_limits",
@@ -459,6 +461,7 @@ def upgrade() -> None:
         sa.Column("continuations", JSONB(), nullable=True),
         sa.Column("after", JSONB(), nullable=True),
         sa.Column("joined_by", JSONB(), nullable=True),
+        sa.Column("expect", JSONB(), nullable=True),
         sa.CheckConstraint("max_concurrent > 0", name="qrtz_job_details_max_concurrent_check"),
         sa.CheckConstraint("mode IN ('ENABLED', 'MANUAL', 'DISABLED')", name="qrtz_job_details_mode_check"),
         sa.CheckConstraint(
@@ -510,6 +513,14 @@ def upgrade() -> None:
         "qrtz_job_details",
         [sa.text("(sched_name || '')"), "job_type", "placement"],
         unique=False,
+        schema=schema,
+    )
+    op.create_index(
+        "qrtz_job_details_expect",
+        "qrtz_job_details",
+        ["sched_name", "job_group", "job_name"],
+        unique=False,
+        postgresql_where=sa.text("expect IS NOT NULL"),
         schema=schema,
     )
     op.create_index(
@@ -605,6 +616,7 @@ def upgrade() -> None:
         "qrtz_judgements",
         sa.Column("sched_name", Name, nullable=False),
         sa.Column("due_at", Instant, nullable=False),
+        sa.Column("listed_at", Instant, nullable=True),
         sa.PrimaryKeyConstraint("sched_name", name="qrtz_judgements_pkey"),
         postgresql_with={"fillfactor": "50"},
         schema=schema,
@@ -630,6 +642,68 @@ def upgrade() -> None:
         postgresql_with={"fillfactor": "50"},
     )
     op.create_index("qrtz_joins_opened", "qrtz_joins", ["sched_name", "opened_at"], unique=False, schema=schema)
+    op.create_table(
+        "qrtz_expectations",
+        sa.Column("sched_name", Name, nullable=False),
+        sa.Column("trigger_group", Name, nullable=False),
+        sa.Column("trigger_name", Name, nullable=False),
+        sa.Column("generation", sa.BigInteger(), nullable=False),
+        sa.Column("due_at", Instant, nullable=False),
+        sa.Column("watch", JSONB(), nullable=False),
+        sa.CheckConstraint(
+            "least(due_at) >= timestamptz '0001-01-01 00:00:00+00'"
+            " AND greatest(due_at) < timestamptz '10000-01-01 00:00:00+00'",
+            name="qrtz_expectations_instants_check",
+        ),
+        sa.PrimaryKeyConstraint("trigger_group", "trigger_name", "sched_name", name="qrtz_expectations_pkey"),
+        postgresql_with={"fillfactor": "70"},
+        schema=schema,
+    )
+    op.create_index(
+        "qrtz_expectations_due",
+        "qrtz_expectations",
+        ["sched_name", "due_at"],
+        unique=False,
+        schema=schema,
+    )
+    op.create_table(
+        "qrtz_breaches",
+        sa.Column("id", sa.BigInteger(), nullable=False, autoincrement=False),
+        sa.Column("sched_name", Name, nullable=False),
+        sa.Column("trigger_group", Name, nullable=False),
+        sa.Column("trigger_name", Name, nullable=False),
+        sa.Column("job_group", Name, nullable=False),
+        sa.Column("job_name", Name, nullable=False),
+        sa.Column("scheduled_time", Instant, nullable=False),
+        sa.Column("kind", sa.String(length=16), nullable=False),
+        sa.Column("what", sa.Text(), nullable=False),
+        sa.Column("why", JSONB(), nullable=False),
+        sa.Column("found_at", Instant, nullable=False),
+        sa.Column("in_a_row", sa.BigInteger(), nullable=False),
+        sa.Column("since", Instant, nullable=False),
+        sa.Column("over_at", Instant, nullable=True),
+        sa.CheckConstraint(
+            "kind IN ('starts-late', 'ends-late', 'runs-long', 'fails-often')", name="qrtz_breaches_kind_check"
+        ),
+        sa.PrimaryKeyConstraint("sched_name", "id", name="qrtz_breaches_pkey"),
+        postgresql_with={"fillfactor": "70"},
+        schema=schema,
+    )
+    op.create_index(
+        "qrtz_breaches_fire",
+        "qrtz_breaches",
+        ["trigger_group", "trigger_name", "sched_name", "kind", "scheduled_time"],
+        unique=True,
+        schema=schema,
+    )
+    op.create_index(
+        "qrtz_breaches_open",
+        "qrtz_breaches",
+        ["trigger_group", "trigger_name", "sched_name", "kind"],
+        unique=False,
+        postgresql_where=sa.text("over_at IS NULL"),
+        schema=schema,
+    )
     op.create_table(
         "qrtz_locks",
         sa.Column("sched_name", Name, nullable=False),
@@ -820,6 +894,12 @@ def upgrade() -> None:
         sa.Column("description", sa.Text(), nullable=True),
         sa.Column("kind", sa.String(length=40), nullable=False),
         sa.Column("schedule", JSONB(), nullable=False),
+        sa.Column(
+            "has_expectation",
+            sa.Boolean(),
+            sa.Computed("schedule ? 'expect'", persisted=True),
+            nullable=False,
+        ),
         sa.Column("trigger_state", sa.String(length=16), nullable=False),
         sa.Column("times_triggered", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.Column("next_fire_time", Instant, nullable=True),
@@ -1014,6 +1094,14 @@ def upgrade() -> None:
         ],
         unique=False,
         postgresql_where=sa.text("trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')"),
+        schema=schema,
+    )
+    op.create_index(
+        "qrtz_triggers_expect",
+        "qrtz_triggers",
+        ["trigger_group", "trigger_name", "sched_name"],
+        unique=False,
+        postgresql_where=sa.text("has_expectation"),
         schema=schema,
     )
     op.create_index(

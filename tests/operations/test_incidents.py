@@ -21,7 +21,7 @@ from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import CheckIn, NamedTriggers, Node
 from quartzpy.store.records import NodeRecord
 from quartzpy.triggers.cron import CronTrigger
-from tests.contract.harness import HOUR, MINUTE, SECOND, START, Harness, at, every, job, key, once, serial
+from tests.contract.harness import HOUR, MINUTE, SECOND, START, Harness, at, every, job, job_key, key, once, serial
 from tests.database import connect_to
 
 
@@ -784,3 +784,22 @@ def test_a_lost_node_stays_for_a_day_with_what_it_lost(store: Harness, operation
     assert [end.node for end in operations.overview().lost_nodes] == ["a"]
     store.clock.advance(25 * HOUR)
     assert operations.cluster().ends == ()
+
+
+def test_retries_that_are_exhausted_are_an_incident_until_a_later_fire_succeeds(
+    store: Harness, operations: Operations, node: Node
+) -> None:
+    store.schedule(job("sync"), every(600, "sync"))
+    [fired] = store.fire_due(node)
+    store.complete(node, fired, outcome=Outcome.FAILED, error="OSError: no disk", retry_after=SECOND)
+    assert of_kind(operations, "retries-exhausted") == []
+    store.clock.advance(2 * SECOND)
+    [retried] = store.fire_due(node)
+    store.complete(node, retried, outcome=Outcome.FAILED, error="OSError: no disk")
+    [exhausted] = of_kind(operations, "retries-exhausted")
+    assert exhausted.what == "All 2 attempts at the last fire of trigger DEFAULT.sync failed, and no other follows."
+    assert (exhausted.why, exhausted.trigger, exhausted.job) == (("OSError: no disk",), key("sync"), job_key("sync"))
+    assert exhausted.remedies[0].arguments == {"selection": retried.fire_id}
+    store.clock.set(at(600))
+    store.complete(node, *store.fire_due(node))
+    assert of_kind(operations, "retries-exhausted") == []

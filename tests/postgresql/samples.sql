@@ -74,6 +74,11 @@
 \set died {8}
 \set display_name_list {NULL,NULL}
 \set documentation_url_list {NULL,https://wiki.example.com/nightly}
+\set breach_kinds '{starts-late,ends-late}'
+\set watches '{NULL,"{\\"created\\": \\"2026-01-01T00:00:00+00:00\\"}"}'
+\set due_ats {2026-01-01T00:00:00Z,2026-01-02T00:00:00Z}
+\set scheduled_times {2026-01-01T00:00:00Z,2026-01-02T00:00:00Z}
+\set expect_list '{NULL,"{\\"starts_within_us\\": 120000000}"}'
 \set earliest 2000-01-01T00:00:00Z
 \set due_until '2030-01-01 00:00:00+00'
 \set early '10 ms'

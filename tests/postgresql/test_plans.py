@@ -19,7 +19,7 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import ENDED, ActionState, ExecutionState, TriggerState
 from quartzpy.store.postgresql import execution_pages, lookups, migrations, misfire_pages, pages, time_off
-from quartzpy.store.postgresql.admin import audit_log, history, incidents, search, usage
+from quartzpy.store.postgresql.admin import audit_log, expectations, history, incidents, search, usage
 from quartzpy.store.postgresql.admin.records import Lanes
 from quartzpy.store.postgresql.connection.conninfo import session_settings
 from quartzpy.store.postgresql.connection.listen import ANNOUNCE
@@ -168,7 +168,7 @@ class Fill:
 
 TABLES = (
     "qrtz_executions, qrtz_fired_triggers, qrtz_triggers, qrtz_job_details, qrtz_misfires, qrtz_audit, qrtz_node_keys,"
-    " qrtz_incidents, qrtz_judgements"
+    " qrtz_incidents, qrtz_judgements, qrtz_expectations, qrtz_breaches"
 )
 
 
@@ -625,6 +625,46 @@ def test_where_nothing_is_late_no_trigger_that_waits_is_read(explain: Callable[.
 @filled(Fill(FILL_INCIDENTS), Fill(FILL_INCIDENTS, "good"))
 @pytest.mark.parametrize(("text", "values", "most"), OF_INCIDENTS.values(), ids=OF_INCIDENTS)
 def test_incidents_are_read_by_their_indices(
+    explain: Callable[..., list[dict[str, Any]]], text: str, values: dict[str, Any], most: int
+) -> None:
+    assert read(explain(text, **values)) <= most
+
+
+FILL_EXPECTATIONS = """
+INSERT INTO qrtz_judgements (sched_name, due_at, listed_at) VALUES ('plans', now(), now());
+INSERT INTO qrtz_expectations (sched_name, trigger_group, trigger_name, generation, due_at, watch)
+SELECT CASE n % 2 WHEN 0 THEN 'plans' ELSE 'another' END, 'DEFAULT', 'w' || n, n,
+       now() + (n - 100) * interval '1 min', '{"created": "2026-01-01T00:00:00+00:00"}'
+  FROM generate_series(1, 20000) AS n;
+INSERT INTO qrtz_breaches (id, sched_name, trigger_group, trigger_name, job_group, job_name, scheduled_time, kind, what,
+    why, found_at, in_a_row, since, over_at)
+SELECT n, CASE n % 2 WHEN 0 THEN 'plans' ELSE 'another' END, 'DEFAULT', 'w' || n % 100, 'DEFAULT', 'known',
+       now() - n * interval '1 min', 'starts-late', '', '[]', now(), 1, now(), CASE WHEN n > 20 THEN now() END
+  FROM generate_series(1, 20000) AS n;
+INSERT INTO qrtz_job_details (sched_name, job_group, job_name, job_type, is_durable, persists_data, requests_recovery,
+    expect)
+SELECT 'plans', 'DEFAULT', 'job' || n, 'known', true, false, false,
+       CASE WHEN n <= 3 THEN '{"starts_within_us": 5}'::jsonb END
+  FROM generate_series(1, 5000) AS n;
+UPDATE qrtz_triggers SET job_name = 'job' || substr(trigger_name, 2)
+ WHERE sched_name = 'plans' AND trigger_name IN ('t1', 't2', 't3');
+UPDATE qrtz_triggers SET schedule = '{"expect": {"starts_within_us": 5}}'
+ WHERE sched_name = 'plans' AND trigger_name IN ('t3', 't4');
+"""
+OF_EXPECTATIONS: dict[str, tuple[str, dict[str, Any], int]] = {
+    "those that are due": (expectations.DUE_EXPECTATIONS, {"limit": 200}, 50),
+    "of many that are due": (expectations.DUE_EXPECTATIONS, {"limit": 10}, 10),
+    "no list, before its time": (expectations.LIST_EXPECTED, {"every": "1 h"}, 2),
+    # Three jobs, their triggers, and two triggers; each of the four is compared and stored.
+    "a list": (expectations.LIST_EXPECTED, {"every": "-1 s"}, 20),
+    "what lasts": (expectations.LASTING_BREACHES, {"limit": 200}, 20),
+    "what lasts of a trigger": (expectations.BREACHES_OF_TRIGGER, {"group": "DEFAULT", "name": "w4", "limit": 10}, 2),
+}
+
+
+@filled(Fill(FILL_EXPECTATIONS), Fill(FILL_EXPECTATIONS, "good"))
+@pytest.mark.parametrize(("text", "values", "most"), OF_EXPECTATIONS.values(), ids=OF_EXPECTATIONS)
+def test_what_is_not_due_and_not_expected_is_not_read(
     explain: Callable[..., list[dict[str, Any]]], text: str, values: dict[str, Any], most: int
 ) -> None:
     assert read(explain(text, **values)) <= most

@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from quartzpy.calendars.calendar import CALENDAR_KINDS
+from quartzpy.expect import Expect
 from quartzpy.instants import Converted
 from quartzpy.jobs.continuation import FOLLOWED
 from quartzpy.jobs.job import JobDetail
@@ -252,7 +253,7 @@ def _member(hint: Any) -> dict[str, Any]:
         return {"type": "string", "description": "A time of day, such as 08:30."}
     if hint in _PLAIN:
         return {"type": _PLAIN[hint]}
-    if hint in (RetryPolicy, RateLimit):
+    if hint in (RetryPolicy, RateLimit, Expect):
         hints = get_type_hints(hint)
         return {
             "type": "object",

@@ -48,6 +48,7 @@ def trigger_record(row: TriggerRow) -> TriggerRecord:
         error=row.error,
         catch_up_until=row.catch_up_until,
         rate_limited_until=row.rate_limited_until,
+        resumed_at=row.resumed_at,
         kind=row.bare.kind,
         calendar=row.bare.calendar,
         priority=row.bare.priority,

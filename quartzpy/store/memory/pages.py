@@ -146,7 +146,10 @@ def _is_by_schedule(row: TriggerRow) -> bool:
 def executions(
     tables: Tables, query: ExecutionQuery, limit: int | None, after: Position | None
 ) -> list[ExecutionRecord]:
-    records = [*tables.history, *(row.record() for row in tables.fired.values())]
+    name = None if query.trigger_key is None else query.trigger_key.name
+    # Nearly all of them are of other triggers, and names are compared fast.
+    records = [record for record in tables.history if name is None or record.trigger_key.name == name]
+    records += (row.record() for row in tables.fired.values())
     if ExecutionState.SCHEDULED in query.states:
         records += (_scheduled(row) for row in tables.by_state[TriggerState.WAITING].values())
 

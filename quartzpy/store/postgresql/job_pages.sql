@@ -12,7 +12,7 @@ SELECT s.trigger_count, s.next_fire_time, s.previous_fire_time, j.mode,
        -- end
        -- include: rest_of_job
        j.description AS job_description, j.concurrency_key AS key_entry, j.rate_limit::text AS rate_limit,
-       j.display_name, j.documentation_url, j.after::text AS after
+       j.display_name, j.documentation_url, j.after::text AS after, j.expect::text AS expect
        -- end
   FROM (SELECT *
           FROM (SELECT * FROM qrtz_job_details

@@ -78,6 +78,7 @@ class TriggerProgressColumns(NamedTuple):
     pause_until: datetime | None
     pause_missed: str | None
     rate_limited_until: datetime | None
+    resumed_at: datetime | None
 
 
 STORED_TRIGGER = (*TriggerColumns._fields, *TriggerProgressColumns._fields)
@@ -112,6 +113,7 @@ def trigger_record(row: tuple[Any, ...]) -> TriggerRecord:
         paused_until=stored.pause_until if is_paused else None,
         pause_missed=None if stored.pause_missed is None or not is_paused else Missed(stored.pause_missed),
         rate_limited_until=stored.rate_limited_until,
+        resumed_at=stored.resumed_at,
     )
 
 

@@ -8,7 +8,7 @@ SELECT
     -- end
     -- include: rest_of_job
     j.description AS job_description, j.concurrency_key AS key_entry, j.rate_limit::text AS rate_limit,
-    j.display_name, j.documentation_url, j.after::text AS after
+    j.display_name, j.documentation_url, j.after::text AS after, j.expect::text AS expect
     -- end
   FROM qrtz_job_details j
   JOIN unnest(:'groups'::text[], :'names'::text[]) AS k(job_group, job_name)
@@ -44,7 +44,8 @@ SELECT
     AS trigger_state,
     -- include: trigger_progress
     t.next_fire_time, t.prev_fire_time, t.times_triggered, t.generation, t.upcoming, t.error, t.catch_up_until,
-    t.schedule_hash, t.paused_at, t.paused_by, t.pause_reason, t.pause_until, t.pause_missed, t.rate_limited_until
+    t.schedule_hash, t.paused_at, t.paused_by, t.pause_reason, t.pause_until, t.pause_missed, t.rate_limited_until,
+    t.resumed_at
     -- end
   FROM qrtz_triggers t
   JOIN unnest(:'groups'::text[], :'names'::text[]) AS k(trigger_group, trigger_name)

@@ -250,7 +250,7 @@ UPDATE qrtz_triggers t
        -- A rate limit is asked again about a trigger that was late.
        admission = nullif(t.admission, 'LATE'),
        -- end
-       resumed_at = CASE :'missed'::text WHEN 'skip' THEN :now END
+       resumed_at = CASE WHEN affected.is_forbidden THEN t.resumed_at ELSE :now END
   FROM affected
  -- include: own_of_affected
  CROSS JOIN LATERAL (

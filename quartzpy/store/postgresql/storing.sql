@@ -4,11 +4,12 @@
 INSERT INTO qrtz_job_details AS j (sched_name, job_name, job_group, job_type, is_durable, max_concurrent,
        overlap_policy, placement, persists_data, requests_recovery, retry_policy, timeout, pause_after_failures,
        job_data, continuations, capture_logs, description, concurrency_key, rate_limit, limits, display_name,
-       documentation_url, after, joined_by)
+       documentation_url, after, joined_by, expect)
 SELECT :'sched', w.job_name, w.job_group, w.job_type, w.is_durable, w.max_concurrent, w.overlap_policy, w.placement,
        w.persists_data, w.requests_recovery, w.retry::jsonb, w.timeout, w.pause_after_failures, w.job_data::jsonb,
        w.continuations::jsonb, w.capture_logs, w.description, w.key_entry, w.rate_limit::jsonb, w.limits,
-       w.display_name, w.documentation_url, w.after::jsonb, joins.joined_by
+       w.display_name, w.documentation_url, w.after::jsonb, joins.joined_by,
+       w.expect::jsonb
   FROM unnest(:'job_name_list'::text[], :'job_group_list'::text[], :'job_type_list'::text[],
               :'job_is_durable_list'::bool[], :'max_concurrent_list'::int[], :'overlap_policy_list'::text[],
               :'placement_list'::text[], :'persists_data_list'::bool[], :'requests_recovery_list'::bool[],
@@ -16,10 +17,10 @@ SELECT :'sched', w.job_name, w.job_group, w.job_type, w.is_durable, w.max_concur
               :'job_data_list'::text[], :'continuations_list'::text[], :'capture_logs_list'::text[],
               :'job_description_list'::text[], :'key_entry_list'::text[], :'rate_limit_list'::text[],
               :'limits_list'::text[], :'display_name_list'::text[], :'documentation_url_list'::text[],
-              :'after_list'::text[])
+              :'after_list'::text[], :'expect_list'::text[])
        AS w(job_name, job_group, job_type, is_durable, max_concurrent, overlap_policy, placement, persists_data,
             requests_recovery, retry, timeout, pause_after_failures, job_data, continuations, capture_logs, description,
-            key_entry, rate_limit, limits, display_name, documentation_url, after)
+            key_entry, rate_limit, limits, display_name, documentation_url, after, expect)
   LEFT JOIN (
        -- The jobs that wait for others, by the jobs that they wait for.
        SELECT up.spec ->> 'job_group' AS upstream_group, up.spec ->> 'job_name' AS upstream_name,
@@ -44,6 +45,7 @@ SELECT :'sched', w.job_name, w.job_group, w.job_type, w.is_durable, w.max_concur
        timeout = excluded.timeout, pause_after_failures = excluded.pause_after_failures,
        continuations = excluded.continuations, display_name = excluded.display_name,
        documentation_url = excluded.documentation_url, after = excluded.after,
+       expect = excluded.expect,
        capture_logs = excluded.capture_logs,
        job_data = CASE WHEN :'keeps_data'::bool
                          OR (:'keeps_persisted'::bool AND j.persists_data AND excluded.persists_data)
@@ -215,10 +217,11 @@ RETURNING t.trigger_group, t.trigger_name, false, t.next_fire_time, :now
               CASE WHEN same.has_schedule THEN t.pause_reason ELSE excluded.pause_reason END,
               CASE WHEN same.has_schedule THEN t.pause_until ELSE excluded.pause_until END,
               CASE WHEN same.has_schedule THEN t.pause_missed ELSE excluded.pause_missed END,
-              -- The schedule of a trigger that keeps its progress, with the new catch-up limits.
+              -- The schedule of a trigger that keeps its progress, with the new catch-up limits and expectation.
               CASE WHEN same.has_schedule
-                   THEN (t.schedule - 'catch_up') || CASE WHEN excluded.schedule -> 'catch_up' IS NULL THEN '{}'::jsonb
-                        ELSE jsonb_build_object('catch_up', excluded.schedule -> 'catch_up') END
+                   THEN (t.schedule - '{catch_up,expect}'::text[])
+                        || jsonb_strip_nulls(jsonb_build_object('catch_up', excluded.schedule -> 'catch_up',
+                                                                'expect', excluded.schedule -> 'expect'))
                    ELSE excluded.schedule END,
               CASE WHEN same.has_schedule THEN t.unreconciled ELSE excluded.unreconciled END,
               CASE WHEN same.has_schedule THEN t.missed_policy END,
@@ -227,9 +230,9 @@ RETURNING t.trigger_group, t.trigger_name, false, t.next_fire_time, :now
                -- it was declared, or as it is now.
                SELECT (t.job_group, t.job_name) = (excluded.job_group, excluded.job_name)
                       AND (coalesce(t.schedule_hash = excluded.schedule_hash, false)
-                           OR (t.kind, t.schedule - 'catch_up', t.start_time, t.end_time, t.calendar_name)
+                           OR (t.kind, t.schedule - '{catch_up,expect}'::text[], t.start_time, t.end_time, t.calendar_name)
                               IS NOT DISTINCT FROM
-                              (excluded.kind, excluded.schedule - 'catch_up', excluded.start_time, excluded.end_time,
+                              (excluded.kind, excluded.schedule - '{catch_up,expect}'::text[], excluded.start_time, excluded.end_time,
                                excluded.calendar_name)) AS has_schedule,
                       (t.misfire_instruction, t.misfire_threshold)
                       IS NOT DISTINCT FROM (excluded.misfire_instruction, excluded.misfire_threshold) AS has_misfire

@@ -71,7 +71,8 @@ SELECT
        AS trigger_state,
        -- include: trigger_progress
        t.next_fire_time, t.prev_fire_time, t.times_triggered, t.generation, t.upcoming, t.error, t.catch_up_until,
-       t.schedule_hash, t.paused_at, t.paused_by, t.pause_reason, t.pause_until, t.pause_missed, t.rate_limited_until
+       t.schedule_hash, t.paused_at, t.paused_by, t.pause_reason, t.pause_until, t.pause_missed, t.rate_limited_until,
+       t.resumed_at
        -- end
 \endif
   FROM (
@@ -450,7 +451,8 @@ SELECT
        AS trigger_state,
        -- include: trigger_progress
        t.next_fire_time, t.prev_fire_time, t.times_triggered, t.generation, t.upcoming, t.error, t.catch_up_until,
-       t.schedule_hash, t.paused_at, t.paused_by, t.pause_reason, t.pause_until, t.pause_missed, t.rate_limited_until
+       t.schedule_hash, t.paused_at, t.paused_by, t.pause_reason, t.pause_until, t.pause_missed, t.rate_limited_until,
+       t.resumed_at
        -- end
 \endif
   FROM (

@@ -7,7 +7,16 @@ from typing import TypeVar
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.store.health_findings import Finding, Severity
 from quartzpy.store.postgresql import checks, execution_pages, misfire_pages, pages, schema_version
-from quartzpy.store.postgresql.admin import audit_log, history, incidents, integrity, search, server, usage
+from quartzpy.store.postgresql.admin import (
+    audit_log,
+    expectations,
+    history,
+    incidents,
+    integrity,
+    search,
+    server,
+    usage,
+)
 from quartzpy.store.postgresql.connection.session import SqlSession, calls
 from quartzpy.store.postgresql.steps import facts
 from quartzpy.store.queries import Position, RecordQuery
@@ -82,6 +91,10 @@ class Admin:
     record_incidents = calls(incidents.record_incidents)
     acknowledge = calls(incidents.acknowledge)
     unacknowledge = calls(incidents.unacknowledge)
+    due_expectations = calls(expectations.due_expectations)
+    record_expectations = calls(expectations.record_expectations)
+    lasting_breaches = calls(expectations.lasting_breaches)
+    breaches_of_trigger = calls(expectations.breaches_of_trigger)
 
     # --- the doctor
 

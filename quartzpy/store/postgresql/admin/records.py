@@ -218,6 +218,17 @@ class JudgementTurn:
 
 
 @dataclass(frozen=True, slots=True)
+class WatchRecord:
+    """How far the fires of a trigger with an expectation are judged: a row of `expectations`."""
+
+    due_at: datetime
+    watch: str | None
+    """The watermark as JSON; None leaves it as it is."""
+    generation: int | None
+    """The generation of the trigger; None leaves it as it is."""
+
+
+@dataclass(frozen=True, slots=True)
 class NodeEndRecord:
     """The end of a node: another one removed it after it had stopped to check in, or it left by itself."""
 

@@ -14,6 +14,7 @@ from quartzpy import job_data
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.calendars.registry import calendar_from_json
 from quartzpy.errors import InvalidCalendarError, InvalidTriggerError
+from quartzpy.expect import Expect
 from quartzpy.instants import as_instant
 from quartzpy.jobs.continuation import continuations_from_text
 from quartzpy.jobs.fired_trigger import FiredTrigger, FireFacts
@@ -31,19 +32,20 @@ from quartzpy.triggers.registry import stored_schedule
 from quartzpy.triggers.trigger import Trigger, TriggerProgress, is_copied, trigger_kind
 from quartzpy.triggers.upcoming import PreparedTrigger, UnpreparedTrigger
 
-_CATCH_UP = "catch_up"
+_CATCH_UP, _EXPECT = "catch_up", "expect"
 
 
 @lru_cache(maxsize=4096)
 def _schedule(text: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Decode the column `schedule` into the values of the trigger's kind and the catch-up limits."""
+    """Decode the column `schedule` into the values of the trigger's kind, and the catch-up limits and expectation."""
     parsed = stored_object(text, "schedule", InvalidTriggerError)
     try:
         bounds = parsed.pop(_CATCH_UP, {})
-        within = bounds.get("within_us")
+        within, expect = bounds.get("within_us"), parsed.pop(_EXPECT, None)
         return parsed, {
             "catch_up_max": bounds.get("max"),
             "catch_up_within": None if within is None else timedelta(microseconds=within),
+            "expect": None if expect is None else Expect.from_json(expect),
         }
     except (AttributeError, TypeError, OverflowError) as error:
         raise InvalidTriggerError(f"schedule: {_CATCH_UP} cannot be read: {reason(error)}") from error
@@ -60,7 +62,7 @@ def _pattern(kind: str, schedule: str, misfire: str) -> Trigger:
 
 
 def schedule_text(trigger: Trigger) -> str:
-    """Return the column `schedule`: the values specific to the kind, and the catch-up limits if any."""
+    """Return the column `schedule`: the values of the kind, and the catch-up limits and the expectation if any."""
     schedule = trigger.schedule()
     if trigger.catches_up:
         within = trigger.catch_up_within
@@ -68,6 +70,8 @@ def schedule_text(trigger: Trigger) -> str:
             "max": trigger.catch_up_max,
             "within_us": None if within is None else within // timedelta.resolution,
         }
+    if trigger.expect is not None:
+        schedule[_EXPECT] = json.loads(trigger.expect.as_text())
     return json.dumps(schedule)
 
 
@@ -163,6 +167,7 @@ class JobColumns(NamedTuple):
     display_name: str | None
     documentation_url: str | None
     after: str | None
+    expect: str | None
 
     @classmethod
     def of(cls, job: JobDetail) -> JobColumns:
@@ -189,6 +194,7 @@ class JobColumns(NamedTuple):
             display_name=job.display_name,
             documentation_url=job.documentation_url,
             after=job.after_text,
+            expect=job.expect.as_text() if job.expect else None,
         )
 
     def job(self) -> JobDetail:
@@ -219,6 +225,7 @@ class JobColumns(NamedTuple):
             after=join_from_text(self.after),
             capture_logs=self.capture_logs,
             limits=names_from_text(self.limits),
+            expect=Expect.from_text(self.expect) if self.expect else None,
         )
 
 

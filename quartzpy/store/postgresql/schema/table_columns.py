@@ -25,6 +25,22 @@ TABLES: Mapping[str, tuple[str, ...]] = {
         "error",
         "updated_at",
     ),
+    "qrtz_breaches": (
+        "id",
+        "sched_name",
+        "trigger_group",
+        "trigger_name",
+        "job_group",
+        "job_name",
+        "scheduled_time",
+        "kind",
+        "what",
+        "why",
+        "found_at",
+        "in_a_row",
+        "since",
+        "over_at",
+    ),
     "qrtz_calendars": (
         "sched_name",
         "calendar_name",
@@ -54,6 +70,14 @@ TABLES: Mapping[str, tuple[str, ...]] = {
         "result",
         "retry_at",
         "log",
+    ),
+    "qrtz_expectations": (
+        "sched_name",
+        "trigger_group",
+        "trigger_name",
+        "generation",
+        "due_at",
+        "watch",
     ),
     "qrtz_fired_triggers": (
         "fire_id",
@@ -137,6 +161,7 @@ TABLES: Mapping[str, tuple[str, ...]] = {
         "continuations",
         "after",
         "joined_by",
+        "expect",
     ),
     "qrtz_joins": (
         "sched_name",
@@ -156,6 +181,7 @@ TABLES: Mapping[str, tuple[str, ...]] = {
     "qrtz_judgements": (
         "sched_name",
         "due_at",
+        "listed_at",
     ),
     "qrtz_limit_uses": (
         "sched_name",
@@ -275,6 +301,7 @@ TABLES: Mapping[str, tuple[str, ...]] = {
         "description",
         "kind",
         "schedule",
+        "has_expectation",
         "trigger_state",
         "times_triggered",
         "next_fire_time",

@@ -187,7 +187,7 @@ claimed AS MATERIALIZED (
 -- end
            -- include: rest_of_job
            j.description AS job_description, j.concurrency_key AS key_entry, j.rate_limit::text AS rate_limit,
-           j.display_name, j.documentation_url, j.after::text AS after
+           j.display_name, j.documentation_url, j.after::text AS after, j.expect::text AS expect
            -- end
 -- include: from_advanced
       FROM advanced t

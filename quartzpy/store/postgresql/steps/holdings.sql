@@ -111,7 +111,7 @@ SELECT f.fire_id, f.fired_time AS fire_time, f.trigger_group, f.trigger_name, f.
        coalesce(t.misfire_instruction, 'smart') AS misfire_instruction, t.misfire_threshold, t.calendar_name,
        -- include: rest_of_job
        j.description AS job_description, j.concurrency_key AS key_entry, j.rate_limit::text AS rate_limit,
-       j.display_name, j.documentation_url, j.after::text AS after
+       j.display_name, j.documentation_url, j.after::text AS after, j.expect::text AS expect
        -- end
   FROM qrtz_fired_triggers f
   LEFT JOIN qrtz_job_details j

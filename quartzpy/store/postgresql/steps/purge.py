@@ -20,6 +20,7 @@ PURGE_MISFIRES = _SQL("purge_misfires")
 PURGE_ACTIONS = _SQL("purge_actions")
 PURGE_INCIDENTS = _SQL("purge_incidents")
 PURGE_JOINS = _SQL("purge_joins")
+PURGE_BREACHES = _SQL("purge_breaches")
 INTERRUPT = _SQL("interrupt")
 
 _NEXT_INSTANT = timedelta(microseconds=1)
@@ -58,6 +59,7 @@ def purge_history(
         history.append(session.bind(PURGE_MISFIRES, older_than=older_than, limit=limit))
         history.append(session.bind(PURGE_INCIDENTS, older_than=older_than, limit=limit))
         history.append(session.bind(PURGE_JOINS, older_than=older_than, limit=limit))
+        history.append(session.bind(PURGE_BREACHES, older_than=older_than, limit=limit))
     if actions is not None:
         history.append(session.bind(PURGE_ACTIONS, older_than=actions, limit=limit))
     triggers = []

@@ -68,6 +68,15 @@ DELETE FROM qrtz_joins
                  ORDER BY opened_at LIMIT :'limit'::int
                    FOR UPDATE SKIP LOCKED);
 
+-- name: purge_breaches
+-- Deletes breaches that have been over for long, of the oldest: their ids increase with time.
+DELETE FROM qrtz_breaches
+ WHERE sched_name = :'sched'
+   AND id IN (SELECT id
+                FROM (SELECT id, over_at FROM qrtz_breaches
+                       WHERE sched_name = :'sched' ORDER BY id LIMIT :'limit'::int) AS oldest
+               WHERE over_at < :now - :'older_than'::interval);
+
 -- name: interrupt
 -- Ends the actions of processes that have ended. The partial index of actions that did not succeed finds those that are
 -- RUNNING.

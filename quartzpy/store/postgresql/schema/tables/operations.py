@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, CheckConstraint, Column, Index, PrimaryKeyConstraint, String, Table, Text, text
 from sqlalchemy.dialects.postgresql import JSONB
 
+from quartzpy.expect import Breach
 from quartzpy.states import ActionState
 from quartzpy.store.health_findings import Severity
 from quartzpy.store.postgresql.schema.tables.base import Instant, Name, are_instants, metadata, one_of
@@ -111,6 +112,73 @@ judgements = Table(
     Column("sched_name", Name, nullable=False),
     # The instant from which on a node judges what is wrong. Whoever does moves it first, so that nobody else does.
     Column("due_at", Instant, nullable=False),
+    # The instant from which on it looks which triggers have an expectation.
+    Column("listed_at", Instant),
     PrimaryKeyConstraint("sched_name", name="qrtz_judgements_pkey"),
     postgresql_with={"fillfactor": "50"},
+)
+
+expectations = Table(
+    "qrtz_expectations",
+    metadata,
+    # A trigger of whose fires something is expected, by itself or by its job.
+    Column("sched_name", Name, nullable=False),
+    Column("trigger_group", Name, nullable=False),
+    Column("trigger_name", Name, nullable=False),
+    # The schedule that was seen; another one is looked at at once.
+    Column("generation", BigInteger, nullable=False),
+    # The instant of the next look.
+    Column("due_at", Instant, nullable=False),
+    # What is judged already, and what is not over.
+    Column("watch", JSONB, nullable=False),
+    PrimaryKeyConstraint("trigger_group", "trigger_name", "sched_name", name="qrtz_expectations_pkey"),
+    CheckConstraint(are_instants("due_at"), name="qrtz_expectations_instants_check"),
+    postgresql_with={"fillfactor": "70"},
+)
+# those to look at, the soonest first
+Index("qrtz_expectations_due", expectations.c.sched_name, expectations.c.due_at)
+
+breaches = Table(
+    "qrtz_breaches",
+    metadata,
+    # Increases with time.
+    Column("id", BigInteger, nullable=False, autoincrement=False),
+    Column("sched_name", Name, nullable=False),
+    Column("trigger_group", Name, nullable=False),
+    Column("trigger_name", Name, nullable=False),
+    Column("job_group", Name, nullable=False),
+    Column("job_name", Name, nullable=False),
+    # The fire that did not do what was expected, and what that was.
+    Column("scheduled_time", Instant, nullable=False),
+    Column("kind", String(16), nullable=False),
+    Column("what", Text, nullable=False),
+    Column("why", JSONB, nullable=False),
+    Column("found_at", Instant, nullable=False),
+    # The number of fires in a row that broke it, with this one, and the instant at which the first was found.
+    Column("in_a_row", BigInteger, nullable=False),
+    Column("since", Instant, nullable=False),
+    # A later fire kept it, or broke it as well.
+    Column("over_at", Instant),
+    PrimaryKeyConstraint("sched_name", "id", name="qrtz_breaches_pkey"),
+    CheckConstraint(one_of("kind", Breach), name="qrtz_breaches_kind_check"),
+    postgresql_with={"fillfactor": "70"},
+)
+# A fire breaks an expectation once, whoever judges, and however often.
+Index(
+    "qrtz_breaches_fire",
+    breaches.c.trigger_group,
+    breaches.c.trigger_name,
+    breaches.c.sched_name,
+    breaches.c.kind,
+    breaches.c.scheduled_time,
+    unique=True,
+)
+# what lasts
+Index(
+    "qrtz_breaches_open",
+    breaches.c.trigger_group,
+    breaches.c.trigger_name,
+    breaches.c.sched_name,
+    breaches.c.kind,
+    postgresql_where=text("over_at IS NULL"),
 )

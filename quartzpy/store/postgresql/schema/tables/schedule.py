@@ -94,6 +94,8 @@ job_details = Table(
     Column("after", JSONB),
     # The jobs that wait for it, which name it in `after`. NULL: its ends concern no other job in that way.
     Column("joined_by", JSONB),
+    # What is expected of the fires of its triggers: {"starts_within_us": 120000000, "ends_by": "06:00:00"}
+    Column("expect", JSONB),
     PrimaryKeyConstraint("sched_name", "job_group", "job_name", name="qrtz_job_details_pkey"),
     CheckConstraint("max_concurrent > 0", name="qrtz_job_details_max_concurrent_check"),
     CheckConstraint(one_of("mode", JobMode), name="qrtz_job_details_mode_check"),
@@ -141,6 +143,15 @@ Index(
     postgresql_where=text("node_deaths > 0"),
 )
 
+# judging: the few jobs with an expectation
+Index(
+    "qrtz_job_details_expect",
+    job_details.c.sched_name,
+    job_details.c.job_group,
+    job_details.c.job_name,
+    postgresql_where=text("expect IS NOT NULL"),
+)
+
 # check-in: the job types and placements of all jobs, by a loose index scan. The scheduler is an expression: what does
 # not write it so, to look a job up, is not served by this index.
 Index(
@@ -186,6 +197,8 @@ triggers = Table(
     Column("description", Text),
     Column("kind", String(40), nullable=False),
     Column("schedule", JSONB, nullable=False),
+    # The schedule has an expectation of its own. It is computed here.
+    Column("has_expectation", Boolean, Computed("schedule ? 'expect'", persisted=True), nullable=False),
     Column("trigger_state", String(16), nullable=False),
     # A fire changes these columns. They are adjacent, so that the log of an update within a page, which leaves out the
     # common beginning and end of the two versions, is short.
@@ -211,7 +224,7 @@ triggers = Table(
     Column("catch_up_until", Instant),
     # What becomes of the fires that were missed in a pause; NULL: the misfire instruction decides.
     Column("missed_policy", String(10)),
-    # The instant of the resumption with the policy skip: what comes due after it is not skipped.
+    # The instant of the last resumption. With the policy skip, what comes due after it is not skipped.
     Column("resumed_at", Instant),
     # NEW, or HELD while it is paused: a user's transaction stored the trigger, and no step has compared it with the
     # pauses, limits and definition of its job yet.
@@ -364,6 +377,14 @@ Index(
     triggers.c.next_fire_time,
     triggers.c.priority.desc(),
     postgresql_where=text("trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')"),
+)
+# judging: the few triggers with an expectation of their own
+Index(
+    "qrtz_triggers_expect",
+    triggers.c.trigger_group,
+    triggers.c.trigger_name,
+    triggers.c.sched_name,
+    postgresql_where=text("has_expectation"),
 )
 # queries: triggers of one state that are paused or in ERROR, by key, and their number, which is read without the rows
 Index(

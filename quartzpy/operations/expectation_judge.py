@@ -1,0 +1,216 @@
+"""Looks at the triggers with an expectation whose look is due, and records what their fires did not keep."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from quartzpy.errors import QuartzpyError, StoreUnavailableError
+from quartzpy.expect import BreachRecord
+from quartzpy.jobs.job import JobDetail
+from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.operations.expectations import (
+    Facts,
+    Judgement,
+    Watch,
+    busy_until,
+    expected_of,
+    judge,
+    repeated_by,
+    time_zone_of,
+)
+from quartzpy.scheduler.reading import Answer, Reading
+from quartzpy.store.protocol import JobStore
+from quartzpy.store.queries import ExecutionQuery, MisfireQuery
+from quartzpy.store.records import ExecutionRecord, MisfireRecord, RunningRecord, TriggerRecord
+
+MOST_LOOKS = 200
+"""The number of triggers that are looked at together."""
+MOST_BATCHES = 10
+"""The number of times that one turn looks at so many; what is due beyond that is looked at by the next turn."""
+MOST_MISFIRES = 20
+NEXT_TRY = timedelta(minutes=15)
+"""The time after which a trigger is looked at again that could not be judged."""
+MOST_REPEATED = 20
+"""The number of attempts at one fire that are followed."""
+MOST_OF_JOB = 200
+"""The number of executions of a job by which it is decided whether it was at its limit."""
+LOOK_BACK = timedelta(days=1)
+"""An execution that began longer before a fire does not count as having held it back, unless it still runs."""
+AMONG = 5_000
+"""The number of executions of all jobs among which they are looked for."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class DueLook:
+    """A trigger at which it is time to look, and what is judged of it already."""
+
+    trigger_key: TriggerKey
+    watch: Watch
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What one turn has found, by trigger."""
+
+    judgements: Mapping[TriggerKey, Judgement] = field(default_factory=dict)
+    over: Collection[TriggerKey] = ()
+    """Triggers of which nothing is expected any more."""
+    generations: Mapping[TriggerKey, int] = field(default_factory=dict)
+    failed: Mapping[TriggerKey, datetime] = field(default_factory=dict)
+    """Triggers that could not be judged, and the instants of the next tries."""
+
+
+class Ledger(Protocol):
+    """Where the watermarks and the breaches are kept."""
+
+    def due(self, limit: int) -> Sequence[DueLook]:
+        """Return the triggers whose look is due, the soonest first, after looking for new ones from time to time."""
+
+    def record(self, looked: Looked) -> Sequence[BreachRecord]:
+        """Record what was found in one transaction, and return the breaches that were not recorded before."""
+
+
+def judge_expectations(store: JobStore, ledger: Ledger) -> Sequence[BreachRecord]:
+    """Look at the triggers whose look is due, record what was found, and return the new breaches.
+
+    Raises:
+        QuartzpyError: the store cannot be reached; nothing is recorded, and the next turn looks again.
+    """
+    breaches: list[BreachRecord] = []
+    for _ in range(MOST_BATCHES):
+        due = ledger.due(MOST_LOOKS)
+        if due:
+            breaches += ledger.record(look(store, due))
+        if len(due) < MOST_LOOKS:
+            break
+    return breaches
+
+
+def look(store: JobStore, due: Sequence[DueLook]) -> Looked:
+    """Judge triggers by what the store says of them, in a few round trips."""
+    reading = Reading(lambda: store)
+    keys = [each.trigger_key for each in due]
+    of_triggers = reading.ask(lambda store: store.triggers(keys))
+    of_running = reading.ask(lambda store: store.list_running())
+    questions = [_Questions(reading, each) for each in due]
+    now, triggers, running = reading.now(), of_triggers(), of_running()
+    for each in questions:
+        each.record = triggers.get(each.key)
+    job_keys = {key for each in questions if (key := each.job_key) is not None}
+    jobs = reading.ask(lambda store: store.jobs(job_keys))() if job_keys else {}
+    for each in questions:
+        each.job = None if each.job_key is None else jobs.get(each.job_key)
+    _follow(reading, questions)
+    judgements, failed, over = dict[TriggerKey, Judgement](), dict[TriggerKey, datetime](), list[TriggerKey]()
+    for each in questions:
+        try:
+            judgement = _judged(store, each, running, now)
+        except StoreUnavailableError:
+            raise
+        except (QuartzpyError, ValueError, TypeError, ArithmeticError, LookupError):
+            # A row that this release cannot read, or a time zone that this machine lacks.
+            logger.warning("trigger %s: what is expected of it could not be judged", each.key, exc_info=True)
+            failed[each.key] = now + NEXT_TRY
+            continue
+        if judgement is not None:
+            judgements[each.key] = judgement
+        # What the last fire of a trigger has broken lasts for a day, so that somebody sees it.
+        if judgement is None or (each.record is None and not judgement.watch.fires and not judgement.broken):
+            over.append(each.key)
+    generations = {each.key: each.record.generation for each in questions if each.record is not None}
+    return Looked(judgements, over, generations, failed)
+
+
+class _Questions:
+    """The questions about one trigger."""
+
+    def __init__(self, reading: Reading, due: DueLook) -> None:
+        self.key, self.watch = due.trigger_key, due.watch
+        self.record: TriggerRecord | None = None
+        self.job: JobDetail | None = None
+        self.repeats: dict[TriggerKey, ExecutionRecord | None] = {}
+        self.removed: set[TriggerKey] = set()
+        executions = ExecutionQuery(trigger_key=self.key, since=self.watch.reads_from)
+        # Few triggers misfire, so this is one probe of an index for nearly all of them.
+        misfires = MisfireQuery(trigger_key=self.key)
+        self.ended: Answer[list[ExecutionRecord]] = reading.ask(lambda store: store.find(executions, None))
+        self.misfires: Answer[list[MisfireRecord]] = reading.ask(lambda store: store.find(misfires, MOST_MISFIRES))
+
+    @property
+    def job_key(self) -> JobKey | None:
+        return self.watch.job_key if self.record is None else self.record.job_key
+
+    def to_follow(self) -> TriggerKey | None:
+        """Return a trigger that repeats an execution, and whose own execution is not known yet."""
+        for record in [*self.ended(), *filter(None, self.repeats.values())]:
+            key = repeated_by(record, self.job)
+            if key is not None and key not in self.repeats:
+                return key
+        return None
+
+
+def _follow(reading: Reading, questions: Sequence[_Questions]) -> None:
+    """Ask about the retries and recoveries of the executions, which have triggers of their own, attempt by attempt."""
+    for _ in range(MOST_REPEATED):
+        following = [(each, key) for each in questions if (key := each.to_follow()) is not None]
+        if not following:
+            return
+        keys = [key for _, key in following]
+        stored = _triggers(reading, keys)
+        ended = [_execution_of(reading, key) for key in keys]
+        for (each, key), answer in zip(following, ended, strict=True):
+            record = next(iter(answer()), None)
+            if record is not None or key in stored():
+                each.repeats[key] = record
+            else:
+                # Somebody has removed the retry: the execution before it was the last one.
+                each.repeats[key] = None
+                each.removed.add(key)
+
+
+def _triggers(reading: Reading, keys: Sequence[TriggerKey]) -> Answer[dict[TriggerKey, TriggerRecord]]:
+    return reading.ask(lambda store: store.triggers(keys))
+
+
+def _execution_of(reading: Reading, key: TriggerKey) -> Answer[list[ExecutionRecord]]:
+    query = ExecutionQuery(trigger_key=key)
+    return reading.ask(lambda store: store.find(query, 1))
+
+
+def _judged(store: JobStore, each: _Questions, running: Sequence[RunningRecord], now: datetime) -> Judgement | None:
+    """Return what a look at a trigger finds; None if nothing is expected of it."""
+    record, watch, job = each.record, each.watch, each.job
+    trigger = None if record is None else record.trigger
+    expect = watch.expect if trigger is None else expected_of(trigger, job)
+    job_key = each.job_key
+    if expect is None or job_key is None:
+        return None
+    repeats = {key: execution for key, execution in each.repeats.items() if key not in each.removed}
+    own = {each.key, *each.repeats}
+    of_job = [row for row in running if row.job_key == job_key and row.state == "EXECUTING"]
+
+    def busy(since: datetime, until: datetime) -> datetime | None:
+        if job is None or job.max_concurrent is None:
+            return None
+        query = ExecutionQuery(job_key=job_key, since=since - LOOK_BACK, among=AMONG)
+        return busy_until(store.find(query, MOST_OF_JOB), of_job, job.max_concurrent, since, until)
+
+    facts = Facts(
+        trigger_key=each.key,
+        job_key=job_key,
+        zone=watch.zone if trigger is None else time_zone_of(trigger),
+        trigger=record,
+        job=job,
+        ended=each.ended(),
+        running=[row for row in of_job if row.trigger_key in own],
+        misfires=each.misfires(),
+        repeats=repeats,
+        busy_until=busy,
+    )
+    return judge(expect, watch, facts, now)

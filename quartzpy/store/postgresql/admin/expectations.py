@@ -1,0 +1,147 @@
+"""The watermarks of triggers with an expectation, and the breaches that were found."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from quartzpy.expect import Breach, BreachRecord, JudgedBreach
+from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.store.postgresql.admin.records import WatchRecord
+from quartzpy.store.postgresql.connection.session import SqlSession
+from quartzpy.store.postgresql.schema.rows import key_columns
+from quartzpy.store.postgresql.schema.sql_files import SqlFile
+
+_SQL = SqlFile("admin/expectations.sql")
+LIST_EXPECTED = _SQL("list_expected")
+DUE_EXPECTATIONS = _SQL("due_expectations")
+MOVE_WATCHES = _SQL("move_watches")
+DROP_WATCHES = _SQL("drop_watches")
+OPEN_BREACHES = _SQL("open_breaches")
+CLOSE_BREACHES = _SQL("close_breaches")
+LASTING_BREACHES = _SQL("lasting_breaches")
+BREACHES_OF_TRIGGER = _SQL("breaches_of_trigger")
+
+
+def due_expectations(session: SqlSession, limit: int, listed_every: timedelta) -> list[tuple[TriggerKey, str]]:
+    """Return the triggers whose look is due, the soonest first, with their watermarks as JSON.
+
+    Triggers with a new expectation are listed first, if that was not done for a time.
+    """
+    _, due = session.unlocked(
+        session.bind(LIST_EXPECTED, every=listed_every), session.bind(DUE_EXPECTATIONS, limit=limit)
+    )
+    return [(TriggerKey(name, group), watch) for group, name, watch in due.rows]
+
+
+def record_expectations(
+    session: SqlSession,
+    turn: datetime,
+    *,
+    watches: Mapping[TriggerKey, WatchRecord],
+    gone: Collection[TriggerKey],
+    broken: Sequence[JudgedBreach],
+    met: Mapping[tuple[TriggerKey, Breach], datetime],
+) -> list[BreachRecord]:
+    """Record a look in one transaction and one round trip, unless the turn is another one's by now.
+
+    Args:
+        session: the session.
+        turn: the turn that the caller has taken.
+        watches: the watermarks.
+        gone: the triggers of which nothing is expected any more.
+        broken: what fires did not keep.
+        met: what fires kept, with the last of them.
+
+    Returns:
+        The breaches that were not recorded before.
+    """
+    statements = []
+    if watches:
+        statements.append(
+            session.bind(
+                MOVE_WATCHES,
+                turn=turn,
+                **key_columns(watches),
+                generations=[watch.generation for watch in watches.values()],
+                due_ats=[watch.due_at for watch in watches.values()],
+                watches=[watch.watch for watch in watches.values()],
+            )
+        )
+    recorded = []
+    # Each fire counts those before it, so those of one trigger and kind are recorded one after the other.
+    for breaches in _in_turns(broken):
+        recorded.append(len(statements))
+        statements.append(session.bind(OPEN_BREACHES, turn=turn, **_columns(breaches)))
+        statements.append(
+            _closed(session, turn, {(row.trigger_key, row.kind): row.scheduled_fire_time for row in breaches})
+        )
+    if met:
+        statements.append(_closed(session, turn, met))
+    if gone:
+        statements.append(session.bind(DROP_WATCHES, turn=turn, **key_columns(gone)))
+    if not statements:
+        return []
+    results = session.unlocked(*statements)
+    return [_record(row) for place in recorded for row in results[place].rows]
+
+
+def lasting_breaches(session: SqlSession, limit: int) -> list[BreachRecord]:
+    """Return what fires did not keep, and no later fire has kept."""
+    return [_record(row) for row in session.read_one(LASTING_BREACHES, limit=limit)]
+
+
+def breaches_of_trigger(session: SqlSession, key: TriggerKey) -> list[BreachRecord]:
+    """Return what lasts of one trigger."""
+    return [_record(row) for row in session.read_one(BREACHES_OF_TRIGGER, group=key.group, name=key.name, limit=10)]
+
+
+def _in_turns(broken: Sequence[JudgedBreach]) -> list[list[JudgedBreach]]:
+    turns: defaultdict[int, list[JudgedBreach]] = defaultdict(list)
+    numbers: defaultdict[tuple[TriggerKey, Breach], int] = defaultdict(int)
+    for row in sorted(broken, key=lambda row: row.scheduled_fire_time):
+        turns[numbers[row.trigger_key, row.kind]].append(row)
+        numbers[row.trigger_key, row.kind] += 1
+    return list(turns.values())
+
+
+def _columns(broken: Sequence[JudgedBreach]) -> dict[str, list[Any]]:
+    return {
+        **key_columns(row.trigger_key for row in broken),
+        "job_groups": [row.job_key.group for row in broken],
+        "job_names": [row.job_key.name for row in broken],
+        "scheduled_times": [row.scheduled_fire_time for row in broken],
+        "breach_kinds": [str(row.kind) for row in broken],
+        "whats": [row.what for row in broken],
+        "whys": [json.dumps(row.why) for row in broken],
+    }
+
+
+def _closed(session: SqlSession, turn: datetime, met: Mapping[tuple[TriggerKey, Breach], datetime]) -> Any:
+    return session.bind(
+        CLOSE_BREACHES,
+        turn=turn,
+        **key_columns(key for key, _ in met),
+        breach_kinds=[str(kind) for _, kind in met],
+        scheduled_times=list(met.values()),
+    )
+
+
+def _record(row: tuple[Any, ...]) -> BreachRecord:
+    kind, group, name, job_group, job_name, scheduled, what, why, breach_id, found_at, in_a_row, since, over_at = row
+    return BreachRecord(
+        Breach(kind),
+        TriggerKey(name, group),
+        JobKey(job_name, job_group),
+        scheduled,
+        what,
+        tuple(json.loads(why)),
+        breach_id=breach_id,
+        found_at=found_at,
+        in_a_row=in_a_row,
+        since=since,
+        over_at=over_at,
+    )

@@ -1,0 +1,1 @@
+"""A simulated year of jobs with expectations, with failures that are injected, and a monitor that knows a crontab."""

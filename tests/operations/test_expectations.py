@@ -1,0 +1,189 @@
+"""Expectations on a database: breaches and incidents are recorded once, whatever turns and nodes are lost."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from quartzpy.events import Event, ExpectationBroken
+from quartzpy.expect import Breach, BreachRecord, Expect
+from quartzpy.jobs.job import JobDetail
+from quartzpy.metrics.recorder import Recorder
+from quartzpy.operations import Operations
+from quartzpy.operations.judging import EVERY, IncidentJudge
+from quartzpy.states import Outcome
+from quartzpy.store.postgresql.admin import admin
+from quartzpy.store.protocol import Node
+from tests.contract.harness import MINUTE, SECOND, Harness, at, every, job, key, once
+from tests.database import execute
+from tests.operations.test_incidents import a_node, of_kind
+from tests.operations.test_judging import judge_once
+
+STARTS = Expect(starts_within="2m")
+
+
+@pytest.fixture
+def node(store: Harness, operations: Operations) -> Node:
+    """A node; the first look at the tables only begins to count the time."""
+    registered = a_node(store)
+    assert judge_once(store, operations).turn is None
+    return registered
+
+
+def judge_at(store: Harness, operations: Operations, node: Node, seconds: float) -> None:
+    """Move the time, let the node check in, and judge."""
+    store.clock.set(at(seconds) - EVERY)
+    store.store.check_in(node)
+    judge_once(store, operations)
+
+
+def expecting(expect: Expect, name: str = "job", **values: Any) -> JobDetail:
+    return job(name, expect=expect, **values)
+
+
+def lasting(store: Harness) -> list[BreachRecord]:
+    return admin(store.store).lasting_breaches(100)
+
+
+def run(store: Harness, node: Node, **how: Any) -> None:
+    store.complete(node, *store.fire_due(node, threshold=timedelta(hours=2)), **how)
+
+
+def test_a_start_that_is_missing_is_a_breach_until_a_later_fire_starts_in_time(
+    store: Harness, operations: Operations, node: Node
+) -> None:
+    heard: list[Event] = []
+    operations.scheduler.listeners.add_listener(heard.append, ExpectationBroken)
+    metrics = Recorder(by_job=True)
+    operations.scheduler.observers.add(metrics)
+    store.schedule(expecting(STARTS), every(3600, start=at(600)))
+    judge_at(store, operations, node, 65)
+    judge_at(store, operations, node, 600 + 119)
+    assert lasting(store) == []
+    judge_at(store, operations, node, 600 + 125)
+    [breach] = lasting(store)
+    assert (breach.kind, breach.trigger_key, breach.scheduled_fire_time) == ("starts-late", key("every"), at(600))
+    assert (breach.found_at, breach.in_a_row) == (at(725), 1)
+    assert breach.what == (
+        "The fire of 2026-03-02T12:10:00+00:00 of trigger DEFAULT.every has not started, and was expected to start"
+        " within 2 minutes."
+    )
+    [incident] = of_kind(operations, "starts-late")
+    assert (incident.what, incident.trigger, incident.job) == (breach.what, key("every"), job().key)
+    assert incident.incident_id is not None
+    assert operations.why(key("every"))[-1].startswith(breach.what)
+    assert heard == [ExpectationBroken(breach)]
+    labels = {"job_group": "DEFAULT", "job_name": "job", "kind": "starts-late"}
+    [family] = [family for family in metrics.collect() if family.name == "quartzpy_expectation_breaches"]
+    assert [(dict(sample_labels), value) for sample_labels, value in family.samples.items()] == [(labels, 1)]
+    # It starts at last, which changes nothing.
+    run(store, node)
+    judge_at(store, operations, node, 800)
+    assert lasting(store) == [breach]
+    store.clock.set(at(600 + 3600))
+    run(store, node)
+    judge_at(store, operations, node, 600 + 3600 + 130)
+    assert lasting(store) == []
+    assert of_kind(operations, "starts-late") == []
+    assert len(heard) == 1
+    assert [over.kind for over in operations.past_incidents(kind="starts-late")] == ["starts-late"]
+
+
+def test_an_expectation_of_the_trigger_holds_in_place_of_that_of_its_job(
+    store: Harness, operations: Operations, node: Node
+) -> None:
+    long = Expect(starts_within="1h")
+    store.schedule(expecting(STARTS), every(86_400, "own", start=at(600), expect=long), every(86_400, start=at(600)))
+    judge_at(store, operations, node, 65)
+    judge_at(store, operations, node, 600 + 125)
+    assert [breach.trigger_key.name for breach in lasting(store)] == ["every"]
+    assert operations.trigger(key("own")).expect == "starts within 1 h"
+    assert operations.job(job().key).expect == "starts within 2 min"
+
+
+def test_a_judge_that_was_away_finds_what_happened_meanwhile_once(
+    store: Harness, operations: Operations, node: Node
+) -> None:
+    expect = Expect(runs_at_most="1m", success=1)
+    store.schedule(expecting(expect), every(600, start=at(600)))
+    judge_at(store, operations, node, 65)
+    for number in range(1, 4):
+        store.clock.set(at(600 * number))
+        fired = store.fire_due(node, threshold=timedelta(hours=2))
+        store.clock.advance(5 * MINUTE)
+        failed = {"outcome": Outcome.FAILED, "error": "ValueError: no"} if number != 2 else {}
+        store.complete(node, *fired, started_at=at(600 * number), **failed)
+    judge_at(store, operations, node, 2300)
+    found = {(breach.kind, breach.scheduled_fire_time, breach.in_a_row) for breach in lasting(store)}
+    assert found == {(Breach.RUNS_LONG, at(1800), 3), (Breach.FAILS_OFTEN, at(1800), 2)}
+    judge_at(store, operations, node, 2305)
+    judge_at(store, operations, node, 4000)
+    assert {(breach.kind, breach.scheduled_fire_time, breach.in_a_row) for breach in lasting(store)} == found
+
+
+def test_whoever_has_lost_the_turn_records_nothing(store: Harness, operations: Operations, node: Node) -> None:
+    store.schedule(expecting(STARTS), every(3600, start=at(600)))
+    judge_at(store, operations, node, 65)
+    store.clock.set(at(730))
+    slow = admin(store.store).take_turn(EVERY)
+    assert slow.turn is not None
+    judge_at(store, operations, node, 740)
+    [breach] = lasting(store)
+    IncidentJudge(operations.scheduler).judge(slow)
+    assert lasting(store) == [breach]
+
+
+@pytest.mark.parametrize("missed", ["skip", "misfire"])
+def test_what_a_pause_holds_back_is_not_late(store: Harness, operations: Operations, node: Node, missed: str) -> None:
+    store.schedule(expecting(STARTS), every(3600, start=at(600)))
+    judge_at(store, operations, node, 65)
+    operations.actions.pause(key("every"))
+    for seconds in (730, 1300, 2000):
+        judge_at(store, operations, node, seconds)
+    operations.actions.resume(key("every"), missed=missed)
+    store.misfire(node)
+    run(store, node)
+    for seconds in (2005, 2200, 2600):
+        judge_at(store, operations, node, seconds)
+    assert lasting(store) == []
+
+
+def test_a_fire_that_fails_and_succeeds_when_it_is_tried_again_has_succeeded(
+    store: Harness, operations: Operations, node: Node
+) -> None:
+    store.schedule(expecting(Expect(success=1, ends_by="12:30")), every(86_400, start=at(600)))
+    judge_at(store, operations, node, 65)
+    store.clock.set(at(600))
+    run(store, node, outcome=Outcome.FAILED, error="ValueError: no", retry_after=MINUTE)
+    judge_at(store, operations, node, 630)
+    store.clock.set(at(660))
+    run(store, node)
+    for seconds in (700, 1805):
+        judge_at(store, operations, node, seconds)
+    assert lasting(store) == []
+
+
+def test_the_last_fire_of_a_trigger_that_is_gone_is_judged(store: Harness, operations: Operations, node: Node) -> None:
+    store.schedule(expecting(Expect(runs_at_most="10s")), once("once", at(600)))
+    judge_at(store, operations, node, 65)
+    store.clock.set(at(600))
+    fired = store.fire_due(node)
+    store.clock.advance(20 * SECOND)
+    store.complete(node, *fired, started_at=at(600))
+    assert store.state("once") == "gone"
+    judge_at(store, operations, node, 630)
+    judge_at(store, operations, node, 700)
+    assert [(breach.trigger_key, breach.kind) for breach in lasting(store)] == [(key("once"), Breach.RUNS_LONG)]
+    judge_at(store, operations, node, 86_400 + 700)
+    assert lasting(store) == []
+
+
+def test_nothing_is_written_where_nothing_is_expected(
+    store: Harness, operations: Operations, node: Node, postgres_dsn: str
+) -> None:
+    store.schedule(job(), every(600, start=at(600)))
+    judge_at(store, operations, node, 65)
+    judge_at(store, operations, node, 900)
+    assert execute(postgres_dsn, "SELECT count(*) FROM qrtz_expectations") == [(0,)]
