@@ -159,6 +159,6 @@ def empty_tables(connection: psycopg.Connection[Any]) -> None:
         " DELETE FROM qrtz_job_details; DELETE FROM qrtz_calendars; DELETE FROM qrtz_paused_trigger_groups;"
         " DELETE FROM qrtz_owners; DELETE FROM qrtz_rate_limits; DELETE FROM qrtz_audit;"
         " DELETE FROM qrtz_scheduler_state; DELETE FROM qrtz_node_keys; DELETE FROM qrtz_locks;"
-        " DELETE FROM qrtz_incidents; DELETE FROM qrtz_judgements;"
+        " DELETE FROM qrtz_incidents; DELETE FROM qrtz_judgements; DELETE FROM qrtz_notifications;"
         " DROP TABLE IF EXISTS test_clock"
     )

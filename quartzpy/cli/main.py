@@ -62,6 +62,7 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
         "dashboard": "dashboard",
         "db": "setup",
         "config": "setup",
+        "notify": "notify",
         "cron": "cron",
         "completion": "completion",
     },

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 
+from quartzpy import outgoing
+from quartzpy.config.notifying import Channel
+from quartzpy.keys import NOTIFICATIONS
+from quartzpy.monitors import Moment, ping
 from quartzpy.operations.incidents import Incident
+from quartzpy.operations.notifying import Planned, Subject, compose, job_key_of, plan
 from quartzpy.operations.situation import Situation
 from quartzpy.operations.source import Redaction, Source
 from quartzpy.scheduler.reading import Reading
@@ -13,8 +20,11 @@ from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.store.health_findings import Severity
 from quartzpy.store.postgresql.admin import admin, of_steps
 from quartzpy.store.postgresql.admin.records import JudgementTurn
-from quartzpy.store.records import IncidentRecord, JudgedIncident
+from quartzpy.store.protocol.scheduling import StoredCalendar, TriggersOfJobs
+from quartzpy.store.records import IncidentRecord, JudgedIncident, Pauses
 from quartzpy.texts import instant_text
+
+logger = logging.getLogger(__name__)
 
 EVERY = timedelta(seconds=5)
 """The time between two judgements of a cluster."""
@@ -22,6 +32,8 @@ CONFIRMED_EVERY = timedelta(minutes=1)
 """The time after which it is written that an incident lasts, unless it becomes worse or better before."""
 LEAST_GAP = timedelta(seconds=30)
 """The shortest time without a judgement that is recorded."""
+NO_HEARTBEAT = frozenset({"none-takes", "no-node"})
+"""The kinds of incidents during which nothing runs, so that the heartbeat of the cluster stops."""
 
 
 class IncidentJudge:
@@ -41,6 +53,7 @@ class IncidentJudge:
         # The calls of jobs may use up the connections for calls, and the node must not wait for them.
         self._store = of_steps(scheduler._store)
         self._steady = scheduler._clock.monotonic
+        self._pinger: outgoing.Pinger | None = None
         self._look_at = self._steady()
 
     def __call__(self) -> None:
@@ -57,21 +70,79 @@ class IncidentJudge:
             self.judge(turn)
 
     def judge(self, turn: JudgementTurn) -> None:
-        """Record what is wrong: what begins, what lasts and what is over."""
+        """Record what is wrong: what begins, what lasts and what is over, with the notifications about it."""
         store = self._store
         # The reading uses the store itself, because a node judges to the end of its drain.
         situation = Situation(Source(self._scheduler, Redaction(), page=Reading(lambda: store)))
         # If two have one identity, the worse one stands for both.
         incidents = {incident.identity: incident for incident in reversed(situation.incidents())}
         recorded = {record.identity: record for record in situation.recorded()}
+        now, gap = situation.now, self._gap(turn, situation.now)
+        planned = self._plan(incidents, recorded, now, gap)
         assert turn.turn is not None
-        admin(store).record_incidents(
+        due = admin(store).record_incidents(
             turn.turn,
             opened=[_judged(incident) for identity, incident in incidents.items() if identity not in recorded],
-            confirmed=_confirmed(incidents, recorded, situation.now),
+            confirmed=_confirmed(incidents, recorded, now),
             closed=[record.incident_id for identity, record in recorded.items() if identity not in incidents],
-            gap=self._gap(turn, situation.now),
+            gap=gap,
+            notify=partial(compose, self._scheduler.config.name, planned, now) if planned else None,
         )
+        self._scheduler._changed(due)
+        self._deliver_in_spite_of(situation.pauses())
+        self._beat(turn, incidents.values())
+
+    def _plan(
+        self,
+        incidents: Mapping[str, Incident],
+        recorded: Mapping[str, IncidentRecord],
+        now: datetime,
+        gap: tuple[JudgedIncident, datetime, datetime] | None,
+    ) -> Sequence[Planned]:
+        """Return the notifications that are due. Where nothing is wrong, or nobody is notified, it reads nothing."""
+        channels = {name: Channel.of(value) for name, value in self._scheduler.config.notify_channels.items()}
+        if not channels and not any(record.notified for record in recorded.values()):
+            return []
+        subjects = [_lasting(incident, recorded.get(identity), now) for identity, incident in incidents.items()]
+        subjects += [_over(record, now) for identity, record in recorded.items() if identity not in incidents]
+        if gap is not None:
+            over, since, until = gap
+            subjects.append(Subject(over, since, is_over=True, closed_at=until))
+        calendars: dict[str, StoredCalendar | None] = {}
+
+        def includes(name: str, at: datetime) -> bool:
+            if name not in calendars:
+                calendars[name] = self._store.calendars([name]).get(name)
+            stored = calendars[name]
+            # Where the calendar is not stored, people are rather notified too often than never.
+            return stored is None or stored.calendar.is_included(at)
+
+        return plan(channels, subjects, now, includes=includes)
+
+    def _deliver_in_spite_of(self, pauses: Pauses) -> None:
+        """Resume the notifications that only a pause of everything holds: what it holds is what people are told of."""
+        channels = self._scheduler.config.notify_channels
+        if channels and pauses.everything and NOTIFICATIONS not in pauses.job_groups:
+            keys = {job_key_of(name) for name in channels}
+            self._scheduler._changed(self._store.resume(TriggersOfJobs(keys)))
+
+    def _beat(self, turn: JudgementTurn, incidents: Iterable[Incident]) -> None:
+        """Call the monitor of the cluster, if that is due by now and was not due at the judgement before."""
+        config = self._scheduler.config
+        if config.heartbeat_url is None or turn.turn is None:
+            return
+        if not is_heartbeat_due(turn.turn - EVERY, EVERY + turn.late_by, config.heartbeat_interval):
+            return
+        if any(incident.kind in NO_HEARTBEAT for incident in incidents):
+            return
+        if self._pinger is None:
+            self._pinger = outgoing.Pinger("quartzpy-heartbeat", logger)
+        try:
+            url = outgoing.read_place(config.heartbeat_url)
+        except outgoing.OutgoingError as error:
+            logger.warning("heartbeat_url: %s", error)
+        else:
+            self._pinger.put(ping(url, Moment.HEARTBEAT, config.name, what="the heartbeat"))
 
     def _gap(self, turn: JudgementTurn, now: datetime) -> tuple[JudgedIncident, datetime, datetime] | None:
         """Return the time in which nobody judged, if it was long."""
@@ -83,6 +154,33 @@ class IncidentJudge:
             " none could reach the database."
         )
         return _judged(Incident(Severity.ERROR, "not-judged", "cluster", what)), since, now
+
+
+def is_heartbeat_due(now: datetime, since_before: timedelta, interval: timedelta) -> bool:
+    """Return whether a multiple of the interval lies between the judgement before and this one, whoever made them."""
+    seconds, at = interval.total_seconds(), now.timestamp()
+    return at // seconds != (at - since_before.total_seconds()) // seconds
+
+
+def _lasting(incident: Incident, record: IncidentRecord | None, now: datetime) -> Subject:
+    return Subject(
+        _judged(incident),
+        now if record is None else record.opened_at,
+        None if record is None else record.incident_id,
+        is_acknowledged=incident.acknowledgement is not None,
+        notified=None if record is None else record.notified,
+    )
+
+
+def _over(record: IncidentRecord, now: datetime) -> Subject:
+    return Subject(
+        record,
+        record.opened_at,
+        record.incident_id,
+        is_over=True,
+        closed_at=max(now, record.opened_at),
+        notified=record.notified,
+    )
 
 
 def _confirmed(

@@ -165,7 +165,7 @@ class Fill:
 
 TABLES = (
     "qrtz_executions, qrtz_fired_triggers, qrtz_triggers, qrtz_job_details, qrtz_misfires, qrtz_audit, qrtz_node_keys,"
-    " qrtz_incidents, qrtz_judgements"
+    " qrtz_incidents, qrtz_judgements, qrtz_notifications"
 )
 
 

@@ -80,6 +80,9 @@ class Admin:
     open_incidents = calls(incidents.open_incidents)
     incident = calls(incidents.incident)
     record_incidents = calls(incidents.record_incidents)
+    notification = calls(incidents.notification)
+    notifications = calls(incidents.notifications)
+    note_attempt = calls(incidents.note_attempt)
     acknowledge = calls(incidents.acknowledge)
     unacknowledge = calls(incidents.unacknowledge)
 

@@ -19,6 +19,7 @@ CUTOFF = _SQL("cutoff")
 PURGE_MISFIRES = _SQL("purge_misfires")
 PURGE_ACTIONS = _SQL("purge_actions")
 PURGE_INCIDENTS = _SQL("purge_incidents")
+PURGE_NOTIFICATIONS = _SQL("purge_notifications")
 INTERRUPT = _SQL("interrupt")
 
 _NEXT_INSTANT = timedelta(microseconds=1)
@@ -56,6 +57,7 @@ def purge_history(
     if older_than is not None:
         history.append(session.bind(PURGE_MISFIRES, older_than=older_than, limit=limit))
         history.append(session.bind(PURGE_INCIDENTS, older_than=older_than, limit=limit))
+        history.append(session.bind(PURGE_NOTIFICATIONS, older_than=older_than, limit=limit))
     if actions is not None:
         history.append(session.bind(PURGE_ACTIONS, older_than=actions, limit=limit))
     triggers = []
