@@ -89,10 +89,10 @@ def _by_apprise(url: str, document: Mapping[str, Any]) -> str:
     except ImportError:
         raise OutgoingError("this URL needs apprise on the node: pip install 'quartzpy[notify]'") from None
     service = apprise.Apprise()
-    if not service.add(url):
-        raise OutgoingError("apprise does not know this URL: its scheme is unknown, or a part of it is missing")
     title, text = visible(str(document["title"])), str(document["text"])
     try:
+        if not service.add(url):
+            raise OutgoingError("apprise does not know this URL: its scheme is unknown, or a part of it is missing")
         # What it logs names the cause, but may contain the URL.
         is_sent = service.notify(
             title=title[:MOST_TITLE],
@@ -100,7 +100,10 @@ def _by_apprise(url: str, document: Mapping[str, Any]) -> str:
             notify_type=_KINDS.get(str(document["severity"]), "info"),
             body_format="text",
         )
+    except OutgoingError:
+        raise
     except Exception as error:
+        # Its text may contain the URL.
         raise OutgoingError(f"apprise failed: {type(error).__name__}") from None
     if not is_sent:
         raise OutgoingError("apprise did not deliver it; the logger apprise of the node says why")
