@@ -46,7 +46,8 @@ def test(target: Target, channel: str | None) -> None:
     failed = False
     for name in channels if channel is None else [channel]:
         try:
-            answer = send(channels[name], _message(config.name, SystemClock().now()), unique_name())
+            number = unique_name()
+            answer = send(channels[name], _message(config.name, number, SystemClock().now()), number)
         except OutgoingError as error:
             failed = True
             click.echo(f"{name}: not delivered: {error}")
@@ -55,10 +56,10 @@ def test(target: Target, channel: str | None) -> None:
     sys.exit(1 if failed else 0)
 
 
-def _message(scheduler: str, now: datetime) -> dict[str, Any]:
+def _message(scheduler: str, notification_id: str, now: datetime) -> dict[str, Any]:
     return {
         "type": "test",
-        "id": "test",
+        "id": notification_id,
         "timestamp": now.astimezone(UTC).isoformat(),
         "scheduler": scheduler,
         "severity": "info",

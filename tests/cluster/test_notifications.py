@@ -155,7 +155,7 @@ def main() -> None:
         place.chmod(0o755)
         with EmbeddedPostgres(place / "server", durable=False, removed=True) as postgres, receiver() as server:
             migrations.upgrade(postgres.dsn)
-            cluster = Cluster(postgres.dsn, place, app=APP)
+            cluster = Cluster(postgres.dsn, place, app=APP, checkin_interval="1s", failure_window="6s")
             try:
                 trouble = Trouble(cluster, server, options.groups, kills=options.kills, seed=options.seed)
                 trouble.start("a", "b", "c")

@@ -19,7 +19,7 @@ from quartzpy.operations.delivery import Notification, send
 from quartzpy.operations.judging import EVERY, LEAST_GAP, IncidentJudge
 from quartzpy.operations.notifying import RETRY, job_key_of
 from quartzpy.outgoing import OutgoingError
-from quartzpy.states import TriggerState
+from quartzpy.states import NodeMode, TriggerState
 from quartzpy.store.postgresql.admin import admin, incidents
 from quartzpy.store.postgresql.admin.records import JudgementTurn
 from quartzpy.store.protocol import Node
@@ -27,6 +27,7 @@ from quartzpy.store.queries import TriggerQuery
 from tests.contract.harness import Harness, at, every, job, key
 from tests.database import execute
 from tests.operations.test_incidents import a_node
+from tests.waiting import wait_until
 from tests.webhooks import SECRET, Receiver, receiver
 
 ROUTES = [Route(kinds=["trigger-*"])]
@@ -221,6 +222,27 @@ def test_without_channels_nothing_is_asked_and_nothing_is_stored(
     assert execute(postgres_dsn, "SELECT count(*), count(notified) FROM qrtz_incidents") == [(1, 0)]
     assert execute(postgres_dsn, SENT) == []
     assert store.store.jobs({job_key_of("ops")}) == {}
+
+
+def test_the_heartbeat_is_sent_by_whoever_judges_while_a_node_takes_triggers(
+    store: Harness, node: Node, server: Receiver, caplog: pytest.LogCaptureFixture
+) -> None:
+    def operations(url: str = f"{server.url}/beat", every: str = "5s") -> Operations:
+        return operations_of(store, notify_channels={}, heartbeat_url=url, heartbeat_interval=every)
+
+    judge(store, operations(), node)
+    wait_until(lambda: len(server.requests) == 1, "the heartbeat")
+    assert (server.requests[0].method, server.requests[0].path) == ("GET", "/beat")
+    judge(store, operations("env:NO_SUCH_VARIABLE"), node)
+    assert "heartbeat_url: env:NO_SUCH_VARIABLE is empty" in caplog.text
+    # Not in the same interval again, and not while nobody takes triggers.
+    judge(store, operations(every="10d"), node)
+    store.store.set_node_mode("a", NodeMode.STANDBY)
+    judge(store, operations(), node)
+    store.store.set_node_mode("a", NodeMode.RUNNING)
+    judge(store, operations(f"{server.url}/last"), node)
+    wait_until(lambda: len(server.requests) == 2, "the next heartbeat")
+    assert server.requests[1].path == "/last"
 
 
 def test_the_last_attempt_is_noted_and_its_error_has_a_bound(
