@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import random
 import sys
 import tempfile
@@ -36,7 +37,7 @@ class Trouble:
     def __init__(self, cluster: Cluster, server: Receiver, groups: int, *, kills: int, seed: int = 1) -> None:
         self.cluster, self.server, self.groups = cluster, server, groups
         self.chance = random.Random(seed)
-        self.kills_to_come = kills
+        self.kills, self.kills_by_now = kills, 0
         self.killed: list[str] = []
         self._lock = threading.Lock()
         server.decide = self.decide
@@ -62,10 +63,9 @@ class Trouble:
         """Fail half the time, and kill some of the nodes that send before they know the answer."""
         with self._lock:
             status = 200 if self.chance.random() < 0.5 else 503
-            if self.kills_to_come > 0 and self.chance.random() < 0.25:
+            if len(self.killed) < self.kills_by_now and self.chance.random() < 0.25:
                 name = headers["x-node"]
                 if self.cluster.processes[name].poll() is None:
-                    self.kills_to_come -= 1
                     self.killed.append(name)
                     self.cluster.kill(name)
                     self.launch(name)
@@ -103,11 +103,15 @@ class Trouble:
         """Break all triggers, some at a time, and mend them. Return the figures, after they were checked."""
         began = time.monotonic()
         self.store(number)
-        for first in range(0, number, at_once):
+        parts = range(0, number, at_once)
+        phases = itertools.count(1)
+        for first in parts:
             last = min(first + at_once, number)
             for state, event in (("ERROR", "began"), ("WAITING", "over")):
+                self.kills_by_now = self.kills * next(phases) // (2 * len(parts))
                 self.set_state(first, last, state)
                 self.wait(lambda event=event, last=last: len(self.messages_about(event)) == last, f"{event} of {last}")
+                print(f"{event} of {last} after {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
         stored = "SELECT count(*), count(delivered_at), count(failed_at) FROM qrtz_notifications"
         # The last node may have been killed before it could note what was delivered.
         self.wait(lambda: execute(self.cluster.dsn, stored)[0][1] == len(self.server.accepted()), "all to be noted")
@@ -155,7 +159,8 @@ def main() -> None:
         place.chmod(0o755)
         with EmbeddedPostgres(place / "server", durable=False, removed=True) as postgres, receiver() as server:
             migrations.upgrade(postgres.dsn)
-            cluster = Cluster(postgres.dsn, place, app=APP, checkin_interval="1s", failure_window="6s")
+            settings = {"checkin_interval": "1s", "failure_window": "6s", "max_node_deaths": 1_000}
+            cluster = Cluster(postgres.dsn, place, app=APP, **settings)
             try:
                 trouble = Trouble(cluster, server, options.groups, kills=options.kills, seed=options.seed)
                 trouble.start("a", "b", "c")
