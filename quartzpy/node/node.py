@@ -67,10 +67,12 @@ class SchedulerNode:
         """
         parts = self.parts
         self._with_retry(lambda: parts.store.open(self._listeners.emit))
-        epoch = self._with_retry(lambda: parts.registration.join(parts.capacity.capabilities))
-        # Check-ins start before the job modules are imported, which may be slow.
+        epoch = self._with_retry(parts.registration.join)
+        # Check-ins start before anything else that may be retried, and before job modules are imported, which may be
+        # slow: otherwise the other nodes would declare this epoch dead.
         parts.check_in.start()
         try:
+            self._with_retry(lambda: parts.registration.publish(parts.capacity.capabilities))
             self._with_retry(parts.known_types.learn)
         except BaseException:
             # The caller gets no node that it could stop, so the check-ins must end here.

@@ -128,8 +128,10 @@ class Registration:
         assert self.epoch is not None
         return self.epoch
 
-    def join(self, capabilities: Capabilities) -> Epoch:
+    def join(self) -> Epoch:
         """Register the node for the first time. If the instance id is in use, find out whether its holder is alive.
+
+        What the node runs is published by `publish`: an epoch that exists needs check-ins before anything else.
 
         Raises:
             InstanceIdInUseError: the holder is alive.
@@ -145,8 +147,8 @@ class Registration:
                 asked_at = self._clock.monotonic()
                 node = self._register(ended_epoch=holder.epoch)
             else:
-                return self._wait_for_silence(holder, refusal, capabilities)
-        return self._new_epoch(node, asked_at, capabilities)
+                return self._wait_for_silence(holder, refusal)
+        return self._new_epoch(node, asked_at)
 
     def rejoin(self, capabilities: Capabilities) -> Epoch:
         """Register the node again after its epoch was lost. Another node that has taken its id meanwhile keeps it.
@@ -167,7 +169,12 @@ class Registration:
                 node = self._register()
             else:
                 raise
-        return self._new_epoch(node, asked_at, capabilities)
+        self._store.publish(node, capabilities)
+        return self._new_epoch(node, asked_at)
+
+    def publish(self, capabilities: Capabilities) -> None:
+        """Publish what the present epoch of this node runs."""
+        self._store.publish(self.present_epoch().node, capabilities)
 
     def _register(self, ended_epoch: int | None = None) -> Node:
         return self._store.register(
@@ -181,8 +188,7 @@ class Registration:
             max_node_deaths=self._config.max_node_deaths,
         )
 
-    def _new_epoch(self, node: Node, asked_at: float, capabilities: Capabilities) -> Epoch:
-        self._store.publish(node, capabilities)
+    def _new_epoch(self, node: Node, asked_at: float) -> Epoch:
         self.epoch = Epoch(node, self._clock, self._config.lease.total_seconds(), asked_at)
         return self.epoch
 
@@ -203,7 +209,7 @@ class Registration:
         """Return whether the holder may have ended: False if it is a live node of this process."""
         return not is_held_here(holder.instance_id, holder.epoch)
 
-    def _wait_for_silence(self, holder: NodeRecord, refusal: InstanceIdInUseError, capabilities: Capabilities) -> Epoch:
+    def _wait_for_silence(self, holder: NodeRecord, refusal: InstanceIdInUseError) -> Epoch:
         """Wait until the holder checks in, or its failure window passes, as with a container that was just replaced."""
         longest_wait = min(holder.failure_window, self._config.start_timeout) + timedelta(seconds=2 * CHECK_EVERY)
         logger.warning(
@@ -225,5 +231,5 @@ class Registration:
                 node = self._register()
             except InstanceIdInUseError:
                 continue
-            return self._new_epoch(node, asked_at, capabilities)
+            return self._new_epoch(node, asked_at)
         raise refusal

@@ -17,8 +17,9 @@ from typing import Any
 
 from tests.chaos import history, plans
 from tests.chaos.checker import Report, check
-from tests.chaos.conductor import LIMITS, MODES, Conductor, nodes_of
+from tests.chaos.conductor import MODES, Conductor, mode_of, nodes_of
 from tests.chaos.records import Records
+from tests.chaos.tempo import Tempo
 from tests.sabotage.guards import SABOTAGES
 from tests.worlds import current
 from tests.worlds.competition import competition
@@ -28,9 +29,10 @@ from tests.worlds.world import WORLDS
 
 def play(mode_name: str, seed: int, directory: Path, *, say: Any = print, **options: Any) -> Report:
     """One run: prints its seed and its list of faults first."""
-    mode = MODES[mode_name]
+    tempo = Tempo.of(current.world)
+    mode = mode_of(mode_name, tempo)
     families = options.pop("families", None)
-    plan = plans.plan(mode_name, seed, nodes_of(mode), options.pop("count", None))
+    plan = plans.plan(mode_name, seed, nodes_of(mode), options.pop("count", None), tempo)
     if families:
         plan = [fault for fault in plan if fault.family in families]
     say(f"chaos {mode_name}, seed {seed}, {len(plan)} faults, records in {directory}")
@@ -44,7 +46,9 @@ def play(mode_name: str, seed: int, directory: Path, *, say: Any = print, **opti
 def look_again(directory: Path) -> Report:
     """What the checker says of the records of an earlier run."""
     end = json.loads((directory / "end.json").read_text())
-    return check(Records.of(history.read(directory / "history.jsonl"), end), LIMITS)
+    return check(
+        Records.of(history.read(directory / "history.jsonl"), end), Tempo.of(WORLDS.get(end.get("world"))).limits
+    )
 
 
 def show(report: Report, say: Any = print) -> None:

@@ -62,8 +62,9 @@ STALL_SECONDS = 0.4
 class Auditor:
     """A thread that writes into the history what the database says, and when this machine stood still."""
 
-    def __init__(self, connect: Callable[[], psycopg.Connection[Any]]) -> None:
+    def __init__(self, connect: Callable[[], psycopg.Connection[Any]], slowness: float = 1.0) -> None:
         self._connect = connect
+        self._stall_seconds = STALL_SECONDS * slowness
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="auditor", daemon=True)
         self._heart = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
@@ -81,7 +82,7 @@ class Auditor:
         last = history.now_ns()
         while not self._stopping.wait(0.05):
             now = history.now_ns()
-            if (now - last) / 1e9 > STALL_SECONDS:
+            if (now - last) / 1e9 > self._stall_seconds:
                 history.append("machine_stall", since=last)
             last = now
 

@@ -11,6 +11,7 @@ from typing import Any
 from tests.chaos.faults import DEADLY, ZOMBIES
 from tests.chaos.lives import MARGIN, Deadlines, Life, Target, lives, targets
 from tests.chaos.records import SECOND, Disturbance, Records, Run, wall_ns
+from tests.chaos.tempo import Limits
 
 RECOVERING, RETRYING, MANUAL = "RECOVERING_JOBS", "RETRYING_JOBS", "MANUAL_TRIGGERS"
 EXACT = (
@@ -20,19 +21,6 @@ EXACT = (
     "wrong_log",
 )  # fmt: skip
 """What is never excused by a slow machine."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What a run's settings allow, in seconds."""
-
-    window: float
-    recovered_within: float
-    epsilon: float = 4.0
-
-    @property
-    def lease(self) -> float:
-        return 0.75 * self.window
 
 
 @dataclass
@@ -121,8 +109,7 @@ class Check:
                 one.what in DEADLY
                 or one.what == "exited"
                 or (one.what in ZOMBIES and long and one.what != "latency")
-                or (one.what == "stall" and one.healed - one.begin >= SECOND)
-                or (one.what == "machine_stall" and one.healed - one.begin >= SECOND)
+                or (one.what in ("stall", "machine_stall") and one.healed - one.begin >= self.limits.slowness * SECOND)
                 or (one.what == "vandalise" and one.values.get("row") in ("state", "fired"))
             )
             if serious and one.touches(node) and one.begin <= end and one.healed + after * self._slack >= begin:
@@ -136,7 +123,7 @@ class Check:
 
     @property
     def _slack(self) -> int:
-        return round((self.limits.window + 2) * SECOND)
+        return round((self.limits.window + 2 * self.limits.slowness) * SECOND)
 
     # --- targets and runs
 
@@ -220,7 +207,7 @@ class Check:
 
         A process takes `slack` longer.
         """
-        begins_by = fired + round((5 + slack) * SECOND)
+        begins_by = fired + round((5 * self.limits.slowness + slack) * SECOND)
         for one in self.records.disturbances:
             if one.touches(node) and one.what != "lose" and one.begin <= begins_by and one.healed >= fired - SECOND:
                 begins_by = max(begins_by, one.healed + round(self.limits.recovered_within * SECOND))

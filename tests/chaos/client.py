@@ -28,11 +28,24 @@ POISONS = ("raise", "base", "exit", "process", "loop")
 
 
 class Client:
-    def __init__(self, dsn: str, settings: dict[str, Any], seed: int, rate: float, moved: int, poison: bool) -> None:
+    def __init__(
+        self,
+        dsn: str,
+        settings: dict[str, Any],
+        seed: int,
+        rate: float,
+        moved: int,
+        poison: bool,
+        slowness: int = 1,
+        sparseness: int = 1,
+    ) -> None:
         self.scheduler = Scheduler(dsn, **settings)
-        self.engine: Engine = create_engine(dsn, pool_size=4, pool_pre_ping=True, connect_args={"connect_timeout": 2})
+        self.engine: Engine = create_engine(
+            dsn, pool_size=4, pool_pre_ping=True, connect_args={"connect_timeout": 2 * slowness}
+        )
         self.random = random.Random(seed)
         self.rate, self.moved, self.poisons = rate, moved, poison
+        self.slowness, self.sparseness = slowness, sparseness
         self.stop = threading.Event()
         self.count = 0
         self._prefix = f"{seed}"
@@ -43,10 +56,10 @@ class Client:
             for i, (work, rest) in enumerate(
                 (
                     (self.one_shot, 1 / self.rate),
-                    (self.inside, 1.0),
-                    (self.move, 0.7),
-                    (self.hold, 3.0),
-                    (self.poison, 2.5),
+                    (self.inside, 1.0 * self.sparseness),
+                    (self.move, 0.7 * self.sparseness),
+                    (self.hold, 3.0 * self.sparseness),
+                    (self.poison, 2.5 * self.sparseness),
                 )
             )
         ]
@@ -57,7 +70,7 @@ class Client:
             pass
         self.stop.set()
         for thread in threads:
-            thread.join(8)
+            thread.join(8 * self.slowness)
 
     def _forever(self, work: Any, rest: float, chance: random.Random) -> None:
         number = 0
@@ -112,7 +125,7 @@ class Client:
                     self.stop.wait(chance.uniform(0.2, 2.5))
                 self._until_ok("resume", key, lambda: self.scheduler.resume_trigger(key, missed="skip"))
             case "reschedule":
-                span = timedelta(seconds=chance.choice([1, 2]))
+                span = timedelta(seconds=chance.choice([1, 2]) * self.sparseness)
                 start = soon(2)
                 trigger = SimpleTrigger(name, MOVED, interval=span, repeat_count=None, start_time=start)
                 spec = every(start, span)
@@ -133,7 +146,7 @@ class Client:
 
     def _planned(self, trigger: str) -> workload.Planned:
         """The moved trigger of a name, which starts soon."""
-        [planned] = [p for p in workload.moved(soon(2), self.moved) if p.triggers[0].name == trigger]
+        [planned] = [p for p in workload.moved(soon(2), self.moved, self.sparseness) if p.triggers[0].name == trigger]
         return planned
 
     def hold(self, chance: random.Random, number: int) -> None:
@@ -167,7 +180,7 @@ class Client:
         )
         flags = {"serial": False, "recovers": False, "policy": "exact", "poison": kind}
         if apart:
-            flags |= {"slack": workload.PROCESS_SLACK, "in_process": True}
+            flags |= {"slack": workload.PROCESS_SLACK * self.slowness, "in_process": True}
         planned = workload.Planned(job, (SimpleTrigger(name, "poison", start_time=at),), (once(at),), flags)
         workload.store(self.scheduler, planned)
         if number == 1:
@@ -188,9 +201,20 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=8.0)
     parser.add_argument("--moved", type=int, default=6)
     parser.add_argument("--no-poison", action="store_true")
+    parser.add_argument("--slowness", type=int, default=1)
+    parser.add_argument("--sparseness", type=int, default=1)
     given = parser.parse_args()
     settings = json.loads(given.settings)
-    client = Client(given.dsn, settings, given.seed, given.rate, given.moved, not given.no_poison)
+    client = Client(
+        given.dsn,
+        settings,
+        given.seed,
+        given.rate,
+        given.moved,
+        not given.no_poison,
+        given.slowness,
+        given.sparseness,
+    )
     signal.signal(signal.SIGTERM, lambda number, frame: client.stop.set())
     client.run()
 

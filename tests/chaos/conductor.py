@@ -21,14 +21,15 @@ from quartzpy import Scheduler
 from quartzpy.errors import QuartzpyError
 from tests.chaos import faults, history, plans, workload
 from tests.chaos.audit import Auditor
-from tests.chaos.checker import Limits, Report, check
+from tests.chaos.checker import Report, check
 from tests.chaos.faults import Fault
 from tests.chaos.records import SECOND, Records
-from tests.chaos.stage import RECOVERED_WITHIN, WINDOW, Stage
+from tests.chaos.stage import Stage
+from tests.chaos.tempo import Tempo
 from tests.database import libpq_url
+from tests.worlds import current
 
 MOVED = 6
-LIMITS = Limits(WINDOW, RECOVERED_WITHIN)
 
 
 @dataclass(frozen=True)
@@ -41,14 +42,26 @@ class Mode:
     liveness: float
     rate: float
     shots: float
-    warm_up: float = 3.0
+    warm_up: float
 
 
-MODES = {
-    "smoke": Mode("smoke", 3, 1.5, 13.0, 0.5, 4.0),
-    "quick": Mode("quick", 3, RECOVERED_WITHIN + 2, 30.0, 1.0, 8.0),
-    "long": Mode("long", 5, 2.0, 30.0, 1.0, 8.0),
-}
+MODES = ("smoke", "quick", "long")
+
+
+def mode_of(name: str, tempo: Tempo) -> Mode:
+    """The parts of a run in a world of this tempo."""
+    slowness = tempo.slowness
+    rate, shots = 1.0 / slowness, 8.0 / tempo.sparseness
+    warm_up = 3.0 * slowness
+    match name:
+        case "smoke":
+            return Mode(name, 3, 1.5 * slowness, 13.0 * slowness, 0.5 * rate, 0.5 * shots, warm_up)
+        case "quick":
+            return Mode(name, 3, tempo.recovered_within + 2, 30.0 * slowness, rate, shots, warm_up)
+        case "long":
+            return Mode(name, 5, 2.0 * slowness, 30.0 * slowness, rate, shots, warm_up)
+    raise ValueError(f"no such mode: {name}")
+
 
 OUTAGES = ("server_stop",)
 # What a job raises is its own affair.
@@ -88,6 +101,7 @@ class Conductor:
     ) -> None:
         self.mode, self.seed, self.directory, self.say = mode, seed, directory, say
         self.plan = list(plan)
+        self.tempo = Tempo.of(current.world)
         self.minutes: float | None = options.get("minutes")
         self.poison: bool = options.get("poison", True)
         self.sabotage: str | None = options.get("sabotage")
@@ -101,12 +115,13 @@ class Conductor:
             end = self._play(stage)
         finally:
             stage.close()
+        end["world"] = None if current.world is None else current.world.name
         (self.directory / "end.json").write_text(json.dumps(end))
-        return check(Records.of(history.read(stage.history), end), LIMITS)
+        return check(Records.of(history.read(stage.history), end), self.tempo.limits)
 
     def _play(self, stage: Stage) -> dict[str, Any]:
         history.append("clock", wall=_wall_minus_boottime() + history.now_ns())
-        auditor = Auditor(stage.connect)
+        auditor = Auditor(stage.connect, self.tempo.slowness)
         auditor.start()
         try:
             self._open(stage)
@@ -120,13 +135,15 @@ class Conductor:
             auditor.stop()
 
     def _open(self, stage: Stage) -> None:
+        slowness, sparseness = self.tempo.slowness, self.tempo.sparseness
         for name in stage:
             stage.start(name)
-        _until(lambda: len(stage.scheduler.nodes().nodes) >= len(stage.nodes), 60, "nodes to join")
+        _until(lambda: len(stage.scheduler.nodes().nodes) >= len(stage.nodes), 60 * slowness, "nodes to join")
         start = workload.soon(2)
         # Nothing is broken yet, but a machine that starts many programs at once may take longer than the lock timeout.
-        for planned in (*workload.declared(start, self.mode.rate), *workload.moved(start, MOVED)):
-            _until(partial(_is_stored, stage.scheduler, planned), 30, f"{planned.job} to be stored")
+        declared = workload.declared(start, self.mode.rate, slowness, sparseness)
+        for planned in (*declared, *workload.moved(start, MOVED, sparseness)):
+            _until(partial(_is_stored, stage.scheduler, planned), 30 * slowness, f"{planned.job} to be stored")
         stage.start_client(self.seed, rate=self.mode.shots, moved=MOVED, poison=self.poison)
         self.pause.wait(self.mode.warm_up)
 
@@ -137,7 +154,7 @@ class Conductor:
             # A second lane, of faults that do not touch processes.
             chance = random.Random(f"beside {self.seed}")
             second = [
-                plans.make(chance.choice(["X6", "X8", "X9"]), chance, list(stage.nodes), n)
+                plans.make(chance.choice(["X6", "X8", "X9"]), chance, list(stage.nodes), n, self.tempo)
                 for n in range(len(self.plan))
             ]
             beside = threading.Thread(target=self._lane, args=(stage, second, until, chance), daemon=True)
@@ -198,7 +215,11 @@ class Conductor:
             self.pause.wait(0.5)
         checked_at = history.now_ns()
         with contextlib.suppress(TimeoutError):
-            _until(lambda: not _rows(stage, END["fired"]), RECOVERED_WITHIN + 6, "what runs to end")
+            _until(
+                lambda: not _rows(stage, END["fired"]),
+                self.tempo.recovered_within + 6 * self.tempo.slowness,
+                "what runs to end",
+            )
         self.pause.wait(1.0)
         end: dict[str, Any] = {name: _rows(stage, sql) for name, sql in END.items()}
         end["effects"] = _rows_of(stage.effects_dsn, "SELECT job, fire_id FROM chaos_effects ORDER BY id")
@@ -231,7 +252,7 @@ def heal_everything(stage: Stage) -> None:
             return False
         return True
 
-    _until(undone, 30, "the server to answer")
+    _until(undone, 30 * stage.tempo.slowness, "the server to answer")
 
 
 def _noise(stage: Stage) -> dict[str, int]:

@@ -66,7 +66,7 @@ def kill(stage: Stage, fault: Fault) -> Iterator[None]:
 def kill_in_pipeline(stage: Stage, fault: Fault) -> Iterator[None]:
     """X1: SIGKILL while a round trip of this kind is on its way; the round trip is delivered afterwards."""
     number = stage.network.tell("lose", fault.node, kind=fault.values["kind"], at="late", delay=fault.values["delay"])
-    _wait_for_hit(stage, number, 3.0)
+    _wait_for_hit(stage, number, 3.0 * stage.tempo.slowness)
     stage.kill(fault.node)
     yield
     stage.network.tell("disarm")
@@ -94,7 +94,7 @@ def freeze(stage: Stage, fault: Fault) -> Iterator[None]:
 def lock_zombie(stage: Stage, fault: Fault) -> Iterator[None]:
     """X4: half a round trip reaches the server, which holds the lock from then on; its node is cut off and stopped."""
     number = stage.network.tell("lose", fault.node, kind=fault.values["kind"], at="half", delay=60.0)
-    _wait_for_hit(stage, number, 3.0)
+    _wait_for_hit(stage, number, 3.0 * stage.tempo.slowness)
     stage.network.tell("gate", fault.node)
     stage.signal(fault.node, signal.SIGSTOP)
     yield
@@ -255,7 +255,7 @@ def clock_step(stage: Stage, fault: Fault) -> Iterator[None]:
     file.write_text("+0\n")
     stage.kill(fault.node)
     stage.start(fault.node, **_fake(FAKETIME_TIMESTAMP_FILE=str(file), FAKETIME_NO_CACHE="1"))
-    threading.Event().wait(2.5)
+    threading.Event().wait(stage.tempo.starts_within)
     file.write_text(f"{fault.values['offset']}\n")
     yield
     stage.kill(fault.node)
@@ -276,7 +276,7 @@ def churn(stage: Stage, fault: Fault) -> Iterator[None]:
         name = names[i % len(names)]
         stage.leave(name)
         stage.start(name)
-        threading.Event().wait(2.0)
+        threading.Event().wait(2.0 * stage.tempo.slowness)
     yield
 
 

@@ -36,7 +36,9 @@ def recoveries(check: Check) -> None:
             if check.excused(older.node, older.at, newer.at) is None and about not in check.vandalised:
                 check.report.wrong("recovery_not_owed", f"{text}: {older.node} was well, and it ran again")
         last = chain[-1]
-        died = check.excused(last.node, last.at, last.at + round((check.limits.window + 2) * SECOND))
+        died = check.excused(
+            last.node, last.at, last.at + round((check.limits.window + 2 * check.limits.slowness) * SECOND)
+        )
         if last.end is None and died is not None and about not in check.vandalised:
             due = Deadlines([died], round(check.limits.epsilon * SECOND), round(check.limits.recovered_within * SECOND))
             deadline = max(due.of(died.begin), check.deadlines.of(last.at))
@@ -175,7 +177,7 @@ def verdicts(check: Check) -> None:
     for line in check.records.named("verdict"):
         for node in line["nodes"]:
             found += 1
-            silent = line["at"] - round((check.limits.window + 2) * SECOND)
+            silent = line["at"] - round((check.limits.window + 2 * check.limits.slowness) * SECOND)
             if check.excused(node, silent, line["at"], after=False) is None:
                 check.report.wrong("false_verdict", f"{node}, by {line['node']}{_under_way(check, line['at'])}")
     check.report.figures["verdicts"] = found
@@ -232,14 +234,14 @@ def audits(check: Check) -> None:
         since = {one: since.get(one, line["at"]) for one in present}
         for one, first in since.items():
             begin = max([first, *(healed for began, healed in spans if began <= line["at"] and healed >= first)])
-            if line["at"] - begin > calm and one not in told and not _is_excused(check, *one, line["at"]):
+            if line["at"] - begin > calm and one not in told and not _is_excused(check, *one, line["at"] - calm):
                 told.add(one)
                 check.report.wrong("stuck", f"audit {one[0]}: {one[1]} for {(line['at'] - first) / SECOND:.1f} s")
 
 
-def _is_excused(check: Check, name: str, row: str, at: int) -> bool:
+def _is_excused(check: Check, name: str, row: str, settled_since: int) -> bool:
     if name == "endless_fire":
-        return _waited_for_its_process(check, int(row.partition(" ")[0]), at)
+        return _waited_for_its_process(check, int(row.partition(" ")[0]), settled_since)
     # Somebody's own transaction, or a backlog of its own, explains what is overdue.
     life = check.lives.get(row.split("@")[0])
     return life is not None and life.policy == "merge"
@@ -247,6 +249,8 @@ def _is_excused(check: Check, name: str, row: str, at: int) -> bool:
 
 def _waited_for_its_process(check: Check, fire_id: int, at: int) -> bool:
     """Whether a child process was still being started then, which takes as long as the start of a node.
+
+    What it executes has as long as everything else from there.
 
     One that never begins is not excused: it has no run, and the end finds it.
     """

@@ -111,11 +111,11 @@ class History:
         """Take lines out again."""
         self.lines = [line for line in self.lines if any(line.get(k) != v for k, v in equals.items())]
 
-    def report(self) -> Report:
-        return check(Records.of(self.lines, self.end), LIMITS)
+    def report(self, limits: Limits = LIMITS) -> Report:
+        return check(Records.of(self.lines, self.end), limits)
 
-    def violated(self) -> set[str]:
-        return {kind for kind, _ in self.report().violations}
+    def violated(self, limits: Limits = LIMITS) -> set[str]:
+        return {kind for kind, _ in self.report(limits).violations}
 
 
 def good() -> History:

@@ -32,7 +32,7 @@ def listen(scheduler: Scheduler) -> None:
     scheduler.listeners.add_listener(told, NodesRecovered)
 
 
-def pulse() -> None:
+def pulse(stall_seconds: float) -> None:
     """Write down when this process did not get to run: nobody can do in that time what he should."""
     last = time.monotonic()
     beats = 0
@@ -48,7 +48,7 @@ def pulse() -> None:
                 "size", rss_kb=rss_kb(), threads=threading.active_count(), files=len(os.listdir("/proc/self/fd"))
             )
         now = time.monotonic()
-        if now - last > STALL_SECONDS:
+        if now - last > stall_seconds:
             history.append("stall", seconds=round(now - last, 3))
         last = now
 
@@ -62,6 +62,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dsn", required=True)
     parser.add_argument("--settings", required=True)
+    parser.add_argument("--slowness", type=int, default=1)
     given = parser.parse_args()
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s", stream=sys.stderr
@@ -69,9 +70,9 @@ def main() -> None:
     assert jobs.Plain.type_name
     scheduler = Scheduler(given.dsn, **json.loads(given.settings))
     listen(scheduler)
-    threading.Thread(target=pulse, name="pulse", daemon=True).start()
+    threading.Thread(target=pulse, args=(STALL_SECONDS * given.slowness,), name="pulse", daemon=True).start()
     history.append("up")
-    status = EXIT_STATUS[run_until_stopped(scheduler, DRAIN)]
+    status = EXIT_STATUS[run_until_stopped(scheduler, DRAIN * given.slowness)]
     history.append("down", status=status)
     # What a job left running is not waited for.
     logging.shutdown()

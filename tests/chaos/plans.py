@@ -9,9 +9,12 @@ from typing import Any
 
 from tests.chaos import proxy
 from tests.chaos.faults import EVERYBODY, Fault
-from tests.chaos.stage import WINDOW, faketime_library
+from tests.chaos.stage import faketime_library
+from tests.chaos.tempo import Tempo
 
 SMOKE_HOLD = 7.5
+IDLE = Tempo()
+"""Of a machine that has time."""
 ROLES: tuple[list[str] | None, ...] = (None, ["work"], ["control"], ["jobs"])
 ANSWERS: dict[str, Any] = {"kind": "acquire+fire+complete", "at": "committed+late", "times": 1, "delay": 1.5}
 """Once each: a node whose claims are lost again and again has nothing to fire, and no answer to a fire to lose."""
@@ -23,18 +26,18 @@ def _one_way(chance: random.Random) -> dict[str, Any]:
     return {"up": up, "down": down, "roles": chance.choice(ROLES)}
 
 
-def _x8(chance: random.Random, node: str) -> Fault:
+def _x8(chance: random.Random, node: str, window: float) -> Fault:
     match chance.choice(["cut", "gate", "gate", "latency", "everybody"]):
         case "cut":
             return Fault("X8", "cut", node, 0.5, {"roles": chance.choice(ROLES)})
         case "gate":
-            return Fault("X8", "gate", node, round(chance.uniform(1, 3 * WINDOW), 1), _one_way(chance))
+            return Fault("X8", "gate", node, round(chance.uniform(1, 3 * window), 1), _one_way(chance))
         case "latency":
             values = {"seconds": chance.choice([0.05, 0.2, 0.3]), "roles": None}
             return Fault("X8", "latency", node, round(chance.uniform(3, 6), 1), values)
         case _:
             values = {"up": False, "down": False, "roles": None}
-            return Fault("X8", "gate", EVERYBODY, round(chance.uniform(1, 2 * WINDOW), 1), values)
+            return Fault("X8", "gate", EVERYBODY, round(chance.uniform(1, 2 * window), 1), values)
 
 
 def _x9(chance: random.Random, node: str, number: int) -> Fault:
@@ -49,8 +52,8 @@ def _x9(chance: random.Random, node: str, number: int) -> Fault:
     return Fault("X9", "lose", node, 5.0, values)
 
 
-def _x1(chance: random.Random, node: str) -> Fault:
-    hold = chance.choice([0.5, WINDOW + 2.0])
+def _x1(chance: random.Random, node: str, window: float) -> Fault:
+    hold = chance.choice([0.5, window + 2.0])
     if chance.random() < 0.5:
         return Fault("X1", "kill", node, hold)
     return Fault("X1", "kill_in_pipeline", node, hold, {"kind": chance.choice(COMMITTING), "delay": 0.5})
@@ -61,29 +64,30 @@ def _x18(chance: random.Random, nodes: list[str]) -> Fault:
     return Fault("X18", "swizzle", EVERYBODY, round(chance.uniform(1, 3), 1), orders)
 
 
-def make(family: str, chance: random.Random, nodes: list[str], number: int = 0) -> Fault:
+def make(family: str, chance: random.Random, nodes: list[str], number: int = 0, tempo: Tempo = IDLE) -> Fault:
     """One fault of a family, as chance has it; `number` goes through its kinds where it has some."""
+    window = tempo.window
     node = chance.choice(nodes)
     match family:
         case "X1":
-            return _x1(chance, node)
+            return _x1(chance, node, window)
         case "X2":
-            return Fault("X2", "freeze", node, round(chance.uniform(2.5, 4) * WINDOW, 1))
+            return Fault("X2", "freeze", node, round(chance.uniform(2.5, 4) * window, 1))
         case "X3":
-            return Fault("X3", "freeze", node, 0.5 * WINDOW)
+            return Fault("X3", "freeze", node, 0.5 * window)
         case "X4":
-            return Fault("X4", "lock_zombie", node, 2.5 * WINDOW, {"kind": chance.choice(["acquire", "complete"])})
+            return Fault("X4", "lock_zombie", node, 2.5 * window, {"kind": chance.choice(["acquire", "complete"])})
         case "X5":
             return (
                 Fault("X5", "server_restart", EVERYBODY, 0.5),
-                Fault("X5", "server_stop", EVERYBODY, 3 * WINDOW),
+                Fault("X5", "server_stop", EVERYBODY, 3 * window),
             )[number % 2]
         case "X6":
             return Fault("X6", "terminate", node, 0.5, {"part": (0.2, 0.5, 1.0)[number % 3]})
         case "X7":
             return Fault("X7", "stop_backend", node, 3.0)
         case "X8":
-            return _x8(chance, node)
+            return _x8(chance, node, window)
         case "X9":
             return _x9(chance, node, number)
         case "X10":
@@ -97,11 +101,13 @@ def make(family: str, chance: random.Random, nodes: list[str], number: int = 0) 
         case "X12":
             if number % 3 == 2:
                 return Fault("X12", "clock_step", node, 4.0, {"offset": chance.choice(["+300", "-300"])})
-            return Fault("X12", "clock", node, 8.0, {"offset": ("+1h", "-1h")[number % 3]})
+            return Fault("X12", "clock", node, 5.5 + tempo.starts_within, {"offset": ("+1h", "-1h")[number % 3]})
         case "X13":
             return Fault("X13", "churn", EVERYBODY, 0.5, {"times": 4})
         case "X14":
-            return (Fault("X14", "restart_at_once", node, 0.5), Fault("X14", "twin", node, 3.0))[number % 2]
+            return (Fault("X14", "restart_at_once", node, 0.5), Fault("X14", "twin", node, 0.5 + tempo.starts_within))[
+                number % 2
+            ]
         case "X16":
             return Fault("X16", "starve", EVERYBODY, 5.0, {"hogs": 6})
         case "X17":
@@ -133,8 +139,9 @@ def left_out() -> dict[str, str]:
     return found
 
 
-def plan(mode: str, seed: int, nodes: list[str], count: int | None = None) -> list[Fault]:
-    """The faults of a run, in order: nothing but the seed decides."""
+def plan(mode: str, seed: int, nodes: list[str], count: int | None = None, tempo: Tempo = IDLE) -> list[Fault]:
+    """The faults of a run, in order: nothing but the seed decides, and the tempo how long they are."""
+    smoke_hold = SMOKE_HOLD * tempo.slowness
     chance = random.Random(seed)
     missing = left_out()
     if mode == "smoke":
@@ -151,12 +158,12 @@ def plan(mode: str, seed: int, nodes: list[str], count: int | None = None) -> li
         number = seen.get(family, chance.randrange(3) if mode == "smoke" else 0)
         seen[family] = number + 1
         # Made in any case, so that a seed is the same list everywhere.
-        fault = make(family, chance, nodes, number)
+        fault = make(family, chance, nodes, number, tempo)
         if mode == "smoke" and family == "X9":
             # Of the points where an answer is lost the worst, and of each kind that decides.
-            fault = Fault("X9", "lose", EVERYBODY, SMOKE_HOLD, ANSWERS)
+            fault = Fault("X9", "lose", EVERYBODY, smoke_hold, ANSWERS)
         if mode == "smoke":
-            fault = replace(fault, hold=min(fault.hold, SMOKE_HOLD))
+            fault = replace(fault, hold=min(fault.hold, smoke_hold))
         if family not in missing:
             found.append(fault)
     return found

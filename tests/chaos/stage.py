@@ -23,29 +23,13 @@ from quartzpy.embedded import EmbeddedPostgres
 from quartzpy.store.postgresql import migrations
 from tests.chaos import history
 from tests.chaos.network import ROOT, Network
+from tests.chaos.tempo import Tempo
 from tests.database import libpq_url
 from tests.worlds import current, role
 from tests.worlds.stage import binaries_of, way
 
 EFFECTS_DATABASE = "chaos_effects"
-NAME = "chaos"
 CLIENT = "client"
-CHECK_IN, WINDOW, LOCK_TIMEOUT = 0.5, 3.0, 1.0
-RECOVERED_WITHIN = WINDOW + 2 * CHECK_IN + LOCK_TIMEOUT + 1.0
-"""R of the reliability page for these settings."""
-SETTINGS = {
-    "name": NAME,
-    "workers": 10,
-    "executors": {"cpu": "processes:2", "burst": "threads:4"},
-    "checkin_interval": f"{CHECK_IN}s",
-    "failure_window": f"{WINDOW}s",
-    "lock_timeout": f"{LOCK_TIMEOUT}s",
-    "statement_timeout": "2s",
-    "start_timeout": "60s",
-    "connect_timeout": "2s",
-    # Nodes die here all the time, and no job is to blame.
-    "max_node_deaths": 1000,
-}
 
 # Errors by their SQLSTATE, made by the server itself: a statement that meets a row of chance fails so.
 INJECTION = """
@@ -91,10 +75,11 @@ class Stage:
         self.history.touch()
         os.environ[history.FILE_VARIABLE] = str(self.history)
         self.nodes = {name: NodeProcess(name, sabotage=sabotage) for name in nodes}
-        self.settings: dict[str, Any] = dict(SETTINGS)
         self._lock = threading.Lock()
         self._stack = contextlib.ExitStack()
         self.world = current.world
+        self.tempo = Tempo.of(self.world)
+        self.settings = self.tempo.settings
         self.postgres = EmbeddedPostgres.temporary(
             settings={"synchronous_commit": "on", "log_min_messages": "fatal"},
             binaries=None if self.world is None else binaries_of(self.world),
@@ -128,7 +113,7 @@ class Stage:
             unix=self.world is not None and self.world.connection == "unix",
         )
         self._stack.callback(self.network.close)
-        self.scheduler = Scheduler(self.dsn, **SETTINGS)  # type: ignore[arg-type]
+        self.scheduler = Scheduler(self.dsn, **self.tempo.settings)
         self._stack.callback(self.scheduler.shutdown)
         self._client: subprocess.Popen[bytes] | None = None
         self._stopping = threading.Event()
@@ -155,12 +140,14 @@ class Stage:
 
     def connect(self) -> psycopg.Connection[Any]:
         """Past the network, straight to the server."""
+        slowness = self.tempo.slowness
         return psycopg.connect(
             libpq_url(self.dsn),
             autocommit=True,
-            connect_timeout=2,
+            connect_timeout=2 * slowness,
             application_name="chaos:conductor",
-            options="-c statement_timeout=3000 -c lock_timeout=2000 -c default_transaction_read_only=off",
+            options=f"-c statement_timeout={3000 * slowness} -c lock_timeout={2000 * slowness}"
+            " -c default_transaction_read_only=off",
         )
 
     # --- processes
@@ -187,6 +174,7 @@ class Stage:
         if node.sabotage:
             command += ["tests.sabotage.start", node.sabotage]
         command += ["tests.chaos.node", "--dsn", self.network.through(node.name), "--settings", json.dumps(settings)]
+        command += ["--slowness", str(self.tempo.slowness)]
         environment = {
             **os.environ,
             history.NODE_VARIABLE: node.name,
@@ -220,7 +208,7 @@ class Stage:
                 node.process.kill()
                 node.process.wait()
 
-    def leave(self, name: str, seconds: float = 20.0) -> int | None:
+    def leave(self, name: str) -> int | None:
         """End a node by SIGTERM; its status, None where it had to be killed."""
         node = self.nodes[name]
         with self._lock:
@@ -229,7 +217,7 @@ class Stage:
             return None
         node.process.terminate()
         try:
-            return node.process.wait(seconds)
+            return node.process.wait(20 * self.tempo.slowness)
         except subprocess.TimeoutExpired:
             node.process.kill()
             node.process.wait()
@@ -239,6 +227,7 @@ class Stage:
         command = [sys.executable, "-m", "tests.chaos.client", "--dsn", self.network.through(CLIENT)]
         command += ["--settings", json.dumps(self.settings), "--seed", str(seed), "--rate", str(rate)]
         command += ["--moved", str(moved), *([] if poison else ["--no-poison"])]
+        command += ["--slowness", str(self.tempo.slowness), "--sparseness", str(self.tempo.sparseness)]
         environment = {**os.environ, history.NODE_VARIABLE: CLIENT}
         with (self.directory / "client.log").open("ab") as log:
             self._client = subprocess.Popen(
@@ -249,7 +238,7 @@ class Stage:
         if self._client is not None:
             self._client.terminate()
             try:
-                self._client.wait(20)
+                self._client.wait(20 * self.tempo.slowness)
             except subprocess.TimeoutExpired:
                 self._client.kill()
                 self._client.wait()

@@ -336,6 +336,7 @@ def _begins_late(made: History, pid: int) -> None:
     fire_id = made.run("once.late", 14, fired=14.02, at=33, pid=pid)
     for second in range(16, 32):
         made.say("audit", second, found={"endless_fire": [f"{fire_id} of once.late"]}, above_limit=[])
+    made.say("audit", 33.05, found={"endless_fire": [f"{fire_id} of once.late"]}, above_limit=[])
     made.say("audit", 34, found={}, above_limit=[])
 
 

@@ -7,7 +7,7 @@ answer was lost. What follows from it is computed by the checker from these line
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -61,8 +61,18 @@ def once(at: datetime) -> dict[str, Any]:
     return {"kind": "once", "start": at.isoformat()}
 
 
-def declared(start: datetime, rate: float = 1.0) -> Iterator[Planned]:
-    """The workload that stands for the whole run; `rate` 1 is about 40 fires a second with the clients' own."""
+def declared(start: datetime, rate: float = 1.0, slowness: int = 1, sparseness: int = 1) -> Iterator[Planned]:
+    """The workload that stands for the whole run; `rate` 1 is about 110 fires a second with the clients' own.
+
+    Where everything takes longer, what has more time has so much more, and misfires so much later. Where periods are
+    longer, those bodies are too that are there to be longer than a period, or to be met by a fault.
+    """
+    for planned in _declared(start, rate, OWN_THRESHOLD * slowness, sparseness):
+        slack = {"slack": planned.flags["slack"] * slowness} if "slack" in planned.flags else {}
+        yield replace(planned, flags={**planned.flags, **slack})
+
+
+def _declared(start: datetime, rate: float, threshold: timedelta, sparseness: int) -> Iterator[Planned]:
 
     def number(full: int) -> range:
         return range(max(1, round(full * rate)))
@@ -71,7 +81,7 @@ def declared(start: datetime, rate: float = 1.0) -> Iterator[Planned]:
         name: str, job: type, ms: int, period: float = 1.0, *, flags: dict[str, Any] | None = None, **detail: Any
     ) -> Planned:
         misfire = detail.pop("misfire", {})
-        span = timedelta(seconds=period)
+        span = timedelta(seconds=period * sparseness)
         trigger = SimpleTrigger(name, GROUP, interval=span, repeat_count=None, start_time=start, **misfire)
         found = JobDetail(job, name, GROUP, data={"ms": ms}, **detail)
         serial = bool(found.disallow_concurrent)
@@ -84,11 +94,11 @@ def declared(start: datetime, rate: float = 1.0) -> Iterator[Planned]:
         yield recurring(f"serial-{i}", jobs.Serial, 40 * i, requests_recovery=i % 3 == 0)
     for i in number(3):
         yield recurring(f"counter-{i}", jobs.Counter, 20, flags={"counter": True})
-    slow = {"misfire": SKIP, "misfire_threshold": OWN_THRESHOLD}
+    slow = {"misfire": SKIP, "misfire_threshold": threshold}
     for i in number(5):
-        yield recurring(f"slow-{i}", jobs.Serial, 1500, misfire=slow)
+        yield recurring(f"slow-{i}", jobs.Serial, 1500 * sparseness, misfire=slow)
     for i in number(5):
-        yield recurring(f"long-{i}", jobs.Plain, 3000, 6.0, requests_recovery=True)
+        yield recurring(f"long-{i}", jobs.Plain, 3000 * sparseness, 6.0, requests_recovery=True)
     for i in number(3):
         yield recurring(f"async-{i}", jobs.Async, 200)
     yield recurring(
@@ -101,19 +111,19 @@ def declared(start: datetime, rate: float = 1.0) -> Iterator[Planned]:
         yield recurring(f"transactional-{i}", jobs.Transactional, 0, 2.0, flags={"may_fail": True})
     yield recurring("limited-0", jobs.Plain, 300, 0.5, max_concurrent=2, flags={"limit": 2})
     yield recurring("logged-0", jobs.Logged, 0, capture_logs="INFO", flags={"logs": True})
-    yield from _bursts(start, number(40))
-    yield _rated(start)
+    yield from _bursts(start, number(40), sparseness)
+    yield _rated(start, sparseness)
     for name, policy in (("skip", SKIP), ("ignore", "ignore")):
-        misfire = {"misfire": policy, "misfire_threshold": OWN_THRESHOLD}
+        misfire = {"misfire": policy, "misfire_threshold": threshold}
         yield recurring(f"misfire-{name}", jobs.Plain, 0, misfire=misfire)
-    yield from _crons(start)
-    yield _same_instant(start)
-    yield _deep(start, number(DEEP_TRIGGERS))
-    yield _keyed(start, number(8))
-    yield _wide(start, number(24))
+    yield from _crons(start, threshold, sparseness)
+    yield _same_instant(start, sparseness)
+    yield _deep(start, number(DEEP_TRIGGERS), sparseness)
+    yield _keyed(start, number(8), sparseness)
+    yield _wide(start, number(24), sparseness)
 
 
-def _crons(start: datetime) -> Iterator[Planned]:
+def _crons(start: datetime, threshold: timedelta, sparseness: int) -> Iterator[Planned]:
     kinds = [
         ("Europe/Berlin", "0/2", "smart"),
         ("Asia/Kolkata", "1/3", "smart"),
@@ -121,8 +131,10 @@ def _crons(start: datetime) -> Iterator[Planned]:
         ("Europe/Berlin", "0/2", "do_nothing"),
         ("Asia/Kolkata", "0/2", "fire_once_now"),
     ]
-    for i, (zone, seconds, policy) in enumerate(kinds):
-        own = {} if policy == "smart" else {"misfire": policy, "misfire_threshold": OWN_THRESHOLD}
+    for i, (zone, often, policy) in enumerate(kinds):
+        offset, step = often.split("/")
+        seconds = f"{offset}/{int(step) * sparseness}"
+        own = {} if policy == "smart" else {"misfire": policy, "misfire_threshold": threshold}
         name = f"cron-{i}"
         trigger = CronTrigger(f"{seconds} * * ? * *", name, GROUP, time_zone=zone, start_time=start, **own)
         job = JobDetail(jobs.Plain, name, GROUP, data={"ms": 10})
@@ -130,15 +142,17 @@ def _crons(start: datetime) -> Iterator[Planned]:
         yield Planned(job, (trigger,), (each(start, zone, seconds),), flags)
 
 
-def _bursts(start: datetime, size: range) -> Iterator[Planned]:
+def _bursts(start: datetime, size: range, sparseness: int) -> Iterator[Planned]:
     """Short jobs in a pool of their own, many at one instant: most of them are fired ahead of its free workers.
 
     Now and then jobs that are not short take all workers of that pool, so that a node hands fires back.
     """
     for name, recovers in (("burst", True), ("burst-not-recovered", False)):
-        yield _together(start, name, size, 2.0, 0, recovers)
+        yield _together(start, name, size, 2.0 * sparseness, 0, recovers)
     # The pools have measured by then that the others are short.
-    yield _together(start + timedelta(seconds=10), "burst-long", range(4), 16.0, 2500, True, priorities=(6,))
+    yield _together(
+        start + timedelta(seconds=10), "burst-long", range(4), 16.0 * sparseness, 2500, True, priorities=(6,)
+    )
 
 
 def _together(
@@ -167,9 +181,9 @@ def _together(
     return Planned(job, triggers, tuple(every(start, span) for _ in names), flags)
 
 
-def _rated(start: datetime) -> Planned:
+def _rated(start: datetime, sparseness: int) -> Planned:
     """Two triggers that are due at one instant, of a job that may start once a second: one of them waits."""
-    span = timedelta(seconds=RATED_EVERY)
+    span = timedelta(seconds=RATED_EVERY * sparseness)
     names = ("rated-0", "rated-1")
     triggers = tuple(SimpleTrigger(n, GROUP, interval=span, repeat_count=None, start_time=start) for n in names)
     job = JobDetail(jobs.Plain, RATED, GROUP, data={"ms": 0}, rate_limit=RateLimit(1, per=timedelta(seconds=1)))
@@ -177,9 +191,9 @@ def _rated(start: datetime) -> Planned:
     return Planned(job, triggers, tuple(every(start, span) for _ in names), flags)
 
 
-def _same_instant(start: datetime) -> Planned:
+def _same_instant(start: datetime, sparseness: int) -> Planned:
     """Five triggers of one serial job, all due at one instant."""
-    span = timedelta(seconds=4)
+    span = timedelta(seconds=4 * sparseness)
     names = [f"together-{i}" for i in range(5)]
     triggers = tuple(SimpleTrigger(n, GROUP, interval=span, repeat_count=None, start_time=start) for n in names)
     job = JobDetail(jobs.Serial, "together", GROUP, data={"ms": 100})
@@ -187,12 +201,12 @@ def _same_instant(start: datetime) -> Planned:
     return Planned(job, triggers, tuple(every(start, span) for _ in names), flags)
 
 
-def _deep(start: datetime, numbers: range) -> Planned:
+def _deep(start: datetime, numbers: range, sparseness: int) -> Planned:
     """Very many triggers of one serial job that become due almost together, in an order that their fires have to have.
 
     All but one of them wait, and each end lets the next one go.
     """
-    span = timedelta(seconds=DEEP_EVERY)
+    span = timedelta(seconds=DEEP_EVERY * sparseness)
     starts = {f"{DEEP}-{i}": start + timedelta(milliseconds=i) for i in numbers}
     triggers = tuple(
         SimpleTrigger(name, GROUP, interval=span, repeat_count=None, start_time=at) for name, at in starts.items()
@@ -202,9 +216,9 @@ def _deep(start: datetime, numbers: range) -> Planned:
     return Planned(job, triggers, tuple(every(at, span) for at in starts.values()), flags)
 
 
-def _keyed(start: datetime, numbers: range) -> Planned:
+def _keyed(start: datetime, numbers: range, sparseness: int) -> Planned:
     """A job that runs once at a time for each of several tenants, each of whom has several triggers due at once."""
-    span = timedelta(seconds=3)
+    span = timedelta(seconds=3 * sparseness)
     tenants = {f"keyed-{i}-{turn}": f"tenant-{i}" for turn in range(4) for i in numbers}
     triggers = tuple(
         SimpleTrigger(name, GROUP, interval=span, repeat_count=None, start_time=start, data={TENANT: tenant})
@@ -216,9 +230,9 @@ def _keyed(start: datetime, numbers: range) -> Planned:
     return Planned(job, triggers, tuple(every(start, span) for _ in triggers), flags)
 
 
-def _wide(start: datetime, numbers: range) -> Planned:
+def _wide(start: datetime, numbers: range, sparseness: int) -> Planned:
     """A job that runs three times at a time at most, with many more triggers due at once."""
-    span = timedelta(seconds=4)
+    span = timedelta(seconds=4 * sparseness)
     names = [f"wide-{i}" for i in numbers]
     triggers = tuple(SimpleTrigger(n, GROUP, interval=span, repeat_count=None, start_time=start) for n in names)
     job = JobDetail(jobs.Plain, "wide", GROUP, data={"ms": 100}, max_concurrent=3, requests_recovery=True)
@@ -226,13 +240,13 @@ def _wide(start: datetime, numbers: range) -> Planned:
     return Planned(job, triggers, tuple(every(start, span) for _ in names), flags)
 
 
-def moved(start: datetime, count: int) -> Iterator[Planned]:
+def moved(start: datetime, count: int, sparseness: int = 1) -> Iterator[Planned]:
     """Triggers that the client pauses, resumes, reschedules and deletes. Every other one is of one serial job.
 
     So the trigger that an end lets go is moved, too, and another one of the job has to take its place.
     """
     for i in range(count):
-        span = timedelta(seconds=1)
+        span = timedelta(seconds=sparseness)
         name = f"moved-{i}"
         trigger = SimpleTrigger(name, MOVED, interval=span, repeat_count=None, start_time=start)
         job = JobDetail(

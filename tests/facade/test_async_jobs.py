@@ -231,6 +231,7 @@ def test_a_transaction_is_entered_by_async_with_in_the_harness() -> None:
     assert said["second"] is None
     assert orders(engine) == [42, 43]
     assert [each.outcome for each in harness.transactions] == ["rolled back", "committed"]
+    engine.dispose()
 
 
 # --- the scheduler of an asynchronous job

@@ -42,12 +42,12 @@ def test_the_newest_takes_the_place_of_what_runs(make_scheduler: Callable[..., S
     scheduler.start()
     start = every_tenth(scheduler, "cancel_other", job)
     first, second = jobs.next_run(), jobs.next_run()
-    assert first.scheduled_fire_time == start
     assert first.cancelled
-    # On a busy machine, several fires may have come due meanwhile: the newest one runs.
-    late = second.scheduled_fire_time - start
-    assert late > timedelta()
-    assert not late % TENTH
+    # On a busy machine, several fires may have come due meanwhile: the newest one runs. So an execution may also be
+    # cancelled before it begins.
+    late = [run.scheduled_fire_time - start for run in (first, second)]
+    assert timedelta() <= late[0] < late[1]
+    assert not any(each % TENTH for each in late)
     assert scheduler.wait_until_recorded(2, SOON)
     outcomes = {execution.outcome for execution in scheduler.executions()}
     assert outcomes == {Outcome.CANCELLED}

@@ -47,7 +47,7 @@ def _leave() -> Iterator[None]:
 
 
 def join(one: Registration) -> Epoch:
-    _joined.append(one.join(Capabilities(frozenset())))
+    _joined.append(one.join())
     return _joined[-1]
 
 

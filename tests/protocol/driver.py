@@ -131,7 +131,8 @@ class DrivenNode:
     def register(self) -> None:
         """Begin to live; tried again, as at a start, where the database cannot be reached."""
         parts = self.runtime.parts
-        _patiently(lambda: parts.registration.join(parts.capacity.capabilities))
+        _patiently(parts.registration.join)
+        _patiently(lambda: parts.registration.publish(parts.capacity.capabilities))
         _patiently(parts.known_types.learn)
 
     # --- one pass of a service, with what its loop does after an error

@@ -504,7 +504,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         (name, mode)
         for place, name in enumerate(OPERATIONS)
         for turn, mode in enumerate(Mode, place)
-        if is_long(metafunc.config) or name in OF_NODES or turn % 2 == 0
+        if is_long(metafunc.config) or name in OF_NODES or turn % 3 == 0
     ]
     metafunc.parametrize(("name", "mode"), plays, ids=[f"{name}-{mode}" for name, mode in plays])
 

@@ -31,6 +31,18 @@ PIPELINES = (
         (f"{_VALUES}::test_the_lock_is_free_while_a_large_pipeline_is_under_way",),
     ),
     Sabotage(
+        "errors_wait_for_an_import",
+        "the first error of a check-in waits until another thread has imported SQLAlchemy",
+        (
+            Edit(
+                "quartzpy.store.postgresql.connection.error_translation",
+                old='    exc = sys.modules.get("sqlalchemy.exc")\n    if exc is not None',
+                new="    from sqlalchemy import exc\n\n    if exc is not None",
+            ),
+        ),
+        ("tests/unit/test_error_translation.py::test_no_error_is_translated_by_an_import_of_sqlalchemy",),
+    ),
+    Sabotage(
         "deaf_clients_keep_the_lock",
         "a session whose client does not receive its answers holds the lock for ever",
         (

@@ -14,6 +14,7 @@ import lzma
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from datetime import date, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -75,10 +76,12 @@ class Market(NamedTuple):
     """The markets whose days off it has together."""
 
 
+@cache
 def dates(first: date = FIRST, last: date = LAST) -> list[date]:
     return [first + timedelta(days=number) for number in range((last - first).days + 1)]
 
 
+@cache
 def months() -> list[tuple[date, date]]:
     """The first and the last date of each month."""
     starts = [date(year, month, 1) for year in range(FIRST.year, LAST.year + 1) for month in range(1, 13)]
@@ -136,17 +139,24 @@ def exchange_markets(step: int = 1) -> Iterator[Market]:
         yield Market(name, off, moved, [sessions[bisect_right(sessions, last) - 1] for _, last in months()])
 
 
-def stored_markets() -> Iterator[Market]:
+@cache
+def stored_tables() -> dict[str, dict[str, Any]]:
+    """The tables of the files by market, as they are written: decoding all of them takes seconds."""
     stored: dict[str, Any] = {}
     for path in FILES:
         with lzma.open(path, "rt") as file:
             stored |= json.load(file)
+    return stored
+
+
+@cache
+def stored_market(name: str) -> Market:
+    market = stored_tables()[name]
     every_date = dates(FIRST - MARGIN, LAST + MARGIN)
-    for name, market in stored.items():
-        off = frozenset(day for day, flag in zip(every_date, market["off"], strict=True) if flag == "1")
-        moved = {rule: _decoded(dates(), table) for rule, table in market["moved"].items()}
-        ends = _decoded([last for _, last in months()], market["month_ends"])
-        yield Market(name, off, moved, ends, tuple(market["parts"]))
+    off = frozenset(day for day, flag in zip(every_date, market["off"], strict=True) if flag == "1")
+    moved = {rule: _decoded(dates(), table) for rule, table in market["moved"].items()}
+    ends = _decoded([last for _, last in months()], market["month_ends"])
+    return Market(name, off, moved, ends, tuple(market["parts"]))
 
 
 def _decoded(days: list[date], table: str) -> list[date]:

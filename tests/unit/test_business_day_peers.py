@@ -9,6 +9,7 @@ import pytest
 
 from quartzpy import BusinessDays, BusinessDayTrigger, HolidayCalendar, Rolled
 from quartzpy.triggers.simple import SimpleTrigger
+from tests.protocol.options import is_long
 from tests.unit.business_day_peers import (
     FIRST,
     LAST,
@@ -18,10 +19,11 @@ from tests.unit.business_day_peers import (
     exchange_markets,
     months,
     quantlib_markets,
-    stored_markets,
+    stored_market,
+    stored_tables,
 )
 
-STORED = {market.name: market for market in stored_markets()}
+STORED = stored_tables()
 PEERS = {"QuantLib": quantlib_markets, "exchange_calendars": exchange_markets}
 INSTALLED = [source for package, source in PEERS.items() if find_spec(package) is not None]
 
@@ -46,15 +48,20 @@ def test_there_are_enough_markets_and_years() -> None:
     assert LAST.year - FIRST.year + 1 == 20
 
 
-@pytest.mark.parametrize("name", STORED)
-def test_business_days_agree_with_the_stored_tables(name: str) -> None:
-    check_arithmetic(STORED[name])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Every third market, the same ones each time; `--long` takes all."""
+    if "stored" in metafunc.fixturenames:
+        metafunc.parametrize("stored", list(STORED)[:: 1 if is_long(metafunc.config) else 3])
 
 
-@pytest.mark.parametrize("name", [name for name, market in STORED.items() if market.parts])
+def test_business_days_agree_with_the_stored_tables(stored: str) -> None:
+    check_arithmetic(stored_market(stored))
+
+
+@pytest.mark.parametrize("name", [name for name, tables in STORED.items() if tables["parts"]])
 def test_calendars_have_their_days_off_together(name: str) -> None:
-    market = STORED[name]
-    calendars = [HolidayCalendar(STORED[part].days_off) for part in market.parts]
+    market = stored_market(name)
+    calendars = [HolidayCalendar(stored_market(part).days_off) for part in market.parts]
     together = BusinessDays(*calendars)
     joined = BusinessDays(calendars[0].joined(*calendars[1:]))
     for days in (together, joined):
@@ -63,7 +70,7 @@ def test_calendars_have_their_days_off_together(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["QuantLib TARGET", "QuantLib China", "QuantLib Israel", "XTKS", "XNYS"])
 def test_triggers_fire_on_the_days_of_the_tables(name: str) -> None:
-    market = STORED[name]
+    market = stored_market(name)
     calendar = HolidayCalendar(market.days_off)
     start, end = datetime.combine(FIRST, time(), UTC), datetime.combine(LAST, time(23), UTC)
     daily = SimpleTrigger(interval="1d", start_time=start)

@@ -14,6 +14,10 @@ OLDEST_PYTHON = "3.11"
 PYTHONS = (OLDEST_PYTHON, "3.12", "3.13")
 SMALL_BUFFER = 4096
 COMPETITORS = 20
+SLOWNESS, SPARSENESS = 4, 7
+"""Of the starved world, where a busy thread has 1/21 of a processor: a process that imports for 1.4 s starts in 30.
+
+7 and not 6: a job of the workload fails at each third of its fire times, counted in two seconds."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,10 @@ class World:
     """The version of Python that `python -m tests.worlds` takes, as "3.12"; pytest itself is not another one."""
     competitors: int = 0
     """So many busy processes compete with all of the tests for one CPU."""
+    slowness: int = 1
+    """A chaos run has limits so many times as long here, and so many times fewer jobs of each kind."""
+    sparseness: int = 1
+    """What a chaos run schedules here has periods so many times as long."""
 
     @property
     def title(self) -> str:
@@ -62,7 +70,7 @@ WORLDS: dict[str, World] = {
         World("pgbouncer", pooled=True),
         World("role", restricted=True),
         *(World(f"python{version}", python=version) for version in PYTHONS[1:]),
-        World("starved", competitors=COMPETITORS),
+        World("starved", competitors=COMPETITORS, slowness=SLOWNESS, sparseness=SPARSENESS),
     )
 }
 

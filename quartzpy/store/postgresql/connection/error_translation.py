@@ -48,10 +48,10 @@ def translate(error: BaseException) -> QuartzpyError:
     """Return the quartzpy error for an error of psycopg or SQLAlchemy, by its SQLSTATE."""
     if isinstance(error, QuartzpyError):
         return error
-    # An error is one of SQLAlchemy's only if somebody has imported it, and most nodes do not need its memory.
-    if "sqlalchemy.exc" in sys.modules:
-        from sqlalchemy import exc
-
+    # An error is one of SQLAlchemy's only if somebody has imported it, and most nodes do not need its memory. An import
+    # statement would wait for a job's thread that is importing it: for longer than a failure window on a slow machine.
+    exc = sys.modules.get("sqlalchemy.exc")
+    if exc is not None and hasattr(exc, "DBAPIError"):
         if isinstance(error, exc.DBAPIError) and error.orig is not None:
             error = error.orig
         elif isinstance(error, exc.SQLAlchemyError):
