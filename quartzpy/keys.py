@@ -25,6 +25,8 @@ MANUAL_TRIGGERS = "MANUAL_TRIGGERS"
 """The group of triggers made by `trigger_job`. Quartz uses DEFAULT, where pausing DEFAULT holds back manual runs."""
 CONTINUATIONS = "CONTINUATIONS"
 """The group of triggers that run a job after another one has ended."""
+NOTIFICATIONS = "NOTIFICATIONS"
+"""The group of the jobs that send notifications, one for each channel."""
 UNSCHEDULED_GROUPS = (MANUAL_TRIGGERS, RECOVERING_JOBS, RETRYING_JOBS, CONTINUATIONS)
 """The groups of triggers that do not come from a schedule: they fire even in manual mode."""
 

@@ -204,6 +204,7 @@ CREATE TABLE qrtz_incidents (
     acknowledged_until TIMESTAMP WITH TIME ZONE,
     acknowledged_severity VARCHAR(16),
     acknowledged_cause TEXT,
+    notified JSONB,
     CONSTRAINT qrtz_incidents_pkey PRIMARY KEY (sched_name, id),
     CONSTRAINT qrtz_incidents_severity_check CHECK (severity IN ('error', 'warning', 'info')),
     CONSTRAINT qrtz_incidents_closed_check CHECK (closed_at >= opened_at),
@@ -214,6 +215,24 @@ CREATE TABLE qrtz_incidents (
 CREATE UNIQUE INDEX qrtz_incidents_open ON qrtz_incidents (sched_name, identity) WHERE closed_at IS NULL;
 
 CREATE INDEX qrtz_incidents_closed ON qrtz_incidents (sched_name, closed_at, id) WHERE closed_at IS NOT NULL;
+
+CREATE TABLE qrtz_notifications (
+    sched_name VARCHAR(200) NOT NULL,
+    id VARCHAR(64) NOT NULL,
+    channel VARCHAR(200) NOT NULL,
+    event VARCHAR(16) NOT NULL,
+    message JSONB NOT NULL,
+    created_at TIMESTAMP WITH TIME ZONE NOT NULL,
+    attempts INTEGER DEFAULT '0' NOT NULL,
+    delivered_at TIMESTAMP WITH TIME ZONE,
+    failed_at TIMESTAMP WITH TIME ZONE,
+    error TEXT,
+    CONSTRAINT qrtz_notifications_pkey PRIMARY KEY (sched_name, id),
+    CONSTRAINT qrtz_notifications_attempts_check CHECK (attempts >= 0),
+    CONSTRAINT qrtz_notifications_instants_check CHECK (least(created_at, delivered_at, failed_at) >= timestamptz '0001-01-01 00:00:00+00' AND greatest(created_at, delivered_at, failed_at) < timestamptz '10000-01-01 00:00:00+00')
+);
+
+CREATE INDEX qrtz_notifications_created ON qrtz_notifications (sched_name, created_at);
 
 CREATE TABLE qrtz_judgements (
     sched_name VARCHAR(200) NOT NULL,

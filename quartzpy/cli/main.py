@@ -63,6 +63,7 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
         "dashboard": "dashboard",
         "db": "setup",
         "config": "setup",
+        "notify": "notify",
         "cron": "cron",
         "completion": "completion",
     },

@@ -15,6 +15,7 @@ import click
 
 from quartzpy.cli.target import DEFAULT_NAME, Target, database_options, scheduler_options, table_options
 from quartzpy.config.config import ExecutorConfig, SchedulerConfig
+from quartzpy.config.notifying import shown_place
 from quartzpy.config.sources import CONFIG_FILE, URL
 from quartzpy.errors import AuthenticationError, SchemaError, SettingsError, StoreUnavailableError
 from quartzpy.instants import as_span
@@ -171,6 +172,9 @@ def _rows(target: Target) -> list[tuple[str, Any, str]]:
     values = {URL: target.values.get(URL)} | {
         setting.name: getattr(effective, setting.name) for setting in fields(effective)
     }
+    values["monitors"] = {pattern: shown_place(place) for pattern, place in effective.monitors.items()}
+    if effective.heartbeat_url is not None:
+        values["heartbeat_url"] = shown_place(effective.heartbeat_url)
     for name in (URL, "listen_url"):
         if values[name] is not None:
             values[name] = without_password(str(values[name]))

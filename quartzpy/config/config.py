@@ -12,6 +12,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Any, Self
 
+from quartzpy.config.notifying import NOTIFIERS, Channel, channel_label, check_place
 from quartzpy.errors import InvalidKeyError, SettingsError
 from quartzpy.instants import Converted, Span, as_span
 from quartzpy.keys import check_name, unique_name
@@ -32,6 +33,7 @@ _SCHEMA = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 # The server counts milliseconds in 32 bits.
 _LONGEST_TIMEOUT = timedelta(days=24)
 _A_YEAR = timedelta(days=366)
+_LEAST_HEARTBEAT = timedelta(seconds=5)
 _FOR_EVER = ("history_retention", "audit_retention")
 """The spans of time that may be None, for what is kept for ever."""
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING")
@@ -111,6 +113,9 @@ class ExecutorConfig:
                 f"executors: a pool is written like threads:20, asyncio:500 or processes:4 (got {quoted(value)})"
             )
         return cls(kind.strip(), int(workers), as_bytes(limit, "executors: memory_limit") if has_limit else None)
+
+
+NOTIFIERS_POOL = ExecutorConfig(ExecutorKind.THREADS, 2)
 
 
 def automatic_instance_id() -> str:
@@ -207,6 +212,36 @@ def _checked_secrets(secrets: object) -> dict[str, str]:
         for host in hosts.split():
             _checked_host(host)
     return dict(secrets)
+
+
+def _checked_channels(channels: object) -> dict[str, Channel]:
+    """Return the setting `notify_channels`. No error shows a URL."""
+    if not isinstance(channels, Mapping):
+        raise SettingsError("notify_channels must be a mapping of names to channels")
+    checked = {}
+    for name, value in channels.items():
+        _check_name(name, "notify_channels: a name")
+        try:
+            # The label of the nodes that have the channel has to be a name, too.
+            _check_name(channel_label(name), "its label")
+            checked[name] = Channel.of(value)
+        except SettingsError as error:
+            raise SettingsError(f"notify_channels: {name!r}: {error}") from None
+    return checked
+
+
+NO_MONITOR = "none"
+
+
+def _checked_monitors(monitors: object) -> dict[str, str]:
+    """Return the setting `monitors`. No error shows a URL."""
+    if not isinstance(monitors, Mapping):
+        raise SettingsError("monitors must be a mapping of patterns of keys to URLs")
+    for pattern, place in monitors.items():
+        _check_name(pattern, "monitors: a pattern")
+        if place != NO_MONITOR:
+            check_place(place, f"monitors: {pattern!r}")
+    return dict(monitors)
 
 
 class Role(StrEnum):
@@ -334,6 +369,22 @@ class SchedulerConfig:
     may receive it: `{"erp": "env:ERP_TOKEN@api.example.com", "bank": "file:/run/secrets/bank@*.bank.example"}`.
     Several hosts are separated by spaces."""
 
+    notify_channels: Mapping[str, Channel | Mapping[str, Any] | str] = field(default_factory=dict, hash=False)
+    """The channels that are told of incidents, by their names: a URL or its place, `{"ops": "env:OPS_URL"}`, or a
+    `Channel` with the incidents that it is told, as a table in the file. All nodes should have the same channels; the
+    messages of one are sent by nodes that can read its URL. See docs/how-to/notifications.md."""
+
+    monitors: Mapping[str, str] = field(default_factory=dict, hash=False, repr=False)
+    """The URLs of outside monitors that hear of the starts and ends of jobs, by patterns of the keys of jobs: `{"*":
+    "https://hc-ping.com/KEY/{job}"}`; the first that matches counts, and "none" is no monitor. A URL may be a place,
+    `env:MONITOR_URL`. The forms of healthchecks.io, Sentry and Cronitor are told from the URL."""
+
+    heartbeat_url: str | None = field(default=None, repr=False)
+    """The URL of an outside monitor, or its place, that one node at a time calls while the cluster is in order."""
+
+    heartbeat_interval: Converted[Span, timedelta] = Converted(timedelta(seconds=60))
+    """The time between two calls of `heartbeat_url`; at least five seconds."""
+
     schema: str | None = None
     """The database schema of the tables; None uses the default schema of the connection."""
 
@@ -431,6 +482,14 @@ class SchedulerConfig:
         assign(self, "command_environment", names)
         assign(self, "http_hosts", tuple(map(_checked_host, _texts(self.http_hosts, "http_hosts"))))
         assign(self, "http_secrets", _checked_secrets(self.http_secrets))
+        assign(self, "notify_channels", _checked_channels(self.notify_channels))
+        assign(self, "monitors", _checked_monitors(self.monitors))
+        if self.heartbeat_url is not None:
+            check_place(self.heartbeat_url, "heartbeat_url")
+        if self.heartbeat_interval < _LEAST_HEARTBEAT:
+            raise SettingsError(
+                f"heartbeat_interval must be at least {_LEAST_HEARTBEAT} (got {self.heartbeat_interval})"
+            )
         self._check_capabilities()
         least = 3 * self.checkin_interval + self.lock_timeout
         if self.failure_window < least:
@@ -468,6 +527,11 @@ class SchedulerConfig:
         value = getattr(self, name)
         if not least <= value <= most:
             raise SettingsError(f"{name}={quoted(value)} must be from {least} to {most}")
+
+    @property
+    def all_executors(self) -> Mapping[str, ExecutorConfig | str]:
+        """The additional worker pools, with that of notifications if there are channels."""
+        return {NOTIFIERS: NOTIFIERS_POOL, **self.executors} if self.notify_channels else self.executors
 
     @property
     def lease(self) -> timedelta:

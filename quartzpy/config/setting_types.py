@@ -6,9 +6,10 @@ At run time `SchedulerConfig.of` does. A test compares the two.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 from quartzpy.config.config import ExecutorConfig, Role
+from quartzpy.config.notifying import Channel
 from quartzpy.instants import Span
 
 
@@ -45,6 +46,10 @@ class Settings(TypedDict, total=False):
     command_environment: Sequence[str]
     http_hosts: Sequence[str]
     http_secrets: Mapping[str, str]
+    notify_channels: Mapping[str, Channel | Mapping[str, Any] | str]
+    monitors: Mapping[str, str]
+    heartbeat_url: str | None
+    heartbeat_interval: Span
     schema: str | None
     log_executions: str | None
     debug: bool

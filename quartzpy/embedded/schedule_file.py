@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 from zoneinfo import available_timezones
@@ -30,7 +30,9 @@ from quartzpy.scheduler.sync import Declarations
 from quartzpy.texts import did_you_mean, quoted, reason
 
 _KINDS = ("command", "url", "request", "function")
-_OF_FILE = ("jobs", "time_zone", "networks", "secrets")
+_AT_START = {"notify": "notify_channels", "monitors": "monitors", "heartbeat_url": "heartbeat_url"}
+"""The keys that are settings by other names: whom the node tells. It reads them once."""
+_OF_FILE = ("jobs", "time_zone", "networks", "secrets", *_AT_START)
 _OF_TRIGGER = ("time_zone", "misfire")
 _OF_JOB = ({field.name for field in fields(JobDetail)} | {ARGS, KWARGS}) - {"job", "name", "data"}
 
@@ -42,6 +44,8 @@ class ScheduleFile:
     declarations: Declarations
     settings: dict[str, Any]
     time_zone: str
+    at_start: dict[str, Any] = field(default_factory=dict)
+    """Further settings, which do not change while the node runs: whom it tells what is wrong."""
 
 
 def zone_of_machine() -> str:
@@ -90,6 +94,7 @@ def read_schedule(path: Path) -> ScheduleFile:
         declarations,
         {"commands": tuple(sorted(commands)), "http_hosts": tuple(sorted(hosts)), "http_secrets": secrets},
         str(zone),
+        {setting: document[name] for name, setting in _AT_START.items() if name in document},
     )
 
 

@@ -83,7 +83,8 @@ class ScheduleServer:
         with ExitStack() as stack:
             stack.enter_context(self._postgres)
             migrations.upgrade(self._postgres.dsn)
-            scheduler = Scheduler(self._postgres.dsn, **{**self._settings, **schedule.settings})
+            settings = {**self._settings, **schedule.settings, **schedule.at_start}
+            scheduler = Scheduler(self._postgres.dsn, **settings)
             stack.callback(scheduler.shutdown, wait=True, timeout="30s")
             self._store(scheduler, schedule)
             self._stack = stack.pop_all()
@@ -138,6 +139,8 @@ class ScheduleServer:
     def _replace(self, scheduler: Scheduler, schedule: ScheduleFile) -> str:
         """Allow what another schedule names, and store it."""
         assert self.schedule is not None
+        if schedule.at_start != self.schedule.at_start:
+            logger.warning("%s: another notify, monitors or heartbeat_url is used after a restart", self._file)
         scheduler._allow(**schedule.settings)
         try:
             return self._store(scheduler, schedule)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
-import hmac
 import json
 import os
 import re
@@ -29,6 +28,7 @@ from quartzpy.instants import Span, as_span
 from quartzpy.jobs.http_hosts import AllowedHosts, Target, target_of
 from quartzpy.jobs.included import settings_of_node
 from quartzpy.jobs.job import Job
+from quartzpy.outgoing import OutgoingError, signed
 from quartzpy.texts import quoted, reason, storable_text
 
 if TYPE_CHECKING:
@@ -531,20 +531,12 @@ async def resolve(host: str, port: int) -> list[str]:
 
 def signature(secret: str, content: bytes, execution_key: str, now: int) -> dict[str, str]:
     """Return the headers of Standard Webhooks (https://www.standardwebhooks.com) for a body."""
-    key = secret.encode()
-    if secret.startswith("whsec_"):
-        try:
-            key = base64.b64decode(secret.removeprefix("whsec_"), validate=True)
-        except ValueError:
-            raise NotAllowedError("a secret that begins with whsec_ must be base64 after it") from None
     # The same in all attempts, and without a full stop, which separates the parts.
     identity = f"fire_{hashlib.sha256(execution_key.encode()).hexdigest()[:32]}"
-    digest = hmac.digest(key, f"{identity}.{now}.".encode() + content, "sha256")
-    return {
-        "webhook-id": identity,
-        "webhook-timestamp": str(now),
-        "webhook-signature": f"v1,{base64.b64encode(digest).decode()}",
-    }
+    try:
+        return signed(secret, content, identity, now)
+    except OutgoingError as error:
+        raise NotAllowedError(str(error)) from None
 
 
 async def _read(response: httpx.Response, limit: int) -> _Answer:

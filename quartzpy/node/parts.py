@@ -9,6 +9,7 @@ from typing import Any
 
 from quartzpy.clock import Clock
 from quartzpy.config.config import ExecutorConfig, Role, SchedulerConfig
+from quartzpy.config.notifying import Channel, channel_label
 from quartzpy.events.listeners import Listeners
 from quartzpy.jobs.context import Middleware
 from quartzpy.jobs.internal_entries import Tracing
@@ -30,6 +31,7 @@ from quartzpy.node.workers.deadlines import Deadlines
 from quartzpy.node.workers.event_loop import EventLoopThread
 from quartzpy.node.workers.executors import Executors, new_process_workers
 from quartzpy.node.workers.job_runner import Dispatcher, JobRunner, Slots
+from quartzpy.outgoing import OutgoingError, read_place
 from quartzpy.states import NodeMode
 from quartzpy.store.protocol import CheckIn, JobStore
 from quartzpy.store.store_time import StoreTime
@@ -73,7 +75,9 @@ class NodeParts:
         self.deadlines = Deadlines(f"{name}-deadlines", clock)
         self.executors = Executors(
             config.workers if runs_jobs else 0,
-            {executor: ExecutorConfig.of(value) for executor, value in config.executors.items()} if runs_jobs else {},
+            {executor: ExecutorConfig.of(value) for executor, value in config.all_executors.items()}
+            if runs_jobs
+            else {},
             f"{name}-worker",
             partial(
                 new_process_workers,
@@ -87,7 +91,8 @@ class NodeParts:
             most_ahead=config.batch_size,
             clock=clock.monotonic,
         )
-        self.capacity = Capacity(self.executors, config.labels, config.execution_groups, Role(config.role))
+        labels = (*config.labels, *_labels_of_channels(config))
+        self.capacity = Capacity(self.executors, labels, config.execution_groups, Role(config.role))
         completes: dict[str, Any] = {
             "store": store,
             "clock": clock,
@@ -238,6 +243,22 @@ class NodeParts:
     def _check_in_answered(self, answer: CheckIn, epoch: Epoch, asked_at: float) -> None:
         self.reactions.check_in_answered(answer, epoch)
         self.cluster.check_in_answered(answer, epoch, asked_at)
+
+
+def _labels_of_channels(config: SchedulerConfig) -> list[str]:
+    """Return the labels for the channels whose URL and secret this node can read: others leave them to other nodes."""
+    labels = []
+    for name, value in config.notify_channels.items():
+        channel = Channel.of(value)
+        try:
+            for place in (channel.url, channel.secret):
+                if place is not None:
+                    read_place(place)
+        except OutgoingError as error:
+            logger.warning("this node does not send to the channel %s: %s", name, error)
+        else:
+            labels.append(channel_label(name))
+    return labels
 
 
 def _apply_mode(signals: Signals, mode: NodeMode) -> None:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 
+from quartzpy import outgoing
+from quartzpy.config.notifying import Channel
 from quartzpy.errors import StoreUnavailableError
 from quartzpy.events.events import ExpectationBroken
 from quartzpy.expect import BreachRecord
+from quartzpy.keys import NOTIFICATIONS
+from quartzpy.monitors import Moment, ping
 from quartzpy.operations.expectation_judge import DueLook, Looked, judge_expectations
 from quartzpy.operations.expectations import Watch
 from quartzpy.operations.incidents import Incident
+from quartzpy.operations.notifying import Planned, Subject, compose, job_key_of, plan
 from quartzpy.operations.situation import Situation
 from quartzpy.operations.source import Redaction, Source
 from quartzpy.scheduler.reading import Reading
@@ -20,8 +26,11 @@ from quartzpy.store.health_findings import Severity
 from quartzpy.store.postgresql.admin import admin, of_steps
 from quartzpy.store.postgresql.admin.records import JudgementTurn, WatchRecord
 from quartzpy.store.protocol import JobStore
-from quartzpy.store.records import IncidentRecord, JudgedIncident
+from quartzpy.store.protocol.scheduling import StoredCalendar, TriggersOfJobs
+from quartzpy.store.records import IncidentRecord, JudgedIncident, Pauses
 from quartzpy.texts import instant_text
+
+logger = logging.getLogger(__name__)
 
 EVERY = timedelta(seconds=5)
 """The time between two judgements of a cluster."""
@@ -33,6 +42,8 @@ LISTED_EVERY = timedelta(minutes=1)
 """The time between two looks for triggers with a new expectation."""
 
 logger = logging.getLogger(__name__)
+NO_HEARTBEAT = frozenset({"none-takes", "no-node"})
+"""The kinds of incidents during which nothing runs, so that the heartbeat of the cluster stops."""
 
 
 class IncidentJudge:
@@ -52,6 +63,7 @@ class IncidentJudge:
         # The calls of jobs may use up the connections for calls, and the node must not wait for them.
         self._store = of_steps(scheduler._store)
         self._steady = scheduler._clock.monotonic
+        self._pinger: outgoing.Pinger | None = None
         self._look_at = self._steady()
 
     def __call__(self) -> None:
@@ -68,7 +80,7 @@ class IncidentJudge:
             self.judge(turn)
 
     def judge(self, turn: JudgementTurn) -> None:
-        """Record what is wrong: what begins, what lasts and what is over."""
+        """Record what is wrong: what begins, what lasts and what is over, with the notifications about it."""
         self._judge_expectations(turn)
         store = self._store
         # The reading uses the store itself, because a node judges to the end of its drain.
@@ -76,14 +88,72 @@ class IncidentJudge:
         # If two have one identity, the worse one stands for both.
         incidents = {incident.identity: incident for incident in reversed(situation.incidents())}
         recorded = {record.identity: record for record in situation.recorded()}
+        now, gap = situation.now, self._gap(turn, situation.now)
+        planned = self._plan(incidents, recorded, now, gap)
         assert turn.turn is not None
-        admin(store).record_incidents(
+        due = admin(store).record_incidents(
             turn.turn,
             opened=[_judged(incident) for identity, incident in incidents.items() if identity not in recorded],
-            confirmed=_confirmed(incidents, recorded, situation.now),
+            confirmed=_confirmed(incidents, recorded, now),
             closed=[record.incident_id for identity, record in recorded.items() if identity not in incidents],
-            gap=self._gap(turn, situation.now),
+            gap=gap,
+            notify=partial(compose, self._scheduler.config.name, planned, now) if planned else None,
         )
+        self._scheduler._changed(due)
+        self._deliver_in_spite_of(situation.pauses())
+        self._beat(turn, incidents.values())
+
+    def _plan(
+        self,
+        incidents: Mapping[str, Incident],
+        recorded: Mapping[str, IncidentRecord],
+        now: datetime,
+        gap: tuple[JudgedIncident, datetime, datetime] | None,
+    ) -> Sequence[Planned]:
+        """Return the notifications that are due. Where nothing is wrong, or nobody is notified, it reads nothing."""
+        channels = {name: Channel.of(value) for name, value in self._scheduler.config.notify_channels.items()}
+        if not channels and not any(record.notified for record in recorded.values()):
+            return []
+        subjects = [_lasting(incident, recorded.get(identity), now) for identity, incident in incidents.items()]
+        subjects += [_over(record, now) for identity, record in recorded.items() if identity not in incidents]
+        if gap is not None:
+            over, since, until = gap
+            subjects.append(Subject(over, since, is_over=True, closed_at=until))
+        calendars: dict[str, StoredCalendar | None] = {}
+
+        def includes(name: str, at: datetime) -> bool:
+            if name not in calendars:
+                calendars[name] = self._store.calendars([name]).get(name)
+            stored = calendars[name]
+            # Where the calendar is not stored, people are rather notified too often than never.
+            return stored is None or stored.calendar.is_included(at)
+
+        return plan(channels, subjects, now, includes=includes)
+
+    def _deliver_in_spite_of(self, pauses: Pauses) -> None:
+        """Resume the notifications that only a pause of everything holds: what it holds is what people are told of."""
+        channels = self._scheduler.config.notify_channels
+        if channels and pauses.everything and NOTIFICATIONS not in pauses.job_groups:
+            keys = {job_key_of(name) for name in channels}
+            self._scheduler._changed(self._store.resume(TriggersOfJobs(keys)))
+
+    def _beat(self, turn: JudgementTurn, incidents: Iterable[Incident]) -> None:
+        """Call the monitor of the cluster, if that is due by now and was not due at the judgement before."""
+        config = self._scheduler.config
+        if config.heartbeat_url is None or turn.turn is None:
+            return
+        if not is_heartbeat_due(turn.turn - EVERY, EVERY + turn.late_by, config.heartbeat_interval):
+            return
+        if any(incident.kind in NO_HEARTBEAT for incident in incidents):
+            return
+        if self._pinger is None:
+            self._pinger = outgoing.Pinger("quartzpy-heartbeat", logger)
+        try:
+            url = outgoing.read_place(config.heartbeat_url)
+        except outgoing.OutgoingError as error:
+            logger.warning("heartbeat_url: %s", error)
+        else:
+            self._pinger.put(ping(url, Moment.HEARTBEAT, config.name, what="the heartbeat"))
 
     def _judge_expectations(self, turn: JudgementTurn) -> None:
         """Record what fires have not done that is expected of them, and tell listeners and observers of what is new."""
@@ -138,6 +208,33 @@ class _DatabaseLedger:
             broken=[breach for judgement in judgements.values() for breach in judgement.broken],
             met={(key, kind): at for key, judgement in judgements.items() for kind, at in judgement.met.items()},
         )
+
+
+def is_heartbeat_due(now: datetime, since_before: timedelta, interval: timedelta) -> bool:
+    """Return whether a multiple of the interval lies between the judgement before and this one, whoever made them."""
+    seconds, at = interval.total_seconds(), now.timestamp()
+    return at // seconds != (at - since_before.total_seconds()) // seconds
+
+
+def _lasting(incident: Incident, record: IncidentRecord | None, now: datetime) -> Subject:
+    return Subject(
+        _judged(incident),
+        now if record is None else record.opened_at,
+        None if record is None else record.incident_id,
+        is_acknowledged=incident.acknowledgement is not None,
+        notified=None if record is None else record.notified,
+    )
+
+
+def _over(record: IncidentRecord, now: datetime) -> Subject:
+    return Subject(
+        record,
+        record.opened_at,
+        record.incident_id,
+        is_over=True,
+        closed_at=max(now, record.opened_at),
+        notified=record.notified,
+    )
 
 
 def _confirmed(

@@ -421,7 +421,7 @@ class Operations:
 
         `incidents` judges them anew, and has their remedies.
         """
-        return recorded_incidents.lasting(recorded_incidents.lasting_records(self._source.reading())())
+        return recorded_incidents.lasting(self._source.reading())
 
     def past_incidents(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -18,6 +18,26 @@ from quartzpy.store.records import Acknowledgement, IncidentRecord
 
 MOST_OPEN = 5_000
 """The number of incidents that last which are read."""
+MOST_NOTIFICATIONS = 5_000
+"""The number of notifications about the incidents of a page that are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class SentNotification:
+    """A notification about an incident: to which channel, what about, and whether it was delivered."""
+
+    notification_id: str
+    channel: str
+    event: str
+    """"began", "worse", "lasts" or "over"."""
+    created_at: datetime
+    attempts: int
+    """The number of attempts that have ended."""
+    delivered_at: datetime | None
+    failed_at: datetime | None
+    """The instant at which the last attempt failed; None while there are more to come."""
+    error: str | None
+    """The error of the latest attempt; None if it succeeded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +65,8 @@ class RecordedIncident:
     job: JobKey | None
     acknowledgement: Acknowledgement | None
     """Who has taken note of it; None if nobody has."""
+    notifications: tuple[SentNotification, ...] = ()
+    """The latest notifications about it, the oldest first."""
 
     def is_acknowledged(self, now: datetime) -> bool:
         """Return True if somebody has taken note of it as it is, and until later than `now`."""
@@ -52,8 +74,11 @@ class RecordedIncident:
         return note is not None and note.holds(self.severity, self.cause, now)
 
 
-def recorded_incident(record: IncidentRecord) -> RecordedIncident:
+def recorded_incident(
+    record: IncidentRecord, notifications: Mapping[str, SentNotification] | None = None
+) -> RecordedIncident:
     began_at = min(record.opened_at, record.since or record.opened_at)
+    sent = (notifications or {}).get
     return view_of(
         RecordedIncident,
         record,
@@ -61,19 +86,43 @@ def recorded_incident(record: IncidentRecord) -> RecordedIncident:
         lasted=None if record.closed_at is None else record.closed_at - began_at,
         trigger=record.trigger_key,
         job=record.job_key,
+        notifications=tuple(
+            sorted(
+                (row for number in _ids([record]) if (row := sent(number)) is not None),
+                key=lambda row: (row.created_at, row.channel),
+            )
+        ),
     )
 
 
-def lasting(records: Sequence[IncidentRecord]) -> tuple[RecordedIncident, ...]:
-    """Return the incidents of these records, the worst and latest first."""
+def _ids(records: Sequence[IncidentRecord]) -> set[str]:
+    return {number for record in records for notified in record.notified.values() for number in notified.ids}
+
+
+def notifications_about(reading: Reading, records: Sequence[IncidentRecord]) -> dict[str, SentNotification]:
+    """Return the notifications about some incidents, by their ids. It asks nothing if there are none."""
+    ids = sorted(_ids(records))[:MOST_NOTIFICATIONS]
+    if not ids:
+        return {}
+    rows = reading.ask(lambda store: admin(store).notifications(ids))()
+    return {row.notification_id: view_of(SentNotification, row) for row in rows}
+
+
+def lasting(reading: Reading) -> tuple[RecordedIncident, ...]:
+    """Return the incidents that last, the worst and latest first."""
+    records = lasting_records(reading)()
+    notifications = notifications_about(reading, records)
     latest = sorted(records, key=lambda record: record.incident_id, reverse=True)
-    return tuple(map(recorded_incident, sorted(latest, key=lambda record: list(Severity).index(record.severity))))
+    ranked = sorted(latest, key=lambda record: list(Severity).index(record.severity))
+    return tuple(recorded_incident(record, notifications) for record in ranked)
 
 
 def page(reading: Reading, query: IncidentQuery, limit: int, after: str | None) -> Page[RecordedIncident]:
     """Return a page of incidents that are over; see `Operations.past_incidents`."""
     query = replace(query, among=EXAMINED)
-    return page_of(examined_page(reading, "incidents", query, limit, after), recorded_incident)
+    records = examined_page(reading, "incidents", query, limit, after)
+    notifications = notifications_about(reading, records)
+    return page_of(records, lambda record: recorded_incident(record, notifications))
 
 
 def lasting_records(reading: Reading) -> Answer[list[IncidentRecord]]:
@@ -86,7 +135,7 @@ def incident(reading: Reading, incident_id: int) -> RecordedIncident:
     record = reading.ask(lambda store: admin(store).incident(incident_id))()
     if record is None:
         raise not_recorded(incident_id)
-    return recorded_incident(record)
+    return recorded_incident(record, notifications_about(reading, [record]))
 
 
 def not_recorded(incident_id: int) -> ObjectNotFoundError:

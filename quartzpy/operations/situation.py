@@ -175,6 +175,10 @@ class Situation:
         """Return the transactions that may hold the rows of the late triggers."""
         return lock_holders(self._locks()) if self._late else ()
 
+    def pauses(self) -> Pauses:
+        """Return what is paused as a whole."""
+        return self._moment.pauses()
+
     def recorded(self) -> list[IncidentRecord]:
         """Return the incidents that are recorded and not over."""
         return self._recorded()

@@ -139,6 +139,11 @@ class BaseScheduler(SchedulingMethods):
         if config.log_executions is not None:
             level = logging.getLevelNamesMapping()[config.log_executions]
             ExecutionLogger(config.name, level=level).listen(self.listeners)
+        if config.monitors:
+            # Most processes have no monitor.
+            from quartzpy.events.check_ins import CheckIns
+
+            CheckIns(config.monitors).listen(self.listeners)
         for plugin in self._plugins:
             plugin.initialize(self)
 

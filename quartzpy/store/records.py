@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 from quartzpy.calendars.maintenance_window import MaintenanceWindow
 from quartzpy.errors import InvalidValueError
@@ -526,6 +526,43 @@ class JudgedIncident:
     since: datetime | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Notified:
+    """What a channel was notified of about an incident: when last, how bad it was then, and by which notifications."""
+
+    at: datetime
+    severity: Severity
+    ids: tuple[str, ...]
+    """The ids of the latest notifications, the latest last."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the stored form."""
+        return {"at": self.at.isoformat(), "severity": str(self.severity), "ids": list(self.ids)}
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Self:
+        """Return the value with this stored form."""
+        return cls(datetime.fromisoformat(stored["at"]), Severity(stored["severity"]), tuple(stored["ids"]))
+
+
+@dataclass(frozen=True, slots=True)
+class NotificationRecord:
+    """A notification to one channel: a row of `notifications` without its message."""
+
+    notification_id: str
+    channel: str
+    event: str
+    """"began", "worse", "lasts" or "over"."""
+    created_at: datetime
+    attempts: int
+    """The number of attempts that have ended."""
+    delivered_at: datetime | None
+    failed_at: datetime | None
+    """The instant at which the last attempt failed; None while there are more to come."""
+    error: str | None
+    """The error of the latest attempt; None if it succeeded."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncidentRecord(JudgedIncident):
     """An incident that was recorded: a row of `incidents`."""
@@ -539,6 +576,8 @@ class IncidentRecord(JudgedIncident):
     closed_at: datetime | None
     """The instant at which a node judged that it is over; None while it lasts."""
     acknowledgement: Acknowledgement | None
+    notified: Mapping[str, Notified] = field(default_factory=dict)
+    """What channels were notified of about it, by their names."""
 
 
 @dataclass(frozen=True, slots=True)

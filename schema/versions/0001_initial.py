@@ -24,6 +24,7 @@ TABLES = (
     "qrtz_fired_triggers",
     "qrtz_incidents",
     "qrtz_joins",
+    "qrtz_notifications",
     "qrtz_judgements",
     "qrtz_maintenance_windows",
     "qrtz_expectations",
@@ -583,6 +584,7 @@ def upgrade() -> None:
         sa.Column("acknowledged_until", Instant, nullable=True),
         sa.Column("acknowledged_severity", sa.String(length=16), nullable=True),
         sa.Column("acknowledged_cause", sa.Text(), nullable=True),
+        sa.Column("notified", JSONB(), nullable=True),
         sa.CheckConstraint("severity IN ('error', 'warning', 'info')", name="qrtz_incidents_severity_check"),
         sa.CheckConstraint("closed_at >= opened_at", name="qrtz_incidents_closed_check"),
         sa.CheckConstraint(
@@ -610,6 +612,34 @@ def upgrade() -> None:
         ["sched_name", "closed_at", "id"],
         unique=False,
         postgresql_where=sa.text("closed_at IS NOT NULL"),
+        schema=schema,
+    )
+    op.create_table(
+        "qrtz_notifications",
+        sa.Column("sched_name", Name, nullable=False),
+        sa.Column("id", sa.String(length=64), nullable=False),
+        sa.Column("channel", Name, nullable=False),
+        sa.Column("event", sa.String(length=16), nullable=False),
+        sa.Column("message", JSONB(), nullable=False),
+        sa.Column("created_at", Instant, nullable=False),
+        sa.Column("attempts", sa.Integer(), server_default="0", nullable=False),
+        sa.Column("delivered_at", Instant, nullable=True),
+        sa.Column("failed_at", Instant, nullable=True),
+        sa.Column("error", sa.Text(), nullable=True),
+        sa.CheckConstraint("attempts >= 0", name="qrtz_notifications_attempts_check"),
+        sa.CheckConstraint(
+            "least(created_at, delivered_at, failed_at) >= timestamptz '0001-01-01 00:00:00+00'"
+            " AND greatest(created_at, delivered_at, failed_at) < timestamptz '10000-01-01 00:00:00+00'",
+            name="qrtz_notifications_instants_check",
+        ),
+        sa.PrimaryKeyConstraint("sched_name", "id", name="qrtz_notifications_pkey"),
+        schema=schema,
+    )
+    op.create_index(
+        "qrtz_notifications_created",
+        "qrtz_notifications",
+        ["sched_name", "created_at"],
+        unique=False,
         schema=schema,
     )
     op.create_table(

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from quartzpy import Scheduler
 from quartzpy.embedded import ScheduleServer
 from quartzpy.embedded.schedule_file import read_schedule
 from quartzpy.errors import SettingsError
@@ -132,6 +133,8 @@ def test_what_the_file_names_is_what_is_allowed(tmp_path: Path) -> None:
         """
         networks: [10.0.0.0/8]
         secrets: {erp: "env:ERP@api.test"}
+        notify: {me: "env:MAIL", ops: {url: "https://hooks.test/x", remind_after: 1h}}
+        heartbeat_url: env:HEARTBEAT
         jobs:
           line: {command: date, schedule: every 1s}
           words: {command: [/usr/bin/rsync, -a], schedule: every 1s, misfire: fire_now}
@@ -139,7 +142,10 @@ def test_what_the_file_names_is_what_is_allowed(tmp_path: Path) -> None:
           other: {request: {url: "http://10.0.0.5:80/", method: POST}, schedule: ["0 1 * * *", every 2h]}
         """
     )
-    settings: dict[str, Any] = read_schedule(path).settings
+    schedule = read_schedule(path)
+    assert list(Scheduler("memory://", **schedule.at_start).config.notify_channels) == ["me", "ops"]
+    assert schedule.at_start["heartbeat_url"] == "env:HEARTBEAT"
+    settings: dict[str, Any] = schedule.settings
     assert settings == {
         "commands": ("/bin/sh", "/usr/bin/rsync"),
         "http_hosts": ("10.0.0.0/8", "http://10.0.0.5:80", "https://api.test:443"),

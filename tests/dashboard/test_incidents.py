@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import timedelta
 
@@ -19,6 +20,7 @@ from tests.contract.conftest import store as store
 from tests.contract.harness import SECOND, Harness, at, every, job, key
 from tests.dashboard.conftest import LOCAL
 from tests.dashboard.test_states import do
+from tests.database import execute
 from tests.operations.test_incidents import a_node
 from tests.operations.test_judging import judge_once
 
@@ -106,6 +108,47 @@ def test_what_is_over_stays_for_a_day_and_is_found_by_text_and_span(
     assert [row["incident_id"] for row in past["items"]] == [incident]
     one = client.get("/api/v1/incident", params={"incident_id": incident}).json()
     assert (one["what"], one["lasted"]) == (SENTENCE, past["items"][0]["lasted"])
+
+
+def test_the_page_says_whom_an_incident_was_told_to(
+    store: Harness, client: TestClient, operations: Operations, incident: int, postgres_dsn: str
+) -> None:
+    assert "that it began" not in client.get("/incidents").text
+    at = store.clock.now().isoformat()
+    execute(
+        postgres_dsn,
+        f"""INSERT INTO qrtz_notifications (sched_name, id, channel, event, message, created_at, attempts, delivered_at,
+                failed_at, error)
+            VALUES ('contract', 'n1', 'ops', 'began', '{{}}', '{at}', 1, '{at}', NULL, NULL),
+                   ('contract', 'n2', 'team', 'began', '{{}}', '{at}', 20, NULL, '{at}', 'no <answer>'),
+                   ('contract', 'n3', 'wait', 'lasts', '{{}}', '{at}', 0, NULL, NULL, NULL) RETURNING 1""",
+    )
+    note = {"at": at, "severity": "error"}
+    notified = {
+        "ops": {**note, "ids": ["n1", "gone"]},
+        "team": {**note, "ids": ["n2"]},
+        "wait": {**note, "ids": ["n3"]},
+    }
+    execute(postgres_dsn, f"UPDATE qrtz_incidents SET notified = '{json.dumps(notified)}' RETURNING 1")
+    lines = [
+        " ".join(re.sub("<[^>]+>", "", row).split())
+        for row in re.findall("<li>(.*?)</li>", panel(client.get("/incidents").text, "now"), re.DOTALL)
+    ]
+    told = [line for line in lines if line.startswith(("ops", "team", "wait"))]
+    assert [line.partition(" at ")[0].partition(" since ")[0] for line in told] == [
+        "ops: that it began, delivered",
+        "team: that it began, not delivered after 20 attempts: no &lt;answer&gt;",
+        "wait: that it lasts, to be sent",
+    ]
+    one = client.get("/api/v1/incident", params={"incident_id": incident}).json()
+    assert [(row["channel"], row["attempts"], row["error"]) for row in one["notifications"]] == [
+        ("ops", 1, None),
+        ("team", 20, "no <answer>"),
+        ("wait", 0, None),
+    ]
+    operations.actions.reset(key("bad"))
+    judge_once(store, operations)
+    assert "who was notified" in panel(client.get("/incidents").text, "over")
 
 
 def test_the_api_acknowledges_with_the_same_words(client: TestClient, incident: int) -> None:

@@ -57,6 +57,7 @@
 \set caught_up {0}
 \set changed {0,2}
 \set channel quartzpy_channel
+\set channels {ops,team}
 \set checkin_interval '5 s'
 \set claims {3,4}
 \set clock_ahead clock_ahead
@@ -89,6 +90,7 @@
 \set ended_us {1767225602000000,1767225602000000}
 \set epoch 1
 \set epochs {8}
+\set documents '{"{}","{}"}'
 \set error 'it failed'
 \set errors '{NULL,"it failed"}'
 \set exact_group g
@@ -116,6 +118,7 @@
 \set hashes {1,NULL}
 \set host somewhere
 \set idle_limit 30000ms
+\set is_last true
 \set instance node
 \set instances {dead}
 \set instants {2026-01-01T00:00:00Z,2026-01-01T00:00:00Z}
@@ -177,6 +180,10 @@
 \set news_of_due due
 \set next {2026-01-02T00:00:00Z,2026-01-02T00:00:00Z}
 \set node_mode STANDBY
+\set notification_events {began,over}
+\set notification_id a1
+\set notification_ids {a1,b2}
+\set notified_list '{"{}","{}"}'
 \set not_failed 'it did not fail'
 \set number 0
 \set older_than '7 days'

@@ -40,7 +40,7 @@ from quartzpy.store.postgresql.steps.acquire import (
 )
 from quartzpy.store.postgresql.steps.complete import complete_statement
 from quartzpy.store.postgresql.steps.misfire import LATE, MOVE
-from quartzpy.store.postgresql.steps.purge import PURGE, PURGE_INCIDENTS
+from quartzpy.store.postgresql.steps.purge import PURGE, PURGE_INCIDENTS, PURGE_NOTIFICATIONS
 from quartzpy.store.postgresql.steps.rate_limits import ADMIT, NEXT_TURN
 from quartzpy.store.postgresql.steps.recover import ANYTHING_STUCK, REPAIR
 from quartzpy.store.postgresql.steps.shared_limits import ADMIT as SHARED_ADMIT
@@ -168,7 +168,7 @@ class Fill:
 
 TABLES = (
     "qrtz_executions, qrtz_fired_triggers, qrtz_triggers, qrtz_job_details, qrtz_misfires, qrtz_audit, qrtz_node_keys,"
-    " qrtz_incidents, qrtz_judgements, qrtz_expectations, qrtz_breaches"
+    " qrtz_incidents, qrtz_judgements, qrtz_expectations, qrtz_breaches, qrtz_notifications"
 )
 
 
@@ -595,6 +595,9 @@ SELECT n, CASE n % 2 WHEN 0 THEN 'plans' ELSE 'another' END, 'trigger-error', 't
        'It is.', 'It is.', '[]', now() - n * interval '1 min', now(),
        CASE WHEN n > 60 THEN now() - n * interval '1 min' END
   FROM generate_series(1, 20000) AS n;
+INSERT INTO qrtz_notifications (sched_name, id, channel, event, message, created_at)
+SELECT CASE n % 2 WHEN 0 THEN 'plans' ELSE 'another' END, 'n' || n, 'ops', 'began', '{}', now() - n * interval '1 min'
+  FROM generate_series(1, 20000) AS n;
 """
 _A_DAY_AGO = datetime.now(UTC) - timedelta(days=1)
 OF_INCIDENTS: dict[str, tuple[str, dict[str, Any], int]] = {
@@ -602,6 +605,10 @@ OF_INCIDENTS: dict[str, tuple[str, dict[str, Any], int]] = {
     "one": (incidents.INCIDENT, {"incident_id": 10_000}, 1),
     "a turn": (incidents.TAKE_TURN, {"every": "5 s"}, 3),
     "the end of some": (incidents.CLOSE, {"incident_ids": [2, 4], "turn": "2026-01-01 00:00:00+00"}, 32),
+    "some notifications": (incidents.NOTIFICATIONS, {"notification_ids": ["n2", "n4", "n5"]}, 2),
+    "the attempt of one": (incidents.NOTE_ATTEMPT, {"notification_id": "n2", "error": None, "is_last": False}, 1),
+    "the oldest notifications": (PURGE_NOTIFICATIONS, {"older_than": "30 days", "limit": 100}, 0),
+    "the oldest notifications but some": (PURGE_NOTIFICATIONS, {"older_than": "10 days", "limit": 100}, 200),
     "the oldest": (PURGE_INCIDENTS, {"older_than": "30 days", "limit": 100}, 0),
     "the oldest but some": (PURGE_INCIDENTS, {"older_than": "10 days", "limit": 100}, 200),
     **{

@@ -10,7 +10,7 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.store.health_findings import Severity
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.queries import IncidentQuery, Position, folded
-from quartzpy.store.records import Acknowledgement, IncidentRecord
+from quartzpy.store.records import Acknowledgement, IncidentRecord, Notified
 
 _SQL = SqlFile("incident_pages.sql")
 
@@ -47,7 +47,7 @@ def record_of(row: Sequence[Any]) -> IncidentRecord:
     """Return the record of a row."""
     number, kind, subject, identity, severity, cause, began_as, what, why, *rest = row
     trigger_group, trigger_name, job_group, job_name, since, opened_at, confirmed_at, closed_at, *noted = rest
-    at, by, reason, until, noted_severity, noted_cause = noted
+    at, by, reason, until, noted_severity, noted_cause, notified = noted
     return IncidentRecord(
         incident_id=number,
         kind=kind,
@@ -67,4 +67,5 @@ def record_of(row: Sequence[Any]) -> IncidentRecord:
         acknowledgement=None
         if at is None
         else Acknowledgement(at, by, reason or "", until, Severity(noted_severity), noted_cause),
+        notified={name: Notified.from_json(stored) for name, stored in json.loads(notified or "{}").items()},
     )

@@ -148,7 +148,7 @@ def modify_job(
         job = change(JobColumns._make(stored[0]).job())
         if job.limits:
             require_limits(session, [job], transaction)
-        storing = _Storing(session, transaction, replace=True)
+        storing = Storing(session, transaction, replace=True)
         storing.write_jobs([job], keeps_data=keeps_data, keeps_persisted=False)
         storing.commit()
         return job
@@ -166,7 +166,7 @@ def replace_trigger(session: SqlSession, old: TriggerKey, new: PreparedTrigger) 
         )[0]
         if not deleted.rows:
             return None
-        storing = _Storing(session, transaction, replace=False)
+        storing = Storing(session, transaction, replace=False)
         storing.leave_slots({row[2:4] for row in deleted.rows if row[4]})
         earliest = storing.write_triggers([new], StartTime(None, is_estimate=False))
         storing.commit()
@@ -288,7 +288,7 @@ def _store_in_several_round_trips(
         ready = triggers if is_bulk else [new_trigger.prepared(start.at) for new_trigger in triggers]
 
         def work(transaction: Transaction) -> datetime | None:
-            storing = _Storing(session, transaction, replace=replace, assumes_ordinary=assumes_ordinary)
+            storing = Storing(session, transaction, replace=replace, assumes_ordinary=assumes_ordinary)
             if is_bulk:
                 storing.allow_pauses()
             for keeps_data in (False, True):
@@ -316,7 +316,7 @@ def _store_in_several_round_trips(
             start = StartTime(session.now(), is_estimate=False)
 
 
-class _Storing:
+class Storing:
     """A transaction of several round trips that writes jobs, then triggers, and reconciles them with its commit.
 
     `assumes_ordinary`: a bulk store assumes that nothing is paused, limited or in manual mode, and checks it.

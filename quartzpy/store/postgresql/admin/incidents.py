@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
-from quartzpy.store.postgresql.admin.records import JudgementTurn
-from quartzpy.store.postgresql.connection.session import SqlSession
+from quartzpy.store.postgresql.admin.records import JudgementTurn, NewNotification, NotificationMessage
+from quartzpy.store.postgresql.connection.pipeline import BoundStatement
+from quartzpy.store.postgresql.connection.session import SqlSession, Transaction
 from quartzpy.store.postgresql.incident_pages import record_of
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
-from quartzpy.store.records import IncidentRecord, JudgedIncident
+from quartzpy.store.postgresql.storing import StartTime, Storing
+from quartzpy.store.records import IncidentRecord, JudgedIncident, NotificationRecord, Notified
+from quartzpy.triggers.upcoming import prepare
 
 _SQL = SqlFile("admin/incidents.sql")
 TAKE_TURN = _SQL("take_turn")
@@ -21,6 +25,12 @@ OPEN = _SQL("open")
 CONFIRM = _SQL("confirm")
 CLOSE = _SQL("close")
 RECORD_GAP = _SQL("record_gap")
+HOLD_TURN = _SQL("hold_turn")
+NOTIFY = _SQL("notify")
+NOTE_NOTIFIED = _SQL("note_notified")
+NOTIFICATION = _SQL("notification")
+NOTIFICATIONS = _SQL("notifications")
+NOTE_ATTEMPT = _SQL("note_attempt")
 ACKNOWLEDGE = _SQL("acknowledge")
 UNACKNOWLEDGE = _SQL("unacknowledge")
 
@@ -44,6 +54,11 @@ def incident(session: SqlSession, incident_id: int) -> IncidentRecord | None:
     return next((record_of(row) for row in session.read_one(INCIDENT, incident_id=incident_id)), None)
 
 
+Compose = Callable[[Mapping[str, int]], tuple[Sequence[NewNotification], Mapping[int, Mapping[str, Notified]]]]
+"""Returns the notifications, and by the ids of incidents what channels are notified of about each. It takes the ids of
+the incidents that were just recorded, by their identities."""
+
+
 def record_incidents(
     session: SqlSession,
     turn: datetime,
@@ -52,8 +67,11 @@ def record_incidents(
     confirmed: Mapping[int, JudgedIncident] | None = None,
     closed: Collection[int] = (),
     gap: tuple[JudgedIncident, datetime, datetime] | None = None,
-) -> None:
-    """Record a judgement in one transaction and one round trip, unless the turn is another one's by now.
+    notify: Compose | None = None,
+) -> datetime | None:
+    """Record a judgement in one transaction, unless the turn is another one's by now.
+
+    It is one round trip unless somebody is notified.
 
     Args:
         session: the session.
@@ -62,13 +80,13 @@ def record_incidents(
         confirmed: those that last, by their ids.
         closed: the ids of those that are over.
         gap: an incident that is over already, with its beginning and its end.
+        notify: composes the notifications that are stored with them, and the triggers that send these; None if there
+            are none.
+
+    Returns:
+        The instant at which the notifications are due.
     """
     statements = []
-    if gap is not None:
-        over, since, until = gap
-        values = {"incident_kind": over.kind, "subject": over.subject, "identity": over.identity, "what": over.what}
-        values |= {"severity": over.severity, "why_json": json.dumps(over.why)}
-        statements.append(session.bind(RECORD_GAP, turn=turn, since=since, until=until, **values))
     if closed:
         statements.append(session.bind(CLOSE, turn=turn, incident_ids=sorted(closed)))
     if confirmed:
@@ -76,10 +94,81 @@ def record_incidents(
         columns = _columns([confirmed[number] for number in ids])
         del columns["kinds"], columns["identities"]
         statements.append(session.bind(CONFIRM, turn=turn, incident_ids=ids, **columns))
+    begun = []
+    if gap is not None:
+        over, since, until = gap
+        values = {"incident_kind": over.kind, "subject": over.subject, "identity": over.identity, "what": over.what}
+        values |= {"severity": over.severity, "why_json": json.dumps(over.why)}
+        begun.append(session.bind(RECORD_GAP, turn=turn, since=since, until=until, **values))
     if opened:
-        statements.append(session.bind(OPEN, turn=turn, **_columns(opened)))
-    if statements:
-        session.unlocked(*statements)
+        begun.append(session.bind(OPEN, turn=turn, **_columns(opened)))
+    if notify is None:
+        if statements or begun:
+            session.unlocked(*statements, *begun)
+        return None
+    return session.transaction(partial(_notify, session, turn, statements, begun, notify))
+
+
+def _notify(
+    session: SqlSession,
+    turn: datetime,
+    statements: Sequence[BoundStatement],
+    begun: Sequence[BoundStatement],
+    notify: Compose,
+    transaction: Transaction,
+) -> datetime | None:
+    """Record a judgement with its notifications. The next turn waits for the commit, so that nobody is told twice."""
+    is_held, *results = transaction.execute(session.bind(HOLD_TURN, turn=turn), *statements, *begun)
+    if not is_held.rows:
+        transaction.commit()
+        return None
+    ids = {identity: number for result in results[len(statements) :] for number, identity in result.rows}
+    notifications, notified = notify(ids)
+    storing = Storing(session, transaction, replace=True)
+    earliest = None
+    if notifications:
+        transaction.execute(
+            session.bind(
+                NOTIFY,
+                notification_ids=[row.notification_id for row in notifications],
+                channels=[row.channel for row in notifications],
+                notification_events=[row.event for row in notifications],
+                documents=[row.document for row in notifications],
+            ),
+            session.bind(
+                NOTE_NOTIFIED,
+                incident_ids=sorted(notified),
+                notified_list=[
+                    json.dumps({name: row.as_json() for name, row in notified[number].items()})
+                    for number in sorted(notified)
+                ],
+            ),
+        )
+        jobs = {row.job.key: row.job for row in notifications}
+        storing.write_jobs([jobs[key] for key in sorted(jobs)], keeps_data=True)
+        # They start when the incidents were judged, so that the clock need not be read.
+        triggers = [prepare(row.trigger, row.trigger.start_time or turn) for row in notifications]
+        triggers.sort(key=lambda prepared: prepared.trigger.key)
+        earliest = storing.write_triggers(triggers, StartTime(None, is_estimate=False))
+    storing.commit()
+    return earliest
+
+
+def notification(session: SqlSession, notification_id: str) -> NotificationMessage | None:
+    """Return what a notification says; None if it is not stored any more."""
+    for channel, event, document, is_delivered in session.read_one(NOTIFICATION, notification_id=notification_id):
+        return NotificationMessage(channel, event, json.loads(document), is_delivered)
+    return None
+
+
+def notifications(session: SqlSession, ids: Collection[str]) -> list[NotificationRecord]:
+    """Return the notifications with these ids, as far as they are stored, in their order."""
+    return [NotificationRecord(*row) for row in session.read_one(NOTIFICATIONS, notification_ids=sorted(ids))]
+
+
+def note_attempt(session: SqlSession, notification_id: str, error: str | None, *, is_last: bool) -> None:
+    """Note how an attempt to send a notification ended: the error, or None if it was delivered."""
+    session.unlocked(session.bind(NOTE_ATTEMPT, notification_id=notification_id, error=error, is_last=is_last))
 
 
 def _columns(incidents: Sequence[JudgedIncident]) -> dict[str, list[Any]]:

@@ -20,7 +20,7 @@ SELECT (SELECT due_at FROM taken), (SELECT due_at FROM present), :now;
 -- include: incident
 SELECT id, kind, subject, identity, severity, cause, began_as, what, why::text, trigger_group, trigger_name, job_group,
        job_name, since, opened_at, confirmed_at, closed_at, acknowledged_at, acknowledged_by, acknowledged_reason,
-       acknowledged_until, acknowledged_severity, acknowledged_cause
+       acknowledged_until, acknowledged_severity, acknowledged_cause, notified::text
 -- end
   FROM qrtz_incidents
  WHERE sched_name = :'sched' AND closed_at IS NULL
@@ -30,10 +30,14 @@ SELECT id, kind, subject, identity, severity, cause, began_as, what, why::text, 
 -- include: incident
 SELECT id, kind, subject, identity, severity, cause, began_as, what, why::text, trigger_group, trigger_name, job_group,
        job_name, since, opened_at, confirmed_at, closed_at, acknowledged_at, acknowledged_by, acknowledged_reason,
-       acknowledged_until, acknowledged_severity, acknowledged_cause
+       acknowledged_until, acknowledged_severity, acknowledged_cause, notified::text
 -- end
   FROM qrtz_incidents
  WHERE sched_name = :'sched' AND id = :'incident_id'::bigint;
+
+-- name: hold_turn
+-- Whoever notifies keeps the next turn waiting until that is committed, so that it sees who was notified.
+SELECT FROM qrtz_judgements WHERE sched_name = :'sched' AND due_at = :'turn'::timestamptz FOR NO KEY UPDATE;
 
 -- name: open
 -- What is open already stays as it is. Whoever has judged for so long that the turn is another one's changes nothing.
@@ -50,7 +54,7 @@ SELECT nextval('qrtz_fire_ids'), j.sched_name, kind, subject, identity, severity
  WHERE j.sched_name = :'sched' AND j.due_at = :'turn'::timestamptz
  ORDER BY identity
     ON CONFLICT (sched_name, identity) WHERE closed_at IS NULL DO NOTHING
-RETURNING id;
+RETURNING id, identity;
 
 -- name: confirm
 UPDATE qrtz_incidents i
@@ -78,7 +82,40 @@ SELECT nextval('qrtz_fire_ids'), j.sched_name, :'incident_kind', :'subject', :'i
        :'what', :'why_json'::jsonb, :'since'::timestamptz, :'since'::timestamptz, :'until'::timestamptz,
        :'until'::timestamptz
   FROM qrtz_judgements j
- WHERE j.sched_name = :'sched' AND j.due_at = :'turn'::timestamptz;
+ WHERE j.sched_name = :'sched' AND j.due_at = :'turn'::timestamptz
+RETURNING id, identity;
+
+-- name: notify
+INSERT INTO qrtz_notifications (sched_name, id, channel, event, message, created_at)
+SELECT :'sched', n.id, n.channel, n.event, n.message::jsonb, :now
+  FROM unnest(:'notification_ids'::text[], :'channels'::text[], :'notification_events'::text[], :'documents'::text[])
+       AS n(id, channel, event, message)
+    ON CONFLICT (sched_name, id) DO NOTHING;
+
+-- name: note_notified
+UPDATE qrtz_incidents i SET notified = n.notified::jsonb
+  FROM unnest(:'incident_ids'::bigint[], :'notified_list'::text[]) AS n(id, notified)
+ WHERE i.sched_name = :'sched' AND i.id = n.id;
+
+-- name: notification
+SELECT channel, event, message::text, delivered_at IS NOT NULL
+  FROM qrtz_notifications
+ WHERE sched_name = :'sched' AND id = :'notification_id';
+
+-- name: notifications
+SELECT id, channel, event, created_at, attempts, delivered_at, failed_at, error
+  FROM qrtz_notifications
+ WHERE sched_name = :'sched' AND id = ANY(:'notification_ids'::text[])
+ ORDER BY created_at, id;
+
+-- name: note_attempt
+-- An attempt of a node that was taken for dead may end after that of another one.
+UPDATE qrtz_notifications
+   SET attempts = attempts + 1,
+       delivered_at = CASE WHEN :'error'::text IS NULL THEN :now END,
+       failed_at = CASE WHEN :'error'::text IS NOT NULL AND :'is_last'::bool THEN :now END,
+       error = :'error'::text
+ WHERE sched_name = :'sched' AND id = :'notification_id' AND delivered_at IS NULL;
 
 -- name: acknowledge
 -- It is remembered how the incident is, so that it is shown again when it becomes worse.

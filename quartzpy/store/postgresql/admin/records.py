@@ -6,10 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Any
 
+from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import ActionState, Outcome, TriggerState
+from quartzpy.triggers.trigger import Trigger
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +229,31 @@ class WatchRecord:
     """The watermark as JSON; None leaves it as it is."""
     generation: int | None
     """The generation of the trigger; None leaves it as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewNotification:
+    """A notification to be stored with the incidents that it is about."""
+
+    notification_id: str
+    channel: str
+    event: str
+    document: str
+    """The message, which is JSON."""
+    job: JobDetail
+    """The job that sends it, which is stored if it is not."""
+    trigger: Trigger
+    """The trigger that runs the job once for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotificationMessage:
+    """What a notification says."""
+
+    channel: str
+    event: str
+    document: Any
+    is_delivered: bool
 
 
 @dataclass(frozen=True, slots=True)

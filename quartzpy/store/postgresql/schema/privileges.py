@@ -89,6 +89,7 @@ TABLES: Mapping[str, Mapping[Use, tuple[str, ...]]] = {
     },
     # Nodes judge what is wrong; a client acknowledges it.
     "qrtz_incidents": {Use.NODE: _ALL, Use.CLIENT: ("SELECT", _ACKNOWLEDGED), Use.READER: _READ},
+    "qrtz_notifications": {Use.NODE: _ALL, Use.CLIENT: _READ, Use.READER: _READ},
     "qrtz_judgements": {Use.NODE: ("SELECT", "INSERT", "UPDATE"), Use.CLIENT: _READ, Use.READER: _READ},
     "qrtz_expectations": {Use.NODE: _ALL, Use.CLIENT: _READ, Use.READER: _READ},
     "qrtz_breaches": {Use.NODE: _ALL, Use.CLIENT: _READ, Use.READER: _READ},

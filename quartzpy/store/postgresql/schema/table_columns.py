@@ -130,6 +130,7 @@ TABLES: Mapping[str, tuple[str, ...]] = {
         "acknowledged_until",
         "acknowledged_severity",
         "acknowledged_cause",
+        "notified",
     ),
     "qrtz_job_details": (
         "sched_name",
@@ -237,6 +238,18 @@ TABLES: Mapping[str, tuple[str, ...]] = {
         "job_type",
         "placement",
         "runs",
+    ),
+    "qrtz_notifications": (
+        "sched_name",
+        "id",
+        "channel",
+        "event",
+        "message",
+        "created_at",
+        "attempts",
+        "delivered_at",
+        "failed_at",
+        "error",
     ),
     "qrtz_owners": (
         "sched_name",

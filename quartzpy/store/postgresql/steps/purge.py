@@ -21,6 +21,7 @@ PURGE_ACTIONS = _SQL("purge_actions")
 PURGE_INCIDENTS = _SQL("purge_incidents")
 PURGE_JOINS = _SQL("purge_joins")
 PURGE_BREACHES = _SQL("purge_breaches")
+PURGE_NOTIFICATIONS = _SQL("purge_notifications")
 INTERRUPT = _SQL("interrupt")
 
 _NEXT_INSTANT = timedelta(microseconds=1)
@@ -60,6 +61,7 @@ def purge_history(
         history.append(session.bind(PURGE_INCIDENTS, older_than=older_than, limit=limit))
         history.append(session.bind(PURGE_JOINS, older_than=older_than, limit=limit))
         history.append(session.bind(PURGE_BREACHES, older_than=older_than, limit=limit))
+        history.append(session.bind(PURGE_NOTIFICATIONS, older_than=older_than, limit=limit))
     if actions is not None:
         history.append(session.bind(PURGE_ACTIONS, older_than=actions, limit=limit))
     triggers = []

@@ -77,6 +77,14 @@ DELETE FROM qrtz_breaches
                        WHERE sched_name = :'sched' ORDER BY id LIMIT :'limit'::int) AS oldest
                WHERE over_at < :now - :'older_than'::interval);
 
+-- name: purge_notifications
+-- Deletes the notifications of long ago, off the beginning of their index.
+DELETE FROM qrtz_notifications
+ WHERE ctid IN (SELECT ctid FROM qrtz_notifications
+                 WHERE sched_name = :'sched' AND created_at < (SELECT :now - :'older_than'::interval)
+                 ORDER BY created_at LIMIT :'limit'::int
+                   FOR UPDATE SKIP LOCKED);
+
 -- name: interrupt
 -- Ends the actions of processes that have ended. The partial index of actions that did not succeed finds those that are
 -- RUNNING.

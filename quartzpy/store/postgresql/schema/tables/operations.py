@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, CheckConstraint, Column, Index, PrimaryKeyConstraint, String, Table, Text, text
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Column,
+    Index,
+    Integer,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    Text,
+    text,
+)
 from sqlalchemy.dialects.postgresql import JSONB
 
 from quartzpy.expect import Breach
@@ -79,6 +90,8 @@ incidents = Table(
     Column("acknowledged_until", Instant),
     Column("acknowledged_severity", String(16)),
     Column("acknowledged_cause", Text),
+    # By channel: when it was notified last and of what severity, and the ids of the latest notifications.
+    Column("notified", JSONB),
     PrimaryKeyConstraint("sched_name", "id", name="qrtz_incidents_pkey"),
     CheckConstraint(one_of("severity", Severity), name="qrtz_incidents_severity_check"),
     CheckConstraint("closed_at >= opened_at", name="qrtz_incidents_closed_check"),
@@ -105,6 +118,32 @@ Index(
     incidents.c.id,
     postgresql_where=text("closed_at IS NOT NULL"),
 )
+
+notifications = Table(
+    "qrtz_notifications",
+    metadata,
+    Column("sched_name", Name, nullable=False),
+    # The idempotency key by which a receiver recognizes one that comes again.
+    Column("id", String(64), nullable=False),
+    Column("channel", Name, nullable=False),
+    # "began", "worse", "lasts" or "over".
+    Column("event", String(16), nullable=False),
+    Column("message", JSONB, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    # The attempts that have ended; when one of them succeeded, or the last one failed, and the latest error.
+    Column("attempts", Integer, nullable=False, server_default="0"),
+    Column("delivered_at", Instant),
+    Column("failed_at", Instant),
+    Column("error", Text),
+    PrimaryKeyConstraint("sched_name", "id", name="qrtz_notifications_pkey"),
+    CheckConstraint("attempts >= 0", name="qrtz_notifications_attempts_check"),
+    CheckConstraint(
+        are_instants("created_at", "delivered_at", "failed_at"),
+        name="qrtz_notifications_instants_check",
+    ),
+)
+# purging the oldest
+Index("qrtz_notifications_created", notifications.c.sched_name, notifications.c.created_at)
 
 judgements = Table(
     "qrtz_judgements",
