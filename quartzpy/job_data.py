@@ -43,6 +43,7 @@ PREDECESSOR_OUTCOME = "QRTZ_PREDECESSOR_OUTCOME"
 PREDECESSOR_RESULT = "QRTZ_PREDECESSOR_RESULT"
 TRACE_PARENT = "QRTZ_TRACE_PARENT"
 TRACE_STATE = "QRTZ_TRACE_STATE"
+TRIGGERED_BY = "QRTZ_TRIGGERED_BY"
 INTERNAL_KEYS = frozenset(
     (
         ORIGINAL_NAME,
@@ -59,9 +60,11 @@ INTERNAL_KEYS = frozenset(
         PREDECESSOR_RESULT,
         TRACE_PARENT,
         TRACE_STATE,
+        TRIGGERED_BY,
     )
 )
-"""The internal keys in the data of triggers: of those that run a job again or after another one, and of traces.
+"""The internal keys in the data of triggers: of those that run a job again or after another one, of runs by hand, and
+of traces.
 
 The names of those of recoveries are Quartz's."""
 

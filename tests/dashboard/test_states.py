@@ -19,6 +19,7 @@ from quartzpy.jobs.context import Progress
 from quartzpy.jobs.continuation import Continuation
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.keys import UNSCHEDULED_GROUPS
+from quartzpy.operations import Actor, Role
 from quartzpy.states import Outcome, TriggerState
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.triggers.cron import CronTrigger
@@ -75,6 +76,31 @@ def test_a_page_offers_only_the_actions_that_are_possible(store: Harness, client
     answer = do(client, f"/actions/run_again?fire_id={fired.fire_id}")
     assert answer.status_code == 404
     assert f"execution {fired.fire_id} cannot run again: its job DEFAULT.job is not stored any more" in answer.text
+
+
+def test_each_page_says_who_asked_for_a_run_by_hand(store: Harness) -> None:
+    by_ann = Actor("<ann>", Role.ADMIN)
+    app = create_app(Scheduler(store.store, name="contract"), read_only=False, auth=lambda request: by_ann)
+    client = TestClient(app, **LOCAL)
+    node = store.node()
+    store.schedule(job(durable=True, retry=RetryPolicy(attempts=2, delay=MINUTE)), every(3600, start=at(3600)))
+    assert do(client, "/actions/trigger?kind=job&group=DEFAULT&name=job").is_success
+
+    def texts(*paths: str) -> list[str]:
+        return [unescape(re.sub(r"<[^>]*>", "", client.get(path).text)) for path in paths]
+
+    [waiting] = texts("/triggers?all=yes")
+    assert "by hand by <ann>" in waiting
+    fired = store.fire_one(node)
+    for text in texts("/", "/job?group=DEFAULT&name=job", "/executions?state=RUNNING"):
+        assert "by hand by <ann>" in text
+    store.complete(node, fired, outcome=Outcome.FAILED, error="no", retry_after=MINUTE)
+    store.clock.advance(MINUTE)
+    retried = store.fire_one(node)
+    heads = [" ".join(text.split()) for text in texts(*(f"/executions/{one.fire_id}" for one in (fired, retried)))]
+    assert "of job, by hand by <ann> on" in heads[0]
+    assert "of job, retry 1 of 1 of a run by hand by <ann> on" in heads[1]
+    assert client.get(f"/api/v1/execution?fire_id={fired.fire_id}").json()["execution"]["triggered_by"] == "<ann>"
 
 
 def test_a_run_again_under_a_pause_can_be_stored_nevertheless(store: Harness, client: TestClient) -> None:
