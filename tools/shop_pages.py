@@ -113,6 +113,8 @@ CROWDED = """() => {
     return [...new Set(found)].slice(0, 12);
 }"""
 """What scrolls sideways, and what is cut without a title that has all of it."""
+PATIENCE = 600_000
+"""The longest time, in milliseconds, for anything: a busy machine is no problem."""
 _REST = threading.Event()
 """Never set: waiting for it is a pause."""
 DOCUMENTED = {
@@ -172,7 +174,7 @@ def running_shop(seconds: float, *, busy: int = 0) -> Iterator[str]:
         for name in ("node-a", "node-b", "node-c"):
             given = {DSN_VARIABLE: dsn, INSTANCE_VARIABLE: name}
             nodes[name] = stack.enter_context(process(["node", "--app", f"{shop.__name__}:make_scheduler"], **given))
-        wait(lambda: len(client.nodes().nodes) == 3, 30, "the nodes to join")
+        wait(lambda: len(client.nodes().nodes) == 3, PATIENCE / 1_000, "the nodes to join")
         shop.open_shop(client, client.nodes().now)
         open_tenants(client, busy)
         operate(client)
@@ -208,7 +210,7 @@ def operate(client: Scheduler) -> None:
     _REST.wait(10)
     bob.resume(JobKey("charge-cards", "billing"))
     ann.resume(Selection.job_group("ops"), missed="skip")
-    wait(operations.open_incidents, 60, "an incident")
+    wait(operations.open_incidents, PATIENCE / 1_000, "an incident")
 
 
 def repeat_history(server: EmbeddedPostgres, dsn: str, seconds: float) -> None:
@@ -259,25 +261,28 @@ Picture = tuple[str, str, str]
 
 
 def take(browser: Browser, url: str, directory: Path, wanted: set[Picture], *, whole: bool) -> None:
-    """Take pictures: of the whole page, or of the part that a screen shows."""
-    for device, theme in sorted({(device, theme) for _, device, theme in wanted}):
-        context = browser.new_context(
-            viewport=DEVICES[device], color_scheme=theme, timezone_id="Europe/Berlin", reduced_motion="reduce"
-        )
-        page = context.new_page()
-        page.set_default_timeout(60_000)
-        problems: list[str] = []
-        page.on("console", partial(note_console, problems))
-        page.on("pageerror", partial(note_error, problems))
-        for name in PAGES:
-            if (name, device, theme) not in wanted:
-                continue
-            problems.clear()
-            open_page(page, url, name)
+    """Take pictures: of the whole page, or of the part that a screen shows. A page is opened once for all of its."""
+    context = browser.new_context(timezone_id="Europe/Berlin", reduced_motion="reduce")
+    context.set_default_timeout(PATIENCE)
+    page = context.new_page()
+    problems: list[str] = []
+    page.on("console", partial(note_console, problems))
+    page.on("pageerror", partial(note_error, problems))
+    for name in PAGES:
+        looks = sorted((device, theme) for of, device, theme in wanted if of == name)
+        if not looks:
+            continue
+        page.set_viewport_size(DEVICES[looks[0][0]])
+        open_page(page, url, name)
+        for device, theme in looks:
+            page.set_viewport_size(DEVICES[device])
+            page.emulate_media(color_scheme=theme)
             page.screenshot(path=directory / f"{name}-{device}-{theme}.png", full_page=whole and name not in DIALOGS)
-            for problem in (*problems, *crowded(page)):
-                print(f"{name} {device} {theme}: {problem}", file=sys.stderr)
-        context.close()
+            problems += crowded(page) if theme == looks[-1][1] else []
+            for problem in problems:
+                print(f"{name} {device}: {problem}", file=sys.stderr, flush=True)
+            problems.clear()
+    context.close()
 
 
 def open_page(page: Page, url: str, name: str) -> None:
@@ -287,6 +292,9 @@ def open_page(page: Page, url: str, name: str) -> None:
     if name in DIALOGS:
         page.locator(DIALOGS[name]).first.click()
         page.locator("dialog[open]").wait_for()
+    # What is live would differ between the pictures.
+    if page.locator("#live").count():
+        page.keyboard.press("p")
     page.wait_for_timeout(300)
 
 
@@ -303,7 +311,7 @@ def look(directory: Path | None, names: set[str]) -> None:
     directory = PICTURES if directory is None else directory
     directory.mkdir(parents=True, exist_ok=True)
     every = {(name, device, theme) for name in names or PAGES for device in ("desk", "phone") for theme in THEMES}
-    with running_shop(60, busy=0 if documented else 8) as url, browser_of() as browser:
+    with running_shop(60, busy=0 if documented else 2) as url, browser_of() as browser:
         take(browser, url, directory, DOCUMENTED if documented else every, whole=not documented)
 
 

@@ -32,7 +32,8 @@ SELECT subject, at, action, actor, before ->> 'host', (before ->> 'pid')::bigint
 -- name: ended_pauses
 -- The pauses of operators that began before the end of a span and ended after its start, with what they are about: a row
 -- for each job, and one for a whole group of jobs, or one with neither if everything was paused. Only pauses among the
--- latest entries before that end are seen. A pause ends when the same is resumed, or what it is part of.
+-- latest entries before that end are seen. A pause ends when the same is resumed, or what it is part of, which is
+-- one of the next 100 entries about that.
 WITH pauses AS (
     SELECT id, at, actor, reason, subject,
            CASE WHEN subject ~ '^(trigger|job) group ' THEN substr(subject, strpos(subject, ' group ') + 7)
@@ -78,9 +79,10 @@ SELECT DISTINCT ON (r.id, s.subject, s.job_group, s.job_name)
                              THEN 'trigger group ' || split_part(substr(s.subject, 9), '.', 1) END,
                         'job ' || s.job_group || '.' || s.job_name, 'job group ' || s.job_group]) AS other(subject)
      CROSS JOIN LATERAL (
-        SELECT a.id, a.at, a.actor FROM qrtz_audit a
-         WHERE a.sched_name = :'sched' AND a.subject = other.subject AND a.id > s.id
-           AND a.action = 'resume' AND a.state = 'SUCCEEDED'
+        SELECT a.id, a.at, a.actor
+          FROM (SELECT * FROM qrtz_audit
+                 WHERE sched_name = :'sched' AND subject = other.subject AND id > s.id ORDER BY id LIMIT 100) AS a
+         WHERE a.action = 'resume' AND a.state = 'SUCCEEDED'
          ORDER BY a.id LIMIT 1) AS ended
      ORDER BY ended.id LIMIT 1) AS r
  WHERE r.at >= :'start'::timestamptz
