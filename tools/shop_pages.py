@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -109,6 +110,15 @@ CROWDED = """() => {
         const beyond = box.scrollWidth - box.clientWidth;
         if (style.overflowX === "auto" || style.overflowX === "scroll") found.push(`scrolls by ${beyond} px: ${says}`);
         else if (style.overflowX === "hidden" && !box.title && !box.closest("[title]")) found.push(`is cut: ${says}`);
+    }
+    for (const panel of document.querySelectorAll(".panel")) {
+        const edge = panel.getBoundingClientRect();
+        for (const box of panel.querySelectorAll("*")) {
+            const holder = box.closest(".scroll, pre");
+            if (box.closest("svg, .unseen") || (holder && holder !== box)) continue;
+            const text = box.textContent.trim().slice(0, 40);
+            if (box.getBoundingClientRect().right > edge.right + 1) found.push(`beyond its panel: "${text}"`);
+        }
     }
     return [...new Set(found)].slice(0, 12);
 }"""
@@ -261,27 +271,25 @@ Picture = tuple[str, str, str]
 
 
 def take(browser: Browser, url: str, directory: Path, wanted: set[Picture], *, whole: bool) -> None:
-    """Take pictures: of the whole page, or of the part that a screen shows. A page is opened once for all of its."""
+    """Take pictures: of the whole page, or of the part that a screen shows."""
     context = browser.new_context(timezone_id="Europe/Berlin", reduced_motion="reduce")
     context.set_default_timeout(PATIENCE)
     page = context.new_page()
     problems: list[str] = []
     page.on("console", partial(note_console, problems))
     page.on("pageerror", partial(note_error, problems))
-    for name in PAGES:
-        looks = sorted((device, theme) for of, device, theme in wanted if of == name)
-        if not looks:
+    for name, device in product(PAGES, DEVICES):
+        themes = sorted(theme for of, on, theme in wanted if (of, on) == (name, device))
+        if not themes:
             continue
-        page.set_viewport_size(DEVICES[looks[0][0]])
+        page.set_viewport_size(DEVICES[device])
         open_page(page, url, name)
-        for device, theme in looks:
-            page.set_viewport_size(DEVICES[device])
+        for theme in themes:
             page.emulate_media(color_scheme=theme)
             page.screenshot(path=directory / f"{name}-{device}-{theme}.png", full_page=whole and name not in DIALOGS)
-            problems += crowded(page) if theme == looks[-1][1] else []
-            for problem in problems:
-                print(f"{name} {device}: {problem}", file=sys.stderr, flush=True)
-            problems.clear()
+        for problem in (*problems, *crowded(page)):
+            print(f"{name} {device}: {problem}", file=sys.stderr, flush=True)
+        problems.clear()
     context.close()
 
 
@@ -291,10 +299,10 @@ def open_page(page: Page, url: str, name: str) -> None:
         page.goto(f"{url}{link.get_attribute('href')}")
     if name in DIALOGS:
         page.locator(DIALOGS[name]).first.click()
-        page.locator("dialog[open]").wait_for()
+        page.locator("dialog#action[open]").wait_for()
     # What is live would differ between the pictures.
     if page.locator("#live").count():
-        page.keyboard.press("p")
+        page.locator("#live").evaluate("button => button.hidden || button.click()")
     page.wait_for_timeout(300)
 
 
@@ -335,7 +343,8 @@ def watch(minutes: float) -> None:
             received[kinds.get(event["requestId"], "other")] += len(head)
 
         def on_data(event: dict[str, Any]) -> None:
-            received[kinds.get(event["requestId"], "other")] += event["encodedDataLength"]
+            # The length on the wire is not known while a stream goes on.
+            received[kinds.get(event["requestId"], "other")] += event["encodedDataLength"] or event["dataLength"]
 
         session.on("Network.requestWillBeSent", on_request)
         session.on("Network.responseReceivedExtraInfo", on_head)

@@ -36,7 +36,7 @@ _STEPS = (
     *(days * _DAY for days in (1, 2, 5)),
 )
 """The distances between the marks of the time axis."""
-_EDGE = 20.0
+_EDGE = 48.0
 """A mark that is nearer to an end of the axis has no room for its text."""
 
 
