@@ -78,6 +78,26 @@ def test_a_page_offers_only_the_actions_that_are_possible(store: Harness, client
     assert f"execution {fired.fire_id} cannot run again: its job DEFAULT.job is not stored any more" in answer.text
 
 
+def test_the_form_of_a_backfill_begins_with_a_span_that_is_not_refused(store: Harness, client: TestClient) -> None:
+    start = store.clock.now() - 48 * HOUR
+    store.schedule(job(), every(10, "often", start=start), every(3600, "hourly", start=start))
+    for name, span in (("hourly", timedelta(days=1)), ("often", timedelta(hours=1))):
+        text = client.get(f"/actions/backfill?kind=trigger&group=DEFAULT&name={name}").text
+        fields = {field: re.search(rf'name="{field}"[^>]* value="([^"]+)"', text) for field in ("start", "end")}
+        first, last = (datetime.fromisoformat(found[1]) for found in fields.values() if found)
+        assert last - first == span
+        assert "choose a shorter span" not in text
+
+
+def test_a_page_about_nothing_leads_to_what_was_probably_meant(store: Harness, client: TestClient) -> None:
+    store.schedule(job("nightly", "billing"), every(3600, "often", group="billing"))
+    for kind, near in (("job", "nightly"), ("trigger", "often")):
+        answer = client.get(f"/{kind}?group=billing&name={near}s")
+        assert answer.status_code == 404
+        assert f'href="/{kind}?group=billing&amp;name={near}"' in answer.text
+    assert "Show that" not in client.get("/job?group=x&name=y").text
+
+
 def test_each_page_says_who_asked_for_a_run_by_hand(store: Harness) -> None:
     by_ann = Actor("<ann>", Role.ADMIN)
     app = create_app(Scheduler(store.store, name="contract"), read_only=False, auth=lambda request: by_ann)
