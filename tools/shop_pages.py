@@ -206,7 +206,7 @@ def open_tenants(client: Scheduler, number: int) -> None:
     start = client.nodes().now
     for tenant in range(number):
         trigger = SimpleTrigger("every-second", f"tenant-{tenant:02}", interval=timedelta(seconds=1), start_time=start)
-        client.schedule_job(JobDetail(shop.Quick, "sync", f"tenant-{tenant:02}"), trigger)
+        client.schedule_job(JobDetail(shop.Quick, "sync", f"tenant-{tenant:02}"), trigger, replace=True)
 
 
 def operate(client: Scheduler) -> None:
@@ -297,12 +297,12 @@ def open_page(page: Page, url: str, name: str) -> None:
     page.goto(f"{url}{PAGES[name]}")
     if name in FIRST_LINKS and (link := page.locator(FIRST_LINKS[name]).first).count():
         page.goto(f"{url}{link.get_attribute('href')}")
-    if name in DIALOGS:
-        page.locator(DIALOGS[name]).first.click()
-        page.locator("dialog#action[open]").wait_for()
     # What is live would differ between the pictures.
     if page.locator("#live").count():
         page.locator("#live").evaluate("button => button.hidden || button.click()")
+    if name in DIALOGS:
+        page.locator(DIALOGS[name]).first.evaluate("link => link.click()")
+        page.locator("dialog#action[open]").wait_for()
     page.wait_for_timeout(300)
 
 
@@ -324,43 +324,47 @@ def look(directory: Path | None, names: set[str]) -> None:
 
 
 def watch(minutes: float) -> None:
-    """Say what an open tab of the overview receives."""
     with running_shop(30, busy=15) as url, browser_of() as browser:
-        page = browser.new_page()
-        session = page.context.new_cdp_session(page)
-        session.send("Network.enable")
-        kinds: dict[str, str] = {}
-        requests: Counter[str] = Counter()
-        received: Counter[str] = Counter()
+        measure(browser, url, minutes)
 
-        def on_request(event: dict[str, Any]) -> None:
-            url_of = urlsplit(event["request"]["url"])
-            kinds[event["requestId"]] = "files" if url_of.path.startswith("/static") else url_of.path
-            requests[kinds[event["requestId"]]] += 1
 
-        def on_head(event: dict[str, Any]) -> None:
-            head = event.get("headersText") or "".join(f"{k}: {v}\r\n" for k, v in event["headers"].items())
-            received[kinds.get(event["requestId"], "other")] += len(head)
+def measure(browser: Browser, url: str, minutes: float) -> None:
+    """Say what an open tab of the overview receives."""
+    page = browser.new_page()
+    session = page.context.new_cdp_session(page)
+    session.send("Network.enable")
+    kinds: dict[str, str] = {}
+    requests: Counter[str] = Counter()
+    received: Counter[str] = Counter()
 
-        def on_data(event: dict[str, Any]) -> None:
-            # The length on the wire is not known while a stream goes on.
-            received[kinds.get(event["requestId"], "other")] += event["encodedDataLength"] or event["dataLength"]
+    def on_request(event: dict[str, Any]) -> None:
+        url_of = urlsplit(event["request"]["url"])
+        kinds[event["requestId"]] = "files" if url_of.path.startswith("/static") else url_of.path
+        requests[kinds[event["requestId"]]] += 1
 
-        session.on("Network.requestWillBeSent", on_request)
-        session.on("Network.responseReceivedExtraInfo", on_head)
-        session.on("Network.dataReceived", on_data)
-        page.goto(url)
-        page.wait_for_timeout(5_000)
-        at_first, first_requests = received.total(), requests.total()
-        received.clear()
-        requests.clear()
-        page.wait_for_timeout(minutes * 60_000)
-        hour = 60 / minutes
-        print(f"opening: {at_first:,} bytes, {first_requests} requests")
-        for kind in sorted(requests | received):
-            print(f"{kind}: {received[kind]:,} bytes, {requests[kind]} requests in {minutes:g} minutes")
-        total = at_first + received.total() * hour
-        print(f"an hour: {total / 1e6:.2f} MB, {first_requests + requests.total() * hour:,.0f} requests")
+    def on_head(event: dict[str, Any]) -> None:
+        head = event.get("headersText") or "".join(f"{k}: {v}\r\n" for k, v in event["headers"].items())
+        received[kinds.get(event["requestId"], "other")] += len(head)
+
+    def on_data(event: dict[str, Any]) -> None:
+        # The length on the wire is not known while a stream goes on.
+        received[kinds.get(event["requestId"], "other")] += event["encodedDataLength"] or event["dataLength"]
+
+    session.on("Network.requestWillBeSent", on_request)
+    session.on("Network.responseReceivedExtraInfo", on_head)
+    session.on("Network.dataReceived", on_data)
+    page.goto(url)
+    page.wait_for_timeout(5_000)
+    at_first, first_requests = received.total(), requests.total()
+    received.clear()
+    requests.clear()
+    page.wait_for_timeout(minutes * 60_000)
+    hour = 60 / minutes
+    print(f"opening: {at_first:,} bytes, {first_requests} requests")
+    for kind in sorted(requests | received):
+        print(f"{kind}: {received[kind]:,} bytes, {requests[kind]} requests in {minutes:g} minutes")
+    total = at_first + received.total() * hour
+    print(f"an hour: {total / 1e6:.2f} MB, {first_requests + requests.total() * hour:,.0f} requests")
 
 
 @contextmanager

@@ -197,7 +197,7 @@ def test_a_trigger_in_error_promises_no_next_fire(store: Harness, client: TestCl
     store.set_state(key("t"), TriggerState.ERROR)
     page = client.get("/trigger?name=t").text
     assert "It does not fire before it is reset from ERROR." in page
-    assert "none before it is reset; it was due" in page
+    assert "none before it is reset; by its schedule" in page
     assert "then choose “Reset from error”." in page
 
 
@@ -270,7 +270,7 @@ def test_plumbing_is_called_by_what_it_is_for(store: Harness, client: TestClient
     store.clock.advance(timedelta(seconds=2))
     retried = store.fire_one(node)
     page = re.sub(r"<[^>]*>", "", client.get(f"/executions/{retried.fire_id}").text)
-    assert "by retry 1 of often" in page
+    assert ", retry 1 of often" in page
     assert "QRTZ_" not in page
     store.complete(node, retried)
     store.clock.advance(timedelta(seconds=88))
