@@ -303,12 +303,12 @@ def _taking_one_key(
     function: Callable[..., Any], key_class: str, parameters: Sequence[inspect.Parameter]
 ) -> Callable[..., Any]:
     """Return a function that refuses the parts of a key. `parameters` are those of the method, without `self`."""
-    positional = [one for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
+    positional = [parameter for parameter in parameters if parameter.kind is parameter.POSITIONAL_OR_KEYWORD]
     # Other arguments of a method that takes any, or that has hints of its own, are none of this.
     is_open = hasattr(function, "__wrapped__") or parameters[-1].kind is inspect.Parameter.VAR_KEYWORD
-    refused = () if is_open else {*_NAMES, *_GROUPS}.difference(one.name for one in parameters)
+    refused = () if is_open else {*_NAMES, *_GROUPS}.difference(parameter.name for parameter in parameters)
     takes_text = len(positional) > 1 and positional[1].annotation == "TriggerLike"
-    rest = ", ..." if sum(one.default is one.empty for one in positional) > 1 else ""
+    rest = ", ..." if sum(parameter.default is parameter.empty for parameter in positional) > 1 else ""
 
     def check(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         other = [name for name in refused if name in kwargs]

@@ -138,11 +138,11 @@ DOCUMENTED = {
 
 def wait(reached: Callable[[], Any], seconds: float, what: str) -> Any:
     deadline = time.monotonic() + seconds
-    while not (found := reached()):
+    while not (result := reached()):
         if time.monotonic() > deadline:
             raise SystemExit(f"waited {seconds:g} s for {what}")
         _REST.wait(0.2)
-    return found
+    return result
 
 
 @contextmanager
@@ -182,8 +182,10 @@ def running_shop(seconds: float, *, busy: int = 0) -> Iterator[str]:
         stack.callback(client.shutdown)
         nodes = {}
         for name in ("node-a", "node-b", "node-c"):
-            given = {DSN_VARIABLE: dsn, INSTANCE_VARIABLE: name}
-            nodes[name] = stack.enter_context(process(["node", "--app", f"{shop.__name__}:make_scheduler"], **given))
+            environment = {DSN_VARIABLE: dsn, INSTANCE_VARIABLE: name}
+            nodes[name] = stack.enter_context(
+                process(["node", "--app", f"{shop.__name__}:make_scheduler"], **environment)
+            )
         wait(lambda: len(client.nodes().nodes) == 3, PATIENCE / 1_000, "the nodes to join")
         shop.open_shop(client, client.nodes().now)
         open_tenants(client, busy)
@@ -196,9 +198,9 @@ def running_shop(seconds: float, *, busy: int = 0) -> Iterator[str]:
             process(["dashboard", "--dsn", dsn, "--name", "shop", "--port", "0", "--allow-actions"], LOGNAME="ann")
         )
         assert served.stdout is not None
-        found = re.search(r"http://\S+", served.stdout.readline())
-        assert found is not None
-        yield found[0].rstrip("/")
+        address = re.search(r"http://\S+", served.stdout.readline())
+        assert address is not None
+        yield address[0].rstrip("/")
 
 
 def open_tenants(client: Scheduler, number: int) -> None:
