@@ -45,6 +45,7 @@ JOINED = "QRTZ_JOINED"
 BATCH = "QRTZ_BATCH"
 TRACE_PARENT = "QRTZ_TRACE_PARENT"
 TRACE_STATE = "QRTZ_TRACE_STATE"
+TRIGGERED_BY = "QRTZ_TRIGGERED_BY"
 INTERNAL_KEYS = frozenset(
     (
         ORIGINAL_NAME,
@@ -63,9 +64,11 @@ INTERNAL_KEYS = frozenset(
         BATCH,
         TRACE_PARENT,
         TRACE_STATE,
+        TRIGGERED_BY,
     )
 )
-"""The internal keys in the data of triggers: of those that run a job again or after others, of batches, and of traces.
+"""The internal keys in the data of triggers: of those that run a job again or after others, of batches, of runs by
+hand, and of traces.
 
 The names of those of recoveries are Quartz's."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import wraps
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, TypeVar
@@ -272,6 +272,71 @@ def constructor_hints(hints: Mapping[str, str]) -> Callable[[_C], _C]:
         return cls
 
     return made
+
+
+_KEYS: Mapping[str, str] = {
+    **dict.fromkeys(("JobRef", "JobKey", "JobKey | str", "JobKey | TriggerKey"), "JobKey"),
+    **dict.fromkeys(("TriggerRef", "TriggerKey"), "TriggerKey"),
+}
+"""The annotations of a parameter that takes a key or a name, with the class of the key."""
+_NAMES = ("name", "job_id", "trigger_id", "id", "job_name", "trigger_name")
+_GROUPS = ("group", "job_group", "trigger_group")
+
+
+class KeyHints:
+    """A base class whose methods that take a key first refuse its parts, `delete_job("nightly", "billing")`.
+
+    Their TypeError shows the line to write.
+    """
+
+    def __init_subclass__(cls, **values: Any) -> None:
+        super().__init_subclass__(**values)
+        for name, function in list(vars(cls).items()):
+            if inspect.isfunction(function) and not name.startswith("_"):
+                parameters = [*inspect.signature(function).parameters.values()][1:]
+                key_class = _KEYS.get(str(parameters[0].annotation)) if parameters else None
+                if key_class is not None:
+                    setattr(cls, name, _taking_one_key(function, key_class, parameters))
+
+
+def _taking_one_key(
+    function: Callable[..., Any], key_class: str, parameters: Sequence[inspect.Parameter]
+) -> Callable[..., Any]:
+    """Return a function that refuses the parts of a key. `parameters` are those of the method, without `self`."""
+    positional = [parameter for parameter in parameters if parameter.kind is parameter.POSITIONAL_OR_KEYWORD]
+    # Other arguments of a method that takes any, or that has hints of its own, are none of this.
+    is_open = hasattr(function, "__wrapped__") or parameters[-1].kind is inspect.Parameter.VAR_KEYWORD
+    refused = () if is_open else {*_NAMES, *_GROUPS}.difference(parameter.name for parameter in parameters)
+    takes_text = len(positional) > 1 and positional[1].annotation == "TriggerLike"
+    rest = ", ..." if sum(parameter.default is parameter.empty for parameter in positional) > 1 else ""
+
+    def check(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        other = [name for name in refused if name in kwargs]
+        texts = [part for part in args[1:3] if isinstance(part, str)]
+        are_parts = len(texts) == 2 and (not takes_text or len(args) > len(positional) + 1)
+        if not other and not are_parts:
+            return
+        name = texts[0] if texts else next((kwargs[word] for word in _NAMES if word in kwargs), "nightly")
+        group = texts[1] if are_parts else next((kwargs[word] for word in _GROUPS if word in kwargs), None)
+        key = f"{name!r}" if group is None else f"{key_class}({name!r}, {group!r})"
+        what = f"has no argument {other[0]!r}" if other else "takes the name and the group as one key"
+        raise TypeError(f"{function.__name__}() {what}; hint: {function.__name__}({key}{rest})")
+
+    if inspect.iscoroutinefunction(function):
+
+        @wraps(function)
+        async def awaited(*args: Any, **kwargs: Any) -> Any:
+            check(args, kwargs)
+            return await function(*args, **kwargs)
+
+        return awaited
+
+    @wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        check(args, kwargs)
+        return function(*args, **kwargs)
+
+    return called
 
 
 BLOCKING_ARGUMENTS: Mapping[str, str] = {"block": _RUN, "blocking": _RUN, "paused": "scheduler.start(standby=True)"}

@@ -831,6 +831,7 @@ class AsyncTriggeringMethods(AsyncStoringMethods[_TriggeringMethodsT], AsyncQuer
         even_if_paused: bool = False,
         debounce_key: str | None = None,
         keep_waiting: bool = False,
+        by: str | None = None,
     ) -> AsyncTriggeredExecution:
         """Run a job now, or after `delay`, by a separate trigger that carries `data`; return a handle to wait for it.
 
@@ -844,12 +845,16 @@ class AsyncTriggeringMethods(AsyncStoringMethods[_TriggeringMethodsT], AsyncQuer
         and the later call returns a handle for it. An execution that has started no longer waits. The handle refers to
         the latest execution for the key since the call.
 
+        `by` names who asked for the run. The history, the web page and the command line show it with the execution, its
+        retries and its recoveries. What operators run has their names.
+
         Raises:
             JobNotFoundError: the job is not stored.
             IllegalStateChangeError: the job is disabled, or a pause would delay the fire.
             InvalidJobDataError: as in `schedule_job`.
             InvalidKeyError: `key` is neither a key nor a name, or `debounce_key` is not a text.
             InvalidValueError: `keep_waiting` is given without a `debounce_key`.
+            InvalidKeyError: `by` is no text, or too long.
         """
         result = await self._run(
             lambda behind: behind.trigger_job(
@@ -859,17 +864,19 @@ class AsyncTriggeringMethods(AsyncStoringMethods[_TriggeringMethodsT], AsyncQuer
                 even_if_paused=even_if_paused,
                 debounce_key=debounce_key,
                 keep_waiting=keep_waiting,
+                by=by,
             )
         )
         return AsyncTriggeredExecution._of(self, result)
 
     async def run_again(
-        self, fire_id: FireRef, *, delay: Span | None = None, even_if_paused: bool = False
+        self, fire_id: FireRef, *, delay: Span | None = None, even_if_paused: bool = False, by: str | None = None
     ) -> AsyncTriggeredExecution:
         """Run the job of an execution again, now or after `delay`, with the trigger data of that execution.
 
         The new execution is a first attempt by a separate trigger, as for `trigger_job`, with the job's own data as it
-        is stored now. `context.nominal_fire_time` and `execution_key` are those of the original execution.
+        is stored now. `context.nominal_fire_time` and `execution_key` are those of the original execution. `by` names
+        who asked for it, as in `trigger_job`.
 
         Raises:
             ExecutionNotFoundError: no such execution is known.
@@ -878,7 +885,9 @@ class AsyncTriggeringMethods(AsyncStoringMethods[_TriggeringMethodsT], AsyncQuer
             InvalidJobDataError: as in `trigger_job`; or the data cannot be read in this process.
             InvalidValueError: `fire_id` cannot be the id of an execution.
         """
-        result = await self._run(lambda behind: behind.run_again(fire_id, delay=delay, even_if_paused=even_if_paused))
+        result = await self._run(
+            lambda behind: behind.run_again(fire_id, delay=delay, even_if_paused=even_if_paused, by=by)
+        )
         return AsyncTriggeredExecution._of(self, result)
 
     async def backfill_times(
@@ -898,7 +907,14 @@ class AsyncTriggeringMethods(AsyncStoringMethods[_TriggeringMethodsT], AsyncQuer
         return await self._run(lambda behind: behind.backfill_times(key, since, until, max_runs=max_runs))
 
     async def backfill(
-        self, key: TriggerRef, since: datetime, until: datetime, *, max_runs: int = 1000, even_if_paused: bool = False
+        self,
+        key: TriggerRef,
+        since: datetime,
+        until: datetime,
+        *,
+        max_runs: int = 1000,
+        even_if_paused: bool = False,
+        by: str | None = None,
     ) -> list[AsyncTriggeredExecution]:
         """Run the job of a trigger once for each instant of `backfill_times`; return the handles, in that order.
 
@@ -907,14 +923,15 @@ class AsyncTriggeringMethods(AsyncStoringMethods[_TriggeringMethodsT], AsyncQuer
         `max_concurrent` allows; with an `overlap_policy` that skips or coalesces, fires beyond that limit get no run.
         `context.nominal_fire_time` is the instant. `context.execution_key` is that of the original fire at the instant,
         so that the job can find out if it did this work before. The trigger itself does not change. Instants at which
-        it fired before are run again, so choose a span without them. The runs have the lowest priority.
+        it fired before are run again, so choose a span without them. The runs have the lowest priority. `by` names who
+        asked for them, as in `trigger_job`.
 
         Raises:
             IllegalStateChangeError: the job is disabled, or a pause would hold the fires and `even_if_paused` is false.
             Others as `backfill_times` and `trigger_job`.
         """
         result = await self._run(
-            lambda behind: behind.backfill(key, since, until, max_runs=max_runs, even_if_paused=even_if_paused)
+            lambda behind: behind.backfill(key, since, until, max_runs=max_runs, even_if_paused=even_if_paused, by=by)
         )
         return [AsyncTriggeredExecution._of(self, item) for item in result]
 

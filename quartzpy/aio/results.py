@@ -117,10 +117,10 @@ class AsyncScheduledJob(AsyncMirror[ScheduledJob]):
         return await self._run(lambda behind: behind.resume(missed=missed))
 
     async def trigger(
-        self, data: Mapping[str, Any] | JobData | None = None, *, delay: Span | None = None
+        self, data: Mapping[str, Any] | JobData | None = None, *, delay: Span | None = None, by: str | None = None
     ) -> AsyncTriggeredExecution:
         """Run the job once, now or after `delay`; arguments and errors as for `Scheduler.trigger_job`."""
-        result = await self._run(lambda behind: behind.trigger(data, delay=delay))
+        result = await self._run(lambda behind: behind.trigger(data, delay=delay, by=by))
         return AsyncTriggeredExecution._of(self, result)
 
     async def modify(self, **changes: Unpack[JobChanges]) -> JobDetail:

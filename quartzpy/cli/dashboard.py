@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 import click
 
 from quartzpy.cli.target import Target, scheduler_options
-from quartzpy.errors import SettingsError
+from quartzpy.errors import InvalidValueError, SettingsError
 
 if TYPE_CHECKING:
     from quartzpy.dashboard import Authenticator
+    from quartzpy.operations import Grant
 
 PORT = 8686
 TOKEN_VARIABLE = "QUARTZPY_DASHBOARD_TOKEN"
 USERS_VARIABLE = "QUARTZPY_DASHBOARD_USERS"
+GRANTS_VARIABLE = "QUARTZPY_DASHBOARD_GRANTS"
 ROLES = ("viewer", "operator", "admin")
 
 
@@ -33,6 +36,16 @@ ROLES = ("viewer", "operator", "admin")
     show_envvar=True,
     metavar="NAME:PASSWORD[:ROLE]",
     help="Ask for a name and a password. Repeat it for several users; the role is viewer unless given.",
+)
+@click.option(
+    "--grant",
+    "grants",
+    multiple=True,
+    envvar=GRANTS_VARIABLE,
+    show_envvar=True,
+    metavar="NAME:GROUPS[:TYPES]",
+    help="Let a user, or 'token' for the token, define jobs and triggers of these groups, of these job types, whatever"
+    " the role is: bob:shop,shop-*:shop.jobs.*",
 )
 @click.option("--root-path", default="", help="The path under which a reverse proxy serves the page: /ops.")
 @click.option(
@@ -54,6 +67,7 @@ def dashboard(
     token: str | None,
     token_role: str,
     users: tuple[str, ...],
+    grants: tuple[str, ...],
     root_path: str,
     behind_tls_proxy: bool,
     trusted_proxies: tuple[str, ...],
@@ -71,7 +85,7 @@ def dashboard(
         if (error.name or "").startswith("quartzpy"):
             raise
         raise SettingsError(f"{error.name} is not installed; run pip install 'quartzpy[dashboard]'") from error
-    auth = _authenticator(token, token_role, users)
+    auth = _authenticator(token, token_role, users, grants)
     if auth is None and not is_loopback(host):
         raise SettingsError(
             f"--host {host}: others could reach the page without authentication; set a token, as in"
@@ -93,15 +107,20 @@ def dashboard(
         server.run(sockets=[listening])
 
 
-def _authenticator(token: str | None, token_role: str, users: tuple[str, ...]) -> Authenticator | None:
+def _authenticator(
+    token: str | None, token_role: str, users: tuple[str, ...], grants: tuple[str, ...]
+) -> Authenticator | None:
     from quartzpy.dashboard import basic_auth, token_auth
     from quartzpy.operations import Role
 
     if token and users:
         raise SettingsError("--token and --basic-user exclude each other")
+    granted = dict(map(_grant, grants))
     if token:
-        return token_auth(token, Role[token_role.upper()])
+        _check_known(granted, ["token"])
+        return token_auth(token, Role[token_role.upper()], granted.get("token"))
     if not users:
+        _check_known(granted, [])
         return None
     passwords: dict[str, str] = {}
     roles: dict[str, Role] = {}
@@ -114,4 +133,26 @@ def _authenticator(token: str | None, token_role: str, users: tuple[str, ...]) -
         if not name or not colon or not password:
             raise SettingsError("--basic-user: must be NAME:PASSWORD or NAME:PASSWORD:ROLE")
         passwords[name], roles[name] = password, Role[role.upper()]
-    return basic_auth(passwords, roles)
+    _check_known(granted, passwords)
+    return basic_auth(passwords, roles, granted)
+
+
+def _grant(text: str) -> tuple[str, Grant]:
+    from quartzpy.operations import Grant
+
+    name, _, rest = text.partition(":")
+    # The name of a job type may contain colons.
+    groups, _, types = rest.partition(":")
+    if not name or not groups:
+        raise SettingsError(f"--grant: must be NAME:GROUPS or NAME:GROUPS:TYPES, as bob:shop,shop-* (got {text!r})")
+    try:
+        return name, Grant(groups.split(","), types.split(",") if types else ["*"])
+    except InvalidValueError as error:
+        raise SettingsError(f"--grant {text!r}: {error}") from None
+
+
+def _check_known(granted: Iterable[str], names: Collection[str]) -> None:
+    for name in granted:
+        if name not in names:
+            whom = f"the users are {', '.join(names)}" if names else "set a token, or users by --basic-user"
+            raise SettingsError(f"--grant: there is no user {name!r}; {whom}")

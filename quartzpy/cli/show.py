@@ -269,6 +269,7 @@ def draw_execution(details: DetailView, view: ExecutionView) -> None:
             "cancel requested": view.cancel_requested or None,
             "retry at": record.retry_at,
             "recovering": record.recovering or None,
+            "by hand by": record.triggered_by,
             "result": view.result,
             "problem": view.unreadable,
         }

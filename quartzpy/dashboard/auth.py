@@ -23,7 +23,7 @@ from quartzpy.dashboard import cookies
 from quartzpy.dashboard.guesses import Guesses
 from quartzpy.dashboard.sessions import EndedSessions
 from quartzpy.errors import SettingsError
-from quartzpy.operations import Actor, Role
+from quartzpy.operations import Actor, Grant, Role
 
 Authenticator: TypeAlias = Callable[[Request], Awaitable[Actor | None] | Actor | None]
 """A callable that returns who sends a request, or None to refuse it. It may be a coroutine function.
@@ -49,8 +49,8 @@ def allow_everyone(role: Role = Role.VIEWER) -> Authenticator:
     return lambda request: actor
 
 
-def token_auth(tokens: str | Mapping[str, Actor], role: Role = Role.ADMIN) -> TokenAuth:
-    """Return an authenticator by tokens: one token for everyone with this role, or a mapping of tokens to actors.
+def token_auth(tokens: str | Mapping[str, Actor], role: Role = Role.ADMIN, grant: Grant | None = None) -> TokenAuth:
+    """Return an authenticator by tokens: one token for everyone with this role and grant, or a mapping to actors.
 
     A program sends its token as `Authorization: Bearer TOKEN`; a person enters it on the login page, which sets a
     signed cookie for twelve hours. Logging out, or a change of the token, ends such a session. After ten
@@ -59,19 +59,24 @@ def token_auth(tokens: str | Mapping[str, Actor], role: Role = Role.ADMIN) -> To
     Raises:
         SettingsError: there is no token, or one is shorter than 8 characters.
     """
-    return TokenAuth({tokens: Actor("token", role)} if isinstance(tokens, str) else dict(tokens))
+    return TokenAuth({tokens: Actor("token", role, grant)} if isinstance(tokens, str) else dict(tokens))
 
 
-def basic_auth(users: Mapping[str, str], roles: Mapping[str, Role] | Role = Role.ADMIN) -> BasicAuth:
+def basic_auth(
+    users: Mapping[str, str],
+    roles: Mapping[str, Role] | Role = Role.ADMIN,
+    grants: Mapping[str, Grant] | None = None,
+) -> BasicAuth:
     """Return an authenticator by HTTP basic authentication, from passwords by user name.
 
-    `roles` is the role of all users, or the role of each; users without one are viewers. Use it over HTTPS only.
+    `roles` is the role of all users, or the role of each; users without one are viewers. `grants` says what users may
+    define beyond their role. Use it over HTTPS only.
 
     Raises:
         SettingsError: there is no user, or a password is shorter than 8 characters.
     """
     role_of = {user: roles if isinstance(roles, Role) else roles.get(user, Role.VIEWER) for user in users}
-    return BasicAuth(dict(users), role_of)
+    return BasicAuth(dict(users), {user: Actor(user, role_of[user], (grants or {}).get(user)) for user in users})
 
 
 class TokenAuth:
@@ -197,10 +202,10 @@ def _ended_sessions(request: Request) -> EndedSessions:
 class BasicAuth:
     """Admits requests by HTTP basic authentication."""
 
-    def __init__(self, passwords: Mapping[str, str], roles: Mapping[str, Role]) -> None:
+    def __init__(self, passwords: Mapping[str, str], actors: Mapping[str, Actor]) -> None:
         _check_secrets("password", passwords.values())
         self._passwords = dict(passwords)
-        self._roles = dict(roles)
+        self._actors = dict(actors)
         self._guesses = Guesses()
 
     def __call__(self, request: Request) -> Actor | None:
@@ -222,7 +227,7 @@ class BasicAuth:
             self._guesses.wrong(address, password, user)
             return None
         self._guesses.right(address, user)
-        return Actor(user, self._roles[user])
+        return self._actors[user]
 
     def challenge(self, request: Request) -> Response:
         """Ask the browser for the name and the password, or say how long to wait after too many wrong ones."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ from starlette.responses import PlainTextResponse, Response
 from quartzpy import errors
 from quartzpy.dashboard.cookies import ForgedRequestError
 from quartzpy.dashboard.request_context import context_of
+from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.texts import reason
 
 logger = logging.getLogger(__name__)
@@ -30,11 +32,26 @@ _TITLES = {
 }
 
 
+_NEAREST = re.compile(r"^(job|trigger) .*; did you mean ([^. ]+)[.]([^. ?]+)[?]", re.DOTALL)
+"""An error that names the job or the trigger that was probably meant; names with other characters stay plain text."""
+
+
+def _nearest(request: Request, text: str) -> str | None:
+    """Return the URL of what an error says was probably meant."""
+    match = _NEAREST.match(text)
+    if match is None:
+        return None
+    links = context_of(request).links
+    kind, group, name = match.groups()
+    return links.job(JobKey(name, group)) if kind == "job" else links.trigger(TriggerKey(name, group))
+
+
 def _answer(request: Request, status: int, title: str, text: str) -> Response:
     if getattr(request.state, "actor", None) is None:
         return PlainTextResponse(f"{title}: {text}", status)
     again = status == 503 and request.method == "GET"
-    return context_of(request).render("error.html", status=status, title=title, text=text, again=again)
+    nearest = _nearest(request, text)
+    return context_of(request).render("error.html", status=status, title=title, text=text, again=again, nearest=nearest)
 
 
 def _of_error(status: int, title: str | None = None) -> Callable[[Request, Exception], Response]:

@@ -83,6 +83,7 @@ def time_element(times: Times, at: datetime | None, *, form: str = "relative", m
     text = {
         "precise": times.precise,
         "relative": times.relative,
+        "next": times.relative,
         "exact": times.exact,
         "clock": times.clock,
         "minute": times.minute,

@@ -1,4 +1,4 @@
-"""The internal entries of a trigger's data: the execution that it repeats or continues, and the trace of its caller.
+"""The internal entries of a trigger's data: what it repeats or continues, who runs it by hand, the trace of its caller.
 
 A trace context travels with the trigger's data from the call that schedules to the executions. It has the form of W3C
 Trace Context (https://www.w3.org/TR/trace-context/). It is no part of the definition of a trigger: the same trigger,
@@ -31,6 +31,7 @@ from quartzpy.job_data import (
     RETRIED_SCHEDULED_FIRE_TIME,
     TRACE_PARENT,
     TRACE_STATE,
+    TRIGGERED_BY,
 )
 from quartzpy.jobs.continuation import Predecessor
 from quartzpy.jobs.join import Joined, joined_from_data
@@ -119,6 +120,21 @@ def retried_trigger_of(data: Mapping[str, Any]) -> TriggerKey | None:
     if RETRIED_NAME not in data:
         return None
     return TriggerKey(str(data[RETRIED_NAME]), str(data[RETRIED_GROUP]))
+
+
+def with_actor(data: Mapping[str, Any], by: str | None) -> dict[str, Any]:
+    """Return the data of a run by hand, which names who asked for it, if `by` does, and nobody else."""
+    others = {name: value for name, value in data.items() if name != TRIGGERED_BY}
+    return others if by is None else {**others, TRIGGERED_BY: by}
+
+
+def actor_of(key: TriggerKey, data: Mapping[str, Any]) -> str | None:
+    """Return who asked for a run by hand, or for the one that a retry or a recovery repeats; None if nobody is named.
+
+    The data of a trigger of another kind is its program's own.
+    """
+    by = data.get(TRIGGERED_BY)
+    return by if isinstance(by, str) and key.group in (MANUAL_TRIGGERS, RETRYING_JOBS, RECOVERING_JOBS) else None
 
 
 def predecessor_of(data: Mapping[str, Any]) -> Predecessor | None:

@@ -66,6 +66,8 @@ class ExecutionSummary:
     """The last line of the traceback."""
     recovering: bool = False
     """True if the execution repeats one whose node died."""
+    triggered_by: str | None = None
+    """Who asked for it, if it is a run by hand that names somebody, or repeats one."""
 
 
 def summary(record: ExecutionRecord) -> ExecutionSummary:
@@ -145,6 +147,8 @@ class RunningView:
     progress: float | None
     progress_message: str | None
     recovering: bool
+    triggered_by: str | None = None
+    """Who asked for it, if it is a run by hand that names somebody, or repeats one."""
     actions: tuple[str, ...] = ()
     """The names of the actions that are possible now, whatever the role of the actor."""
 

@@ -14,7 +14,7 @@ from quartzpy.operations.executions import running_view
 from quartzpy.scheduler.reading import Reading
 from quartzpy.states import PAUSED_STATES, ExecutionState
 from quartzpy.store.postgresql.admin import admin
-from quartzpy.store.postgresql.admin.records import CellRecord, Lanes, MisfireCell
+from quartzpy.store.postgresql.admin.records import CellRecord, EndedPause, Lanes, MisfireCell
 from quartzpy.store.queries import TriggerQuery
 from quartzpy.store.records import RunningRecord, TriggerRecord
 from quartzpy.texts import numbered
@@ -31,6 +31,10 @@ MOST_MISFIRES = 20_000
 """The number of the latest misfires of the cluster among which those of a timeline are counted."""
 MOST_PAUSED = 200
 """The number of paused triggers, the first by key, whose pauses are marked."""
+MOST_ENTRIES = 20_000
+"""The number of the latest entries of the audit log among which the pauses are found that have ended."""
+MOST_PAUSES = 1_000
+"""The largest number of such pauses."""
 MOST_LANES = 100
 LONGEST = timedelta(days=31)
 SHORTEST = timedelta(seconds=1)
@@ -69,7 +73,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Something else that happened in a lane: misfires that were handled, or a pause of a trigger that lasts."""
+    """Something else that happened in a lane: misfires that were handled, or a pause."""
 
     at: datetime
     """The instant of the pause, or the beginning of the part of the timeline in which misfires are counted."""
@@ -77,6 +81,8 @@ class Mark:
     """The number of misfires; 0 for a pause."""
     text: str
     """"3 misfires", or "trigger g.t was paused by ann: maintenance"."""
+    until: datetime | None = None
+    """The end of a pause that an operator has ended; None for others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +96,8 @@ class Lane:
     job: JobKey | None = None
     """The job, in a timeline by job."""
     marks: tuple[Mark, ...] = ()
-    """In the order of their instants: of the latest 20,000 misfires of the cluster, and of 200 paused triggers."""
+    """In the order of their instants: of the latest 20,000 misfires of the cluster, of 200 paused triggers, and of the
+    pauses among the latest 20,000 entries of the audit log that have ended."""
 
     @property
     def number(self) -> int:
@@ -114,6 +121,8 @@ class Timeline:
     """The instant up to which all planned runs are shown."""
     hidden_lanes: int
     """The number of lanes that were left out: those with the fewest executions."""
+    marks: tuple[Mark, ...] = ()
+    """The pauses of everything that have ended, which each lane has among its own."""
 
 
 def timeline(reading: Reading, start: datetime, end: datetime, by: str, group: str | None = None) -> Timeline:
@@ -146,6 +155,7 @@ def timeline(reading: Reading, start: datetime, end: datetime, by: str, group: s
         )
     )
     paused = reading.ask(lambda store: store.find(_PAUSED, MOST_PAUSED)) if lanes is not Lanes.NODE else list
+    ended = reading.ask(lambda store: admin(store).ended_pauses(start, end, MOST_PAUSES, among=MOST_ENTRIES))
     now = reading.now()
     agenda = Agenda(reading, now, end, MOST_PLANNED, since=max(now, start)) if end > now else None
     planned = [] if agenda is None else agenda.fires()
@@ -168,12 +178,18 @@ def timeline(reading: Reading, start: datetime, end: datetime, by: str, group: s
         if group is None or bar.job.group == group:
             bars[_subject(bar, lanes)].append(bar)
     size = (end - start) / CELLS
-    marks = _marks(misfires(), paused(), start, end, lanes, group)
+    pauses = ended()
+    marks = _marks(misfires(), paused(), pauses, start, end, lanes, group)
     if past.lanes > len(counted_lanes):
         # Of the lanes that were left out nothing else is known.
         marks = defaultdict(list, {subject: marks[subject] for subject in marks if subject in counted_lanes})
     subjects = bars.keys() | counts.keys() | marks.keys()
-    every = [_lane(subject, bars[subject], counts[subject], marks[subject], start, size) for subject in subjects]
+    every = [
+        _lane(
+            subject, bars[subject], counts[subject], [*marks[subject], *_marks_of_wholes(pauses, subject)], start, size
+        )
+        for subject in subjects
+    ]
     chosen = sorted(every, key=lambda lane: (-lane.number, lane.name))[:MOST_LANES]
     return Timeline(
         now=now,
@@ -185,6 +201,7 @@ def timeline(reading: Reading, start: datetime, end: datetime, by: str, group: s
         complete_until=planned[-1][0] if len(planned) == MOST_PLANNED else end,
         # Lanes that have only runs now or to come are not among those that the database counted.
         hidden_lanes=past.lanes + len(every) - len(counted_lanes) - len(chosen),
+        marks=tuple(_ended(pause) for pause in pauses if pause.job_group is None),
     )
 
 
@@ -204,13 +221,14 @@ def _lane(
             for number, states in sorted(counts.items())
         ),
         subject if isinstance(subject, JobKey) else None,
-        tuple(sorted(marks, key=lambda mark: mark.at)),
+        tuple(sorted(dict.fromkeys(marks), key=lambda mark: mark.at)),
     )
 
 
 def _marks(
     misfires: Iterable[MisfireCell],
     paused: Iterable[TriggerRecord],
+    ended: Iterable[EndedPause],
     start: datetime,
     end: datetime,
     lanes: Lanes,
@@ -225,13 +243,42 @@ def _marks(
         at, job = trigger.paused_at, trigger.job_key
         if at is not None and start <= at < end and group in (None, job.group):
             marks[job if lanes is Lanes.JOB else job.group].append(Mark(at, 0, _paused(trigger)))
+    for pause in ended:
+        subject = _paused_subject(pause, lanes)
+        if subject is not None and group in (None, pause.job_group):
+            marks[subject].append(_ended(pause))
     return marks
+
+
+def _paused_subject(pause: EndedPause, lanes: Lanes) -> JobKey | str | None:
+    """Return the lane of the only job or group that a pause is about; None if it is about others as well."""
+    if pause.job_group is None or lanes is Lanes.NODE:
+        return None
+    if lanes is Lanes.GROUP:
+        return pause.job_group
+    return None if pause.job_name is None else JobKey(pause.job_name, pause.job_group)
+
+
+def _marks_of_wholes(pauses: Iterable[EndedPause], subject: JobKey | str) -> list[Mark]:
+    """Return the pauses of everything, and of the group of a job."""
+    group = subject.group if isinstance(subject, JobKey) else None
+    return [
+        _ended(pause)
+        for pause in pauses
+        if pause.job_group is None or (pause.job_name is None and pause.job_group == group)
+    ]
 
 
 def _paused(trigger: TriggerRecord) -> str:
     by = "" if trigger.paused_by is None else f" by {trigger.paused_by}"
     reason = "" if not trigger.pause_reason else f": {trigger.pause_reason}"
     return f"trigger {trigger.key} was paused{by}{reason}"
+
+
+def _ended(pause: EndedPause) -> Mark:
+    ended_by = "" if pause.ended_by == pause.paused_by else f", until {pause.ended_by} resumed it"
+    text = f"{pause.subject} was paused by {pause.paused_by}{ended_by}{f': {pause.reason}' if pause.reason else ''}"
+    return Mark(pause.paused_at, 0, text, pause.ended_at)
 
 
 def _counted_subject(record: CellRecord | MisfireCell, lanes: Lanes) -> JobKey | str:

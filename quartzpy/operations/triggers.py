@@ -10,6 +10,7 @@ from typing import Any
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.expect import BreachRecord
+from quartzpy.jobs.internal_entries import actor_of
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import RETRYING_JOBS, JobKey, TriggerKey
 from quartzpy.operations import allowed_actions
@@ -92,6 +93,8 @@ class TriggerSummary:
     """The trigger whose execution this one repeats: as a retry, a recovery, or a run of the past."""
     retries: int | None = None
     """The number of retries that its job allows, if this is one."""
+    triggered_by: str | None = None
+    """Who asked for it, if it is a run by hand that names somebody, or repeats one."""
 
 
 def summary(record: TriggerRecord, now: datetime) -> TriggerSummary:
@@ -108,6 +111,7 @@ def summary(record: TriggerRecord, now: datetime) -> TriggerSummary:
         error=headline(record.error),
         unreadable=problem,
         repeats=repeated_by(record),
+        triggered_by=None if trigger is None else actor_of(record.key, trigger.data or {}),
     )
 
 

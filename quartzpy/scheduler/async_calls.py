@@ -13,6 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Generic, ParamSpec, Self, TypeVar
 
 from quartzpy.awaiting import result_at_the_end
+from quartzpy.name_hints import KeyHints
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -76,7 +77,7 @@ class MethodThreads:
         self._executor = None
 
 
-class AsyncFacade(ABC, Generic[_V]):
+class AsyncFacade(KeyHints, ABC, Generic[_V]):
     """Wraps an object whose methods run on threads: the base of the classes that `tools/async_facade.py` generates."""
 
     @property

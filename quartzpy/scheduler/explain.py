@@ -449,7 +449,7 @@ def _instant(situation: Situation) -> str:
 
 
 def span_in_words(span: timedelta) -> str:
-    """Return a length of time to two or three digits: "250 ms", "2.5 s", "3 minutes"."""
+    """Return a length of time, as "250 ms", "2.5 s", "3 minutes", "23 h 38 min" or "2 d 7 h"."""
     seconds = span.total_seconds()
     if 0 < seconds < 0.001:
         return "less than 1 ms"
@@ -459,7 +459,9 @@ def span_in_words(span: timedelta) -> str:
         return f"{seconds:.1f} s"
     if seconds < 7200:
         return f"{seconds / 60:.0f} minutes"
-    return f"{seconds / 3600:.0f} hours" if seconds < 172_800 else f"{seconds / 86_400:.0f} days"
+    days, hours, minutes = int(seconds // 86_400), int(seconds // 3_600 % 24), int(seconds // 60 % 60)
+    parts = ((days, "d"), (hours, "h")) if days else ((hours, "h"), (minutes, "min"))
+    return " ".join(f"{number} {unit}" for number, unit in parts if number)
 
 
 class Moment:

@@ -11,8 +11,9 @@ from typing import Any, Self
 
 from quartzpy.calendars.maintenance_window import MaintenanceWindow
 from quartzpy.errors import InvalidValueError
-from quartzpy.job_data import decode, decode_value
+from quartzpy.job_data import TRIGGERED_BY, decode, decode_value
 from quartzpy.jobs.continuation import Predecessor
+from quartzpy.jobs.internal_entries import actor_of
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.shared_limit import Limit
 from quartzpy.keys import RECOVERING_JOBS, JobKey, TriggerKey
@@ -350,6 +351,8 @@ class RunningRecord:
     """The fraction of the work that is done, from 0 to 1, as the job last reported it by `context.progress`."""
     progress_message: str | None = None
     """The message of that report."""
+    triggered_by: str | None = None
+    """Who asked for it, if it is a run by hand that names somebody, or repeats one."""
 
     @property
     def recovering(self) -> bool:
@@ -416,6 +419,12 @@ class ExecutionRecord:
             InvalidJobDataError: this process cannot decode it.
         """
         return decode(self.trigger_data_text)
+
+    @property
+    def triggered_by(self) -> str | None:
+        """Who asked for the execution, if it is a run by hand that names somebody, or repeats one."""
+        text = self.trigger_data_text
+        return None if text is None or TRIGGERED_BY not in text else actor_of(self.trigger_key, json.loads(text))
 
     @property
     def result(self) -> Any:

@@ -10,7 +10,7 @@ import pytest
 
 from quartzpy import Scheduler
 from quartzpy.jobs.job import JobDetail
-from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.keys import MANUAL_TRIGGERS, JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.scheduler.singles import state_of_trigger
 from quartzpy.states import PublicState, TriggerState
@@ -62,6 +62,18 @@ def test_an_empty_store_has_nothing(store: Harness) -> None:
     )
     assert look.list_nodes().nodes == ()
     assert (look.count(JobQuery()), look.count(TriggerQuery())) == (0, 0)
+
+
+def test_a_running_execution_names_who_asked_for_it_if_it_is_one_by_hand(store: Harness) -> None:
+    node, asked = store.node(), {"QRTZ_TRIGGERED_BY": "ann", "region": "eu"}
+    store.schedule(job(), once("scheduled", data=asked))
+    store.add_triggers(job_key(), once("by hand", group=MANUAL_TRIGGERS, data=asked))
+    store.fire_due(node)
+    assert {row.trigger_key.name: row.triggered_by for row in store.running()} == {"scheduled": None, "by hand": "ann"}
+    for row in store.running():
+        record = store.store.execution(row.fire_id)
+        assert record is not None
+        assert record.triggered_by == row.triggered_by
 
 
 def test_the_documentation_of_a_job_is_stored_and_is_part_of_its_fires(store: Harness) -> None:

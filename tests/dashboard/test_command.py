@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import sys
 
 import pytest
 from click.testing import CliRunner
+from starlette.requests import Request
 
+from quartzpy.cli import dashboard as command
 from quartzpy.cli.dashboard import dashboard
 from quartzpy.errors import SettingsError
+from quartzpy.operations import Actor, Grant, Role
 
 DSN = ["--dsn", "postgresql+psycopg://nobody@127.0.0.1:1/none", "--name", "x"]
 
@@ -42,6 +46,40 @@ def test_an_address_in_use_is_named() -> None:
 @pytest.mark.parametrize("user", ["ann", "ann:", ":password", "ann::viewer"])
 def test_a_user_without_a_name_or_a_password_is_refused(user: str) -> None:
     assert "NAME:PASSWORD" in error_of("--basic-user", user) or user == "ann::viewer"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--grant", "bob"], r"must be NAME:GROUPS or .* \(got 'bob'\)"),
+        (["--grant", "bob:shop,"], r"--grant 'bob:shop,': groups: a list of patterns"),
+        (["--grant", "bob:shop"], r"no user 'bob'; set a token, or users"),
+        (["--token", "long enough", "--grant", "bob:shop"], r"no user 'bob'; the users are token"),
+        (["--basic-user", "ann:password", "--grant", "bob:shop"], r"no user 'bob'; the users are ann"),
+    ],
+)
+def test_a_grant_that_cannot_be_one_is_refused(arguments: list[str], said: str) -> None:
+    assert re.search(said, error_of(*arguments))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "login"),
+    [
+        (
+            ["--token", "long enough", "--token-role", "viewer", "--grant", "token:shop,shop-*:shop.jobs:*"],
+            "Bearer long enough",
+        ),
+        (["--basic-user", "bob:pass:word", "--grant", "bob:shop,shop-*:shop.jobs:*"], "Basic Ym9iOnBhc3M6d29yZA=="),
+    ],
+)
+def test_a_grant_of_the_command_is_that_of_its_user(arguments: list[str], login: str) -> None:
+    options = dashboard.make_context("dashboard", [*DSN, *arguments]).params
+    auth = command._authenticator(*(options[name] for name in ("token", "token_role", "users", "grants")))
+    assert auth is not None
+    scope = {"type": "http", "headers": [(b"authorization", login.encode())], "client": ("127.0.0.1", 1)}
+    actor = auth(Request(scope))
+    assert isinstance(actor, Actor)
+    assert (actor.role, actor.defines) == (Role.VIEWER, Grant(["shop", "shop-*"], ["shop.jobs:*"]))
 
 
 def test_a_short_token_and_two_kinds_of_authentication_are_refused() -> None:

@@ -19,6 +19,7 @@ from quartzpy.jobs.context import Progress
 from quartzpy.jobs.continuation import Continuation
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.keys import UNSCHEDULED_GROUPS
+from quartzpy.operations import Actor, Role
 from quartzpy.states import Outcome, TriggerState
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.triggers.cron import CronTrigger
@@ -75,6 +76,51 @@ def test_a_page_offers_only_the_actions_that_are_possible(store: Harness, client
     answer = do(client, f"/actions/run_again?fire_id={fired.fire_id}")
     assert answer.status_code == 404
     assert f"execution {fired.fire_id} cannot run again: its job DEFAULT.job is not stored any more" in answer.text
+
+
+def test_the_form_of_a_backfill_begins_with_a_span_that_is_not_refused(store: Harness, client: TestClient) -> None:
+    start = store.clock.now() - 48 * HOUR
+    store.schedule(job(), every(10, "often", start=start), every(3600, "hourly", start=start))
+    for name, span in (("hourly", timedelta(days=1)), ("often", timedelta(hours=1))):
+        text = client.get(f"/actions/backfill?kind=trigger&group=DEFAULT&name={name}").text
+        fields = {field: re.search(rf'name="{field}"[^>]* value="([^"]+)"', text) for field in ("start", "end")}
+        first, last = (datetime.fromisoformat(found[1]) for found in fields.values() if found)
+        assert last - first == span
+        assert "choose a shorter span" not in text
+
+
+def test_a_page_about_nothing_leads_to_what_was_probably_meant(store: Harness, client: TestClient) -> None:
+    store.schedule(job("nightly", "billing"), every(3600, "often", group="billing"))
+    for kind, near in (("job", "nightly"), ("trigger", "often")):
+        answer = client.get(f"/{kind}?group=billing&name={near}s")
+        assert answer.status_code == 404
+        assert f'href="/{kind}?group=billing&amp;name={near}"' in answer.text
+    assert "Show that" not in client.get("/job?group=x&name=y").text
+
+
+def test_each_page_says_who_asked_for_a_run_by_hand(store: Harness) -> None:
+    by_ann = Actor("<ann>", Role.ADMIN)
+    app = create_app(Scheduler(store.store, name="contract"), read_only=False, auth=lambda request: by_ann)
+    client = TestClient(app, **LOCAL)
+    node = store.node()
+    store.schedule(job(durable=True, retry=RetryPolicy(attempts=2, delay=MINUTE)), every(3600, start=at(3600)))
+    assert do(client, "/actions/trigger?kind=job&group=DEFAULT&name=job").is_success
+
+    def texts(*paths: str) -> list[str]:
+        return [unescape(re.sub(r"<[^>]*>", "", client.get(path).text)) for path in paths]
+
+    [waiting] = texts("/triggers?all=yes")
+    assert "by hand by <ann>" in waiting
+    fired = store.fire_one(node)
+    for text in texts("/", "/job?group=DEFAULT&name=job", "/executions?state=RUNNING"):
+        assert "by hand by <ann>" in text
+    store.complete(node, fired, outcome=Outcome.FAILED, error="no", retry_after=MINUTE)
+    store.clock.advance(MINUTE)
+    retried = store.fire_one(node)
+    heads = [" ".join(text.split()) for text in texts(*(f"/executions/{one.fire_id}" for one in (fired, retried)))]
+    assert "of job, by hand by <ann> on" in heads[0]
+    assert "of job, retry 1 of 1 of a run by hand by <ann> on" in heads[1]
+    assert client.get(f"/api/v1/execution?fire_id={fired.fire_id}").json()["execution"]["triggered_by"] == "<ann>"
 
 
 def test_a_run_again_under_a_pause_can_be_stored_nevertheless(store: Harness, client: TestClient) -> None:
@@ -151,7 +197,7 @@ def test_a_trigger_in_error_promises_no_next_fire(store: Harness, client: TestCl
     store.set_state(key("t"), TriggerState.ERROR)
     page = client.get("/trigger?name=t").text
     assert "It does not fire before it is reset from ERROR." in page
-    assert "none before it is reset; it was due" in page
+    assert "none before it is reset; by its schedule" in page
     assert "then choose “Reset from error”." in page
 
 
@@ -224,7 +270,7 @@ def test_plumbing_is_called_by_what_it_is_for(store: Harness, client: TestClient
     store.clock.advance(timedelta(seconds=2))
     retried = store.fire_one(node)
     page = re.sub(r"<[^>]*>", "", client.get(f"/executions/{retried.fire_id}").text)
-    assert "by retry 1 of often" in page
+    assert ", retry 1 of often" in page
     assert "QRTZ_" not in page
     store.complete(node, retried)
     store.clock.advance(timedelta(seconds=88))

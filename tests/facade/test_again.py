@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 
 from quartzpy import JobDetail, RetryPolicy, Scheduler, SimpleTrigger, TriggerKey
-from quartzpy.errors import ExecutionNotFoundError, IllegalStateChangeError, InvalidValueError, JobNotFoundError
+from quartzpy.errors import (
+    ExecutionNotFoundError,
+    IllegalStateChangeError,
+    InvalidKeyError,
+    InvalidValueError,
+    JobNotFoundError,
+)
 from quartzpy.states import Outcome
 from quartzpy.testing import SchedulerHarness
 from tests.facade import jobs
@@ -41,6 +47,36 @@ def test_what_failed_runs_again_with_the_data_that_it_had(scheduler: Scheduler) 
     assert again.nominal_fire_time == first.scheduled_fire_time
     assert [record.outcome for record in scheduler.executions()] == [Outcome.SUCCEEDED, Outcome.FAILED]
     assert scheduler.execution(first.fire_id) == failed
+
+
+def test_a_run_by_hand_names_who_asked_for_it_and_so_do_its_retries(scheduler: Scheduler) -> None:
+    job = JobDetail(
+        jobs.FailingUntil, "job", data={"attempt": 2}, durable=True, retry=RetryPolicy(attempts=3, delay=MOMENT)
+    )
+    scheduler.add_job(job)
+    forged = {"QRTZ_TRIGGERED_BY": "eve"}
+    scheduler.trigger_job("job", forged, by="ann")
+    ended(scheduler, 2)
+    second, first = scheduler.executions()
+    assert (first.triggered_by, second.triggered_by, second.attempt) == ("ann", "ann", 2)
+
+    scheduler.run_again(second, by="bob")
+    ended(scheduler, 4)
+    assert [record.triggered_by for record in scheduler.executions()] == ["bob", "bob", "ann", "ann"]
+
+
+def test_only_the_caller_of_a_run_by_hand_says_who_asked_for_it(scheduler: Scheduler) -> None:
+    forged = {"QRTZ_TRIGGERED_BY": "eve"}
+    scheduler.schedule_job(JobDetail(jobs.Recorded, "job", durable=True), SimpleTrigger("t", data=forged))
+    ended(scheduler)
+    [scheduled] = scheduler.executions()
+    scheduler.trigger_job("job", forged)
+    scheduler.run_again(scheduled)
+    scheduler.trigger_job("job", by="ann")
+    ended(scheduler, 4)
+    assert sorted(record.triggered_by or "" for record in scheduler.executions()) == ["", "", "", "ann"]
+    with pytest.raises(InvalidKeyError, match="by: must be str"):
+        scheduler.trigger_job("job", by=5)  # type: ignore[arg-type]
 
 
 def test_what_ran_again_runs_again(scheduler: Scheduler) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import pickle
+import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime, time, timedelta
 from functools import partial
@@ -158,6 +161,20 @@ def scheduler() -> Any:
         (lambda s: s.rerun(7), AttributeError, r"scheduler\.run_again\(fire_id\)"),
         (lambda s: s.start(block=True), TypeError, r"scheduler\.run\(\) starts the node and blocks"),
         (lambda s: s.pause("x"), AttributeError, r'pause_job\("nightly"\)'),
+        (
+            lambda s: s.delete_job("a", "b"),
+            TypeError,
+            r"^delete_job\(\) takes .* one key; hint: .*\(JobKey\('a', 'b'\)\)",
+        ),
+        (lambda s: s.trigger_job("a", "b", {}), TypeError, r"hint: trigger_job\(JobKey\('a', 'b'\)\)"),
+        (lambda s: s.unschedule_job("a", "b"), TypeError, r"hint: unschedule_job\(TriggerKey\('a', 'b'\)\)"),
+        (
+            lambda s: s.reschedule_job("a", "b", every(5)),
+            TypeError,
+            r"hint: reschedule_job\(TriggerKey\('a', 'b'\), \.\.",
+        ),
+        (lambda s: s.cancel_job("a", group="b"), TypeError, r"has no argument 'group'; hint: .*JobKey\('a', 'b'\)\)"),
+        (lambda s: s.pause_job(job_id="a"), TypeError, r"has no argument 'job_id'; hint: pause_job\('a'\)"),
         (lambda s: s.get_jobs(), AttributeError, r"scheduler\.jobs\(\)"),
         (lambda s: s.remove_job("x"), AttributeError, r"delete_job"),
         (lambda _: Scheduler(), errors.SettingsError, "from_config.*QUARTZPY_URL"),
@@ -222,6 +239,21 @@ def test_the_async_scheduler_hints_too() -> None:
     scheduler: Any = AsyncScheduler("memory://", name="other-names")
     with pytest.raises(AttributeError, match=r"'AsyncScheduler' object .* scheduler\.jobs\(\)"):
         scheduler.get_jobs()
+
+
+def test_every_method_that_takes_a_key_refuses_its_parts(scheduler: Any) -> None:
+    methods = [
+        name
+        for name, method in inspect.getmembers(Scheduler, inspect.isfunction)
+        if not name.startswith("_") and re.match(r"\(self, key: '(Job|Trigger)", str(inspect.signature(method)))
+    ]
+    assert len(methods) > 20
+    for name in methods:
+        with pytest.raises(TypeError, match=rf"hint: {name}\((Job|Trigger)Key\('a', 'b'\)"):
+            getattr(scheduler, name)("a", "b", None)
+        with pytest.raises(TypeError, match=rf"hint: {name}\("):
+            asyncio.run(getattr(AsyncScheduler(scheduler), name)("a", "b", None))
+    assert inspect.iscoroutinefunction(AsyncScheduler.delete_job)
 
 
 def test_other_missing_attributes_have_pythons_error(scheduler: Any) -> None:

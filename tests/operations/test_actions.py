@@ -143,12 +143,13 @@ def test_a_selection_is_counted_before_anything_is_changed(stored: Harness, oper
 def test_triggering_a_job_carries_the_data_and_the_log_hides_its_secrets(
     stored: Harness, operations: Operations
 ) -> None:
-    result = operations.actions.trigger(JobKey("job"), {"region": "eu", "api_token": "abc"}, reason="late customer")
+    ann = operations.acting_as(Actor("ann", Role.OPERATOR))
+    result = ann.actions.trigger(JobKey("job"), {"region": "eu", "api_token": "abc"}, reason="late customer")
     [made] = result.keys
     record = stored_trigger(stored.store, made)
     assert record is not None
     assert made.group == MANUAL_TRIGGERS
-    assert record.trigger.data == {"region": "eu", "api_token": "abc"}
+    assert record.trigger.data == {"region": "eu", "api_token": "abc", "QRTZ_TRIGGERED_BY": "ann"}
     assert latest(operations).after["data"] == {"region": "eu", "api_token": "[redacted]"}
 
 
@@ -169,6 +170,25 @@ def test_data_that_does_not_fit_the_type_of_the_job_is_refused(store: Harness, o
         ("number", "int", True, None),
         ("api_token", "str", False, "''"),
     ]
+
+
+def test_what_operators_run_names_them_wherever_it_is_listed(stored: Harness, operations: Operations) -> None:
+    ann, bob = (operations.acting_as(Actor(name, Role.ADMIN)) for name in ("ann", "bob"))
+    node = stored.node()
+    ann.actions.trigger(JobKey("job"))
+    [waiting] = [row for row in operations.triggers() if row.key.group == MANUAL_TRIGGERS]
+    fired = stored.fire_one(node)
+    [running] = operations.running()
+    stored.complete(node, fired)
+    [ended] = operations.executions()
+    assert [row.triggered_by for row in (waiting, running, ended)] == ["ann"] * 3
+    assert operations.execution(fired.fire_id).data == {}
+
+    bob.actions.run_again(fired.fire_id)
+    stored.complete(node, stored.fire_one(node))
+    bob.actions.backfill(key("hourly"), at(2 * 3600), at(2 * 3600 + 1))
+    stored.complete(node, stored.fire_one(node))
+    assert [row.triggered_by for row in operations.executions()] == ["bob", "bob", "ann"]
 
 
 def test_an_ended_execution_runs_again_and_a_running_one_does_not(stored: Harness, operations: Operations) -> None:

@@ -12,7 +12,7 @@ from quartzpy import DailyCalendar, HolidayCalendar, WeeklyCalendar
 from quartzpy.errors import CalendarNotFoundError, InvalidValueError
 from quartzpy.keys import JobKey
 from quartzpy.matchers import GroupMatcher
-from quartzpy.operations import Lanes, Operations
+from quartzpy.operations import Actor, Lanes, Operations, Role, Selection
 from quartzpy.operations.search import SEARCHED
 from quartzpy.placement import Capabilities
 from quartzpy.states import ExecutionState, Outcome
@@ -64,6 +64,68 @@ def test_the_timeline_marks_misfires_and_pauses(store: Harness, operations: Oper
     assert [mark.number for mark in lane.marks] == [1]
     assert operations.timeline(START, START + HOUR, lanes="job", group="other").lanes == ()
     assert operations.timeline(START + 40 * MINUTE, START + HOUR, lanes="node").lanes == ()
+
+
+def test_the_timeline_marks_the_pauses_of_operators_that_have_ended(store: Harness, operations: Operations) -> None:
+    node = store.node()
+    ann, bob = (operations.acting_as(Actor(name, Role.OPERATOR)).actions for name in ("ann", "bob"))
+    for name in ("a", "b"):
+        store.schedule(job(name, "g"), every(600, name, start=START, group="t"))
+    store.schedule(job("c", "other"), every(600, "c", start=START))
+    for fired in store.fire_due(node):
+        store.complete(node, fired)
+
+    def after(minutes: int) -> None:
+        store.clock.advance(minutes * MINUTE)
+
+    after(1)  # 1
+    ann.pause(key("a", "t"), reason="maintenance")
+    after(1)  # 2
+    ann.pause(Selection.trigger_group("t"))
+    after(1)  # 3
+    ann.pause(JobKey("c", "other"))
+    ann.pause(JobKey("c", "other"))
+    after(1)  # 4
+    ann.resume(Selection.trigger_group("t"))
+    after(1)  # 5
+    bob.pause(Selection.everything(), reason="a move")
+    after(1)  # 6
+    ann.resume(Selection.everything())
+    after(1)  # 7
+    ann.pause(Selection.job_group("g"))
+    after(1)  # 8
+    bob.resume(Selection.job_group("g"))
+    after(1)  # 9
+    ann.pause(key("c"))
+    move = (300, 360, "everything was paused by bob, until ann resumed it: a move")
+    groups = [(120, 240, "trigger group t was paused by ann"), move]
+    last = (420, 480, "job group g was paused by ann, until bob resumed it")
+    alone = (60, 240, "trigger t.a was paused by ann: maintenance")
+
+    def marks(span: tuple[int, int], **values: str) -> dict[str, list[tuple[float, float, str]]]:
+        lanes = operations.timeline(at(span[0]), at(span[1]), **values).lanes
+        return {
+            lane.name: [
+                ((mark.at - START).total_seconds(), (mark.until - START).total_seconds(), mark.text)
+                for mark in lane.marks
+                if mark.until is not None
+            ]
+            for lane in lanes
+        }
+
+    hour, of_c = (0, 3600), (180, 360, "job other.c was paused by ann")
+    assert marks(hour, lanes="job") == {"g.a": [alone, *groups, last], "g.b": [*groups, last], "other.c": [of_c, move]}
+    assert marks(hour, lanes="group") == {"g": [alone, *groups, last], "other": [of_c, move]}
+    assert all(found == [move] for found in marks(hour).values()), (
+        "by node, only a pause of everything is one of a lane"
+    )
+    assert marks(hour, lanes="job", group="other") == {"other.c": [of_c, move]}
+    # A pause outlasts the span, or ended before it.
+    assert marks((130, 320), lanes="job")["g.b"] == groups
+    [whole] = operations.timeline(at(310), at(320)).marks
+    assert (whole.at, whole.until, whole.text) == (at(300), at(360), move[2])
+    assert "other.c" not in marks((490, 520), lanes="job", group="g")
+    assert all(not found for found in marks((490, 620), lanes="job").values())
 
 
 def test_the_timeline_counts_what_it_cannot_show_one_by_one(store: Harness, operations: Operations) -> None:

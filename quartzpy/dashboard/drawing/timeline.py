@@ -36,7 +36,7 @@ _STEPS = (
     *(days * _DAY for days in (1, 2, 5)),
 )
 """The distances between the marks of the time axis."""
-_EDGE = 20.0
+_EDGE = 48.0
 """A mark that is nearer to an end of the axis has no room for its text."""
 
 
@@ -65,6 +65,10 @@ class LaneMark:
     is_pause: bool
     text: str
     at: datetime
+    until: datetime | None = None
+    """The end of a pause that is over."""
+    width: float = 0.0
+    """The width of the band of such a pause, which begins at `x`; 0 for others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +170,9 @@ def _all_marks(marks: Sequence[RunMark]) -> Iterator[str]:
 def _mark(mark: RunMark, scale: _Scale) -> LaneMark:
     # Misfires are counted in a part of the span, and marked in its middle.
     x = scale.x(mark.at) + (WIDTH / CELLS / 2 if mark.number else 0)
+    if mark.until is not None:
+        width = max(_LEAST, scale.x(mark.until) - x)
+        return LaneMark(min(x, WIDTH - width), True, mark.text, mark.at, mark.until, width)
     return LaneMark(min(WIDTH - _MARK, max(_MARK, x)), not mark.number, mark.text, mark.at)
 
 
@@ -231,7 +238,8 @@ def _counted(lane: Lane, scale: _Scale) -> tuple[tuple[tuple[str, str], ...], tu
             y += part
     words = {number: [_tally(counts)] for number, counts in states.items()}
     for mark in lane.marks:
-        words.setdefault(scale.cell(mark.at + (scale.end - scale.start) / CELLS / 2), []).append(mark.text)
+        at = mark.at + (scale.end - scale.start) / CELLS / 2 if mark.number else mark.at
+        words.setdefault(scale.cell(at), []).append(mark.text)
     return (
         tuple((tone, "".join(outlines[tone])) for tone in _WORST_FIRST if tone in outlines),
         tuple((number, ", ".join(texts)) for number, texts in sorted(words.items())),

@@ -26,8 +26,10 @@
     return seconds > 0 ? `in ${coarse(seconds)}` : `${coarse(-seconds)} ago`;
   };
   const tick = () => {
-    for (const element of document.querySelectorAll('time[data-form="relative"]')) {
-      const text = relative(Date.parse(element.dateTime));
+    for (const element of document.querySelectorAll('time[data-form="relative"], time[data-form="next"]')) {
+      const at = Date.parse(element.dateTime);
+      // No instant that has passed is a next one: until the page is fetched again, the fire is due.
+      const text = element.dataset.form === "next" && at < Date.now() + ahead ? "due" : relative(at);
       if (element.textContent !== text) element.textContent = text;
     }
   };
@@ -189,6 +191,13 @@
   // --- Phones: the menu is closed until it is wanted.
   const menu = document.querySelector(".menu");
   if (menu && matchMedia("(max-width: 52rem)").matches) menu.open = false;
+
+  // The year of a calendar scrolls there: it begins with today.
+  const today = document.querySelector(".scroll .day.today");
+  if (today) {
+    const box = today.closest(".scroll"), place = today.getBoundingClientRect(), edge = box.getBoundingClientRect();
+    box.scrollLeft += place.left - edge.left - edge.width / 2;
+  }
 
   // --- The keyboard.
   const keys = document.getElementById("keys"), help = document.getElementById("help");

@@ -55,9 +55,9 @@
   const point = (event) => {
     if (drag) { stretch(event); return; }
     const svg = event.target.closest ? event.target.closest(".runs") : null;
-    const box = svg && event.target.closest(svg.matches(".plot") ? "rect.hit" : "rect, .mark");
+    const box = svg && event.target.closest(svg.matches(".plot") ? "rect.hit" : "rect, .mark, .ended");
     const cell = svg && svg.dataset.cells ? Math.floor(share(svg, event.clientX) * Number(svg.dataset.parts)) : -1;
-    if (box && box.matches(".mark")) show(textOf(box), event.clientX, event.clientY, box);
+    if (box && box.matches(".mark, .ended")) show(textOf(box), event.clientX, event.clientY, box);
     else if (cell >= 0 && cellsOf(svg).has(cell)) show(cellText(svg, cell), event.clientX, event.clientY, svg);
     else if (box) show(textOf(box), event.clientX, event.clientY, box);
     else if (event.type === "pointerdown" || !document.activeElement || !document.activeElement.matches(".runs")) hide();

@@ -118,6 +118,8 @@ class Action:
     """Its effect, in the form."""
     tone: str = ""
     """The emphasis of its buttons: none, "primary", or "danger" for what cannot be undone."""
+    needs_reason: bool = False
+    """True if it is refused without a reason."""
     always_asks: bool = False
     """True if its command asks for confirmation also where the user has named each subject."""
     undone_by: str | None = None

@@ -172,7 +172,7 @@ class Actions:
         key = checked_key(job, JobKey)
 
         def change(transaction: OwnTransactionMethods) -> Change:
-            triggered = transaction.trigger_job(key, data, even_if_paused=even_if_paused)
+            triggered = transaction.trigger_job(key, data, even_if_paused=even_if_paused, by=self._log.actor.name)
             after = {"trigger": str(triggered.key), "data": self._redaction.of(_as_mapping(data))}
             return Change(f"Job {key} runs now, by trigger {triggered.key}.", None, after, (triggered.key,))
 
@@ -200,7 +200,7 @@ class Actions:
         """
 
         def change(transaction: OwnTransactionMethods, fire_id: int) -> Change:
-            triggered = transaction.run_again(fire_id, even_if_paused=even_if_paused)
+            triggered = transaction.run_again(fire_id, even_if_paused=even_if_paused, by=self._log.actor.name)
             after = {"trigger": str(triggered.key)}
             text = f"Execution {fire_id} of job {triggered.job_key} runs again, by trigger {triggered.key}."
             return Change(text, None, after, (triggered.key,))
@@ -225,7 +225,9 @@ class Actions:
         key = checked_key(trigger, TriggerKey)
 
         def change(transaction: OwnTransactionMethods) -> Change:
-            runs = transaction.backfill(key, start, end, max_runs=max_runs, even_if_paused=even_if_paused)
+            runs = transaction.backfill(
+                key, start, end, max_runs=max_runs, even_if_paused=even_if_paused, by=self._log.actor.name
+            )
             after = {"start": start.isoformat(), "end": end.isoformat(), "runs": len(runs)}
             stored = f"{number_of(len(runs), 'run')} of trigger {key} {'was' if len(runs) == 1 else 'were'} stored"
             text = f"{stored}, for its fire times from {start} until {end}."

@@ -394,6 +394,7 @@ SECTIONS: Mapping[str, tuple[Action, ...]] = {
                 ),
             ),
             question="Acknowledge",
+            needs_reason=True,
             explanation=(
                 "It is listed apart, with your name and reason, until it is over. It comes back when it becomes worse,"
                 " has another cause or begins anew, and at the instant that you give."

@@ -14,14 +14,14 @@ from quartzpy.events.events import Event
 from quartzpy.jobs.internal_entries import CurrentTrace
 from quartzpy.jobs.job import JobTypes
 from quartzpy.keys import JobKey, Key, TriggerKey, nearest
-from quartzpy.name_hints import SCHEDULER_NAMES, NameHints
+from quartzpy.name_hints import SCHEDULER_NAMES, KeyHints, NameHints
 from quartzpy.store.protocol import JobStore, Notification
 
 MOST_NEAR = 100
 """The number of keys, of each part of `JobStore.near_keys`, among which the one is found that a user meant."""
 
 
-class Methods(NameHints, ABC):
+class Methods(NameHints, KeyHints, ABC):
     """Methods on one store. A method that names one job or trigger raises an error if that is not stored."""
 
     _name_hints = SCHEDULER_NAMES

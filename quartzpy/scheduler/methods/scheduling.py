@@ -230,10 +230,10 @@ class ScheduledJob(NameHints):
         self._scheduler.resume_job(self._key, missed=missed)
 
     def trigger(
-        self, data: Mapping[str, Any] | JobData | None = None, *, delay: Span | None = None
+        self, data: Mapping[str, Any] | JobData | None = None, *, delay: Span | None = None, by: str | None = None
     ) -> TriggeredExecution:
         """Run the job once, now or after `delay`; arguments and errors as for `Scheduler.trigger_job`."""
-        return self._scheduler.trigger_job(self._key, data, delay=delay)
+        return self._scheduler.trigger_job(self._key, data, delay=delay, by=by)
 
     def modify(self, **changes: Unpack[JobChanges]) -> JobDetail:
         """Change values of the job; names and errors as for `Scheduler.modify_job`. Its triggers do not change."""

@@ -13,7 +13,7 @@ from quartzpy.errors import ExecutionNotFoundError, IllegalStateChangeError, Inv
 from quartzpy.instants import Span, as_instant, as_span
 from quartzpy.jobs import typed_data
 from quartzpy.jobs.function_arguments import arguments_of
-from quartzpy.jobs.internal_entries import repeats
+from quartzpy.jobs.internal_entries import repeats, with_actor
 from quartzpy.jobs.job import JobData
 from quartzpy.keys import MANUAL_TRIGGERS, JobKey, JobRef, TriggerKey, TriggerRef, check_name, checked_key, unique_name
 from quartzpy.scheduler.methods.handles import TriggeredExecution
@@ -45,6 +45,7 @@ class TriggeringMethods(StoringMethods, QueryMethods):
         even_if_paused: bool = False,
         debounce_key: str | None = None,
         keep_waiting: bool = False,
+        by: str | None = None,
     ) -> TriggeredExecution:
         """Run a job now, or after `delay`, by a separate trigger that carries `data`; return a handle to wait for it.
 
@@ -58,27 +59,32 @@ class TriggeringMethods(StoringMethods, QueryMethods):
         and the later call returns a handle for it. An execution that has started no longer waits. The handle refers to
         the latest execution for the key since the call.
 
+        `by` names who asked for the run. The history, the web page and the command line show it with the execution, its
+        retries and its recoveries. What operators run has their names.
+
         Raises:
             JobNotFoundError: the job is not stored.
             IllegalStateChangeError: the job is disabled, or a pause would delay the fire.
             InvalidJobDataError: as in `schedule_job`.
             InvalidKeyError: `key` is neither a key nor a name, or `debounce_key` is not a text.
             InvalidValueError: `keep_waiting` is given without a `debounce_key`.
+            InvalidKeyError: `by` is no text, or too long.
         """
         job_key = checked_key(key, JobKey)
         if debounce_key is None:
             if keep_waiting:
                 raise InvalidValueError("keep_waiting: needs a debounce_key, which identifies the call that waits")
-            return self._by_hand(job_key, data, delay, even_if_paused=even_if_paused)
-        return self._debounced(job_key, data, delay, even_if_paused, debounce_key, keep_waiting)
+            return self._by_hand(job_key, data, delay, even_if_paused=even_if_paused, by=by)
+        return self._debounced(job_key, data, delay, even_if_paused, debounce_key, keep_waiting, by)
 
     def run_again(
-        self, fire_id: FireRef, *, delay: Span | None = None, even_if_paused: bool = False
+        self, fire_id: FireRef, *, delay: Span | None = None, even_if_paused: bool = False, by: str | None = None
     ) -> TriggeredExecution:
         """Run the job of an execution again, now or after `delay`, with the trigger data of that execution.
 
         The new execution is a first attempt by a separate trigger, as for `trigger_job`, with the job's own data as it
-        is stored now. `context.nominal_fire_time` and `execution_key` are those of the original execution.
+        is stored now. `context.nominal_fire_time` and `execution_key` are those of the original execution. `by` names
+        who asked for it, as in `trigger_job`.
 
         Raises:
             ExecutionNotFoundError: no such execution is known.
@@ -97,7 +103,7 @@ class TriggeringMethods(StoringMethods, QueryMethods):
             )
         data = repeats(record.trigger_key, record.scheduled_fire_time, record.trigger_data)
         try:
-            return self._by_hand(record.job_key, data, delay, even_if_paused=even_if_paused)
+            return self._by_hand(record.job_key, data, delay, even_if_paused=even_if_paused, by=by)
         except JobNotFoundError:
             gone = f"execution {number} cannot run again: its job {record.job_key} is not stored any more"
             raise JobNotFoundError(gone) from None
@@ -110,6 +116,7 @@ class TriggeringMethods(StoringMethods, QueryMethods):
         even_if_paused: bool,
         debounce_key: str,
         keep_waiting: bool,
+        by: str | None,
     ) -> TriggeredExecution:
         check_name(debounce_key, "debounce_key")
         # One name for all calls with the key: a trigger that waits is replaced by storing another under its name.
@@ -119,7 +126,7 @@ class TriggeringMethods(StoringMethods, QueryMethods):
             waiting = self._usable_store().triggers([trigger_key]).get(trigger_key)
             if waiting is not None and waiting.state in _WAITS:
                 return TriggeredExecution(self, trigger_key, key, waiting.progress.next_fire_time)
-        return self._by_hand(key, data, delay, even_if_paused=even_if_paused, replaces=trigger_key)
+        return self._by_hand(key, data, delay, even_if_paused=even_if_paused, replaces=trigger_key, by=by)
 
     def _by_hand(
         self,
@@ -128,9 +135,11 @@ class TriggeringMethods(StoringMethods, QueryMethods):
         delay: Span | None,
         *,
         even_if_paused: bool,
+        by: str | None,
         replaces: TriggerKey | None = None,
     ) -> TriggeredExecution:
         span = None if delay is None else as_span(delay, "delay")
+        by = None if by is None else check_name(by, "by")
         store = self._usable_store()
         header = store.job_headers([key]).get(key)
         if header is None:
@@ -142,8 +151,11 @@ class TriggeringMethods(StoringMethods, QueryMethods):
         data_type = self._job_types.data_type(header.job_type)
         arguments = arguments_of(self._job_types.class_of(header.job_type)) if data_type is None else None
         data = typed_data.as_mapping(data, data_type) if arguments is None else arguments.as_mapping(data)
+        is_checked = data_type is not None or (arguments is not None and bool(data))
         # A name that was used before may have executions in the history: those of this call come from here on.
         start = store.now() + (span or timedelta(0)) if span is not None or replaces is not None else None
+        if isinstance(data, Mapping) or (data is None and by is not None):
+            data = with_actor(data or {}, by)
         trigger = SimpleTrigger(
             f"MT_{unique_name()}" if replaces is None else replaces.name,
             MANUAL_TRIGGERS,
@@ -155,7 +167,6 @@ class TriggeringMethods(StoringMethods, QueryMethods):
         )
         self._check_data(trigger)
         # The job is read only if there is data to validate, because that costs another round trip.
-        is_checked = data_type is not None or (arguments is not None and bool(data))
         job = store.jobs([key]).get(key) if is_checked else None
         if job is not None:
             self._check_typed_data(job, [trigger])
@@ -221,6 +232,7 @@ class TriggeringMethods(StoringMethods, QueryMethods):
         *,
         max_runs: int = 1_000,
         even_if_paused: bool = False,
+        by: str | None = None,
     ) -> list[TriggeredExecution]:
         """Run the job of a trigger once for each instant of `backfill_times`; return the handles, in that order.
 
@@ -229,13 +241,15 @@ class TriggeringMethods(StoringMethods, QueryMethods):
         `max_concurrent` allows; with an `overlap_policy` that skips or coalesces, fires beyond that limit get no run.
         `context.nominal_fire_time` is the instant. `context.execution_key` is that of the original fire at the instant,
         so that the job can find out if it did this work before. The trigger itself does not change. Instants at which
-        it fired before are run again, so choose a span without them. The runs have the lowest priority.
+        it fired before are run again, so choose a span without them. The runs have the lowest priority. `by` names who
+        asked for them, as in `trigger_job`.
 
         Raises:
             IllegalStateChangeError: the job is disabled, or a pause would hold the fires and `even_if_paused` is false.
             Others as `backfill_times` and `trigger_job`.
         """
         key = checked_key(key, TriggerKey)
+        by = None if by is None else check_name(by, "by")
         instants = self.backfill_times(key, since, until, max_runs=max_runs)
         store = self._usable_store()
         record = store.triggers([key]).get(key)
@@ -258,7 +272,7 @@ class TriggeringMethods(StoringMethods, QueryMethods):
                 f"BF_{batch}_{number:05d}",
                 MANUAL_TRIGGERS,
                 job_key=record.job_key,
-                data=repeats(key, at, record.trigger.data or {}),
+                data=with_actor(repeats(key, at, record.trigger.data or {}), by),
                 start_time=start,
                 interval=timedelta(0),
                 repeat_count=0,

@@ -155,6 +155,7 @@ def _running(row: FiredRow) -> RunningRecord:
         cancel_requested=row.cancel_requested,
         progress=None if row.progress is None else row.progress.fraction,
         progress_message=None if row.progress is None else row.progress.message,
+        triggered_by=row.record().triggered_by,
     )
 
 

@@ -191,6 +191,7 @@ class RunningColumns(NamedTuple):
     cancel_requested: bool
     progress: float | None
     progress_message: str | None
+    triggered_by: str | None
 
     def record(self) -> RunningRecord:
         return RunningRecord(
@@ -206,6 +207,7 @@ class RunningColumns(NamedTuple):
             cancel_requested=self.cancel_requested,
             progress=self.progress,
             progress_message=self.progress_message,
+            triggered_by=self.triggered_by,
         )
 
 

@@ -23,7 +23,7 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.store.postgresql import migrations
 from tests.dashboard import troubles
 from tests.dashboard.browser.conftest import Shop, Watched, address_of, process
-from tests.dashboard.browser.test_pages import width_beyond_screen
+from tests.dashboard.browser.test_pages import violations, width_beyond_screen
 from tests.dashboard.conftest import LOCAL
 from tests.database import Server, connect_to
 
@@ -203,11 +203,26 @@ def test_an_incident_is_acknowledged_in_the_dialog_and_leaves_the_panel(
     page.goto(troubled.url)
     poisoned = incident(page, "trigger-error")
     # A node has to judge first; the page learns of it by itself.
-    poisoned.get_by_role("link", name="Acknowledge").click(timeout=SOON)
+    acknowledge = poisoned.get_by_role("link", name="Acknowledge")
+    expect(acknowledge).to_be_visible(timeout=SOON)
+    # By the keyboard alone: the dialog opens, asks for the reason, is left and opened again, and is sent.
+    acknowledge.focus()
+    page.keyboard.press("Enter")
     dialog = page.locator("#action")
     expect(dialog).to_contain_text("Trigger DEFAULT.poisoned is in ERROR")
-    dialog.get_by_label("Reason").fill("the supplier is told")
-    dialog.get_by_role("button", name="Acknowledge", exact=True).click()
+    expect(dialog.get_by_label("Reason")).to_be_focused()
+    assert violations(page) == []
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    expect(acknowledge).to_be_focused()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    expect(dialog.get_by_role("button", name="Acknowledge", exact=True)).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(dialog.get_by_label("Reason")).to_be_focused()
+    page.keyboard.type("the supplier is told")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
     noted = page.locator(".noted")
     expect(noted).to_contain_text("1 acknowledged incident", timeout=SOON)
     expect(noted).to_contain_text("the supplier is told")
@@ -217,6 +232,7 @@ def test_an_incident_is_acknowledged_in_the_dialog_and_leaves_the_panel(
         assert width_beyond_screen(page) <= 0
     page.goto(f"{troubled.url}/incidents")
     expect(page.locator(".noted")).to_contain_text("the supplier is told")
+    assert violations(page) == []
     page.goto(troubled.url)
     page.locator(".noted").get_by_role("link", name="Show again").click()
     dialog.get_by_role("button", name="Show again").click()
@@ -262,3 +278,10 @@ def test_each_is_mended_from_the_overview(troubled: Troubled, open_browser: Call
         troubled.wait(lambda: troubled.runs("lost"), "the lost execution to run again")
         expect(page.get_by_role("status")).to_contain_text("It runs.", timeout=SOON)
         expect(page.locator("#incidents")).to_have_text("No incidents", timeout=SOON)
+    # Those that are over are listed with their times.
+    page.goto(f"{troubled.url}/incidents")
+    expect(page.get_by_text("Trigger DEFAULT.poisoned is in ERROR").first).to_be_visible()
+    for width in (390, 1440):
+        page.set_viewport_size({"width": width, "height": 844})
+        assert violations(page) == []
+        assert width_beyond_screen(page) <= 0

@@ -75,6 +75,23 @@ def width_beyond_screen(page: Page) -> int:
     return int(page.evaluate(f"{root}.scrollWidth - {root}.clientWidth"))
 
 
+BEYOND = """() => {
+    const found = [];
+    for (const panel of document.querySelectorAll(".panel")) {
+        const edge = panel.getBoundingClientRect();
+        for (const part of panel.querySelectorAll("*")) {
+            const holder = part.closest(".scroll, pre");
+            if (part.closest("svg, .unseen") || (holder && holder !== part)) continue;
+            if (part.getBoundingClientRect().right > edge.right + 1) found.push(part.textContent.trim().slice(0, 60));
+        }
+        for (const box of panel.querySelectorAll(".scroll:not(:has(svg.year))"))
+            if (box.scrollWidth > box.clientWidth + 1) found.push(`scrolls: ${box.textContent.trim().slice(0, 60)}`);
+    }
+    return found;
+}"""
+"""The texts that end beyond the edge of their panel, which cuts them, and the tables that scroll sideways."""
+
+
 def test_the_examination_finds_a_violation(running_shop: Shop, open_browser: Callable[..., Watched]) -> None:
     page = open_browser().page
     page.goto(f"{running_shop.url}/jobs")
@@ -135,11 +152,13 @@ def test_every_page_is_accessible_fits_the_screen_and_reports_no_error(
         # Live updates would change the page while it is examined.
         page.keyboard.press("p")
         found = violations(page)
+        found += [f"beyond its panel: {text}" for text in page.evaluate(BEYOND)]
         page.emulate_media(color_scheme="dark")
         found += violations(page, ["color-contrast"])
         page.set_viewport_size(PHONE)
         if (beyond := width_beyond_screen(page)) > 0:
             found.append(f"{beyond} px wider than a phone")
+        found += [f"beyond its panel on a phone: {text}" for text in page.evaluate(BEYOND)]
         if found:
             wrong[given] = found
     assert wrong == {}

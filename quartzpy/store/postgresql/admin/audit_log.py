@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from quartzpy.states import ActionState
-from quartzpy.store.postgresql.admin.records import ActionEntry, NodeEndRecord
+from quartzpy.store.postgresql.admin.records import ActionEntry, EndedPause, NodeEndRecord
 from quartzpy.store.postgresql.batches import chunks
 from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
@@ -16,6 +16,7 @@ _SQL = SqlFile("admin/audit_log.sql")
 RECORD = _SQL("record")
 UPDATE = _SQL("update")
 NODE_ENDS = _SQL("node_ends")
+ENDED_PAUSES = _SQL("ended_pauses")
 
 
 def record_action(session: SqlSession, entry: ActionEntry) -> int:
@@ -36,6 +37,12 @@ def node_ends(session: SqlSession, limit: int, *, among: int) -> list[NodeEndRec
         NodeEndRecord(subject.removeprefix("node "), *values)
         for subject, *values in session.read_one(NODE_ENDS, limit=limit, among=among)
     ]
+
+
+def ended_pauses(session: SqlSession, start: datetime, end: datetime, limit: int, *, among: int) -> list[EndedPause]:
+    """Return the pauses of operators that overlap a span and have ended: the latest `limit` among `among` entries."""
+    rows = session.read_one(ENDED_PAUSES, start=start, end=end, limit=limit, among=among)
+    return [EndedPause(*row) for row in rows]
 
 
 def _recorded(session: SqlSession, entries: Sequence[ActionEntry]) -> list[int]:

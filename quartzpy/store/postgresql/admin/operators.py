@@ -80,6 +80,7 @@ class Admin:
     record_action = calls(audit_log.record_action)
     record_actions = calls(audit_log.record_actions)
     node_ends = calls(audit_log.node_ends)
+    ended_pauses = calls(audit_log.ended_pauses)
     update_action = calls(audit_log.update_action)
     interrupt_actions = calls(audit_log.interrupt_actions)
 

@@ -98,6 +98,23 @@ class MisfireCell:
 
 
 @dataclass(frozen=True, slots=True)
+class EndedPause:
+    """A pause that an operator made and that has ended, as far as it is about one job or one group of jobs."""
+
+    subject: str
+    """What was paused, as the audit log names it: "trigger billing.nightly"."""
+    job_group: str | None
+    """None if everything was paused."""
+    job_name: str | None
+    """None if the whole group was paused."""
+    paused_at: datetime
+    ended_at: datetime
+    paused_by: str
+    ended_by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class CountedExecutions:
     """The executions that overlap a span, counted in cells."""
 
