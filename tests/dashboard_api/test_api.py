@@ -327,6 +327,10 @@ def test_each_action_is_done_as_the_operations_do_it(api: Api, store: Harness, w
     noted = api.operations.open_incidents()[0].acknowledgement
     assert noted is not None
     assert (noted.by, noted.reason) == ("ann", "it is known")
+    do("set_limit", limit="erp", value="5, 10/minute", reason="the contract")
+    assert [limit["name"] for limit in api.client.get("limits").json()["shared"]] == ["erp"]
+    assert str(store.store.limits()["erp"].limit) == "5, 10 per minute"
+    do("delete_limit", limit="erp")
     do("delete", selection={"jobs": [{"name": "daily"}]})
     assert store.state("daily") == "gone"
     assert tried == set(bodies.METHODS)
