@@ -422,3 +422,31 @@ def test_a_wrong_link_says_what_is_wrong(admin: TestClient, url: str, status: in
     answer = admin.get(url)
     assert answer.status_code == status
     assert said in visible_text(answer.text)
+
+
+def test_a_window_is_stored_listed_announced_and_deleted(admin: TestClient, scheduler: Scheduler) -> None:
+    start = (datetime.now(UTC) + timedelta(hours=2)).replace(second=0, microsecond=0)
+    times = {"start": f"{start:%Y-%m-%dT%H:%M}", "end": f"{start + timedelta(hours=1):%Y-%m-%dT%H:%M}"}
+    url = url_of("set_window", window="move", zone="UTC")
+    answer = do(admin, url, "/groups", **times, job_group="billing", reason="the racks are moved")
+    assert notice(admin, answer).startswith("Maintenance window move pauses job group billing from ")
+    [record] = scheduler.maintenance_windows()
+    assert (record.starts_at, record.window.reason) == (start, "the racks are moved")
+    for page in ("/groups", "/"):
+        words = visible_text(admin.get(page).text)
+        assert "job group billing" in words
+        assert "the racks are moved" in words
+    assert form_of(admin.get(url).text)["start"] == times["start"], "the form has what is stored"
+    assert notice(admin, do(admin, url_of("delete_window", window="move"))) == "Deleted the maintenance window move."
+    assert scheduler.maintenance_windows() == []
+
+
+def test_a_pause_with_an_end_says_until_when(admin: TestClient, scheduler: Scheduler) -> None:
+    answer = do(admin, url_of("pause", AT_TWO), end="2h", missed="skip")
+    assert notice(admin, answer).startswith("Paused trigger billing.at-two until ")
+    record = scheduler.trigger_record(AT_TWO)
+    assert record is not None
+    assert record.paused_until is not None
+    refused = do(admin, url_of("pause", AT_TWO), end="soon")
+    assert refused.status_code == 422
+    assert "until: must be a length of time" in visible_text(refused.text)
