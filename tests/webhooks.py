@@ -24,6 +24,8 @@ class Request(NamedTuple):
     headers: dict[str, str]
     body: bytes
     status: int
+    at: float
+    """When it arrived."""
 
     @property
     def document(self) -> Any:
@@ -31,11 +33,11 @@ class Request(NamedTuple):
 
     @property
     def is_signed(self) -> bool:
-        """Whether the signature is right, and not of long ago."""
+        """Whether the signature is right, and was not of long ago when it arrived."""
         at, key = self.headers["webhook-timestamp"], base64.b64decode(SECRET.removeprefix("whsec_"))
         content = f"{self.headers['webhook-id']}.{at}.".encode() + self.body
         expected = base64.b64encode(hmac.digest(key, content, "sha256")).decode()
-        return self.headers["webhook-signature"] == f"v1,{expected}" and abs(time.time() - int(at)) < 300
+        return self.headers["webhook-signature"] == f"v1,{expected}" and abs(self.at - int(at)) < 300
 
 
 class Receiver(ThreadingHTTPServer):
@@ -68,7 +70,7 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
         headers = {name.lower(): value for name, value in self.headers.items()}
         status = self.server.decide(self.path, headers)
-        self.server.requests.append(Request(self.command, self.path, headers, body, status))
+        self.server.requests.append(Request(self.command, self.path, headers, body, status, time.time()))
         self.send_response(status)
         text = b"" if status == 200 else b"not\r\nnow"
         self.send_header("content-length", str(len(text)))

@@ -605,7 +605,7 @@ OF_INCIDENTS: dict[str, tuple[str, dict[str, Any], int]] = {
     "one": (incidents.INCIDENT, {"incident_id": 10_000}, 1),
     "a turn": (incidents.TAKE_TURN, {"every": "5 s"}, 3),
     "the end of some": (incidents.CLOSE, {"incident_ids": [2, 4], "turn": "2026-01-01 00:00:00+00"}, 32),
-    "some notifications": (incidents.NOTIFICATIONS, {"notification_ids": ["n2", "n4", "n5"]}, 2),
+    "some notifications": (incidents.NOTIFICATIONS, {"notification_ids": ["n2", "n4", "n6"]}, 3),
     "the attempt of one": (incidents.NOTE_ATTEMPT, {"notification_id": "n2", "error": None, "is_last": False}, 1),
     "the oldest notifications": (PURGE_NOTIFICATIONS, {"older_than": "30 days", "limit": 100}, 0),
     "the oldest notifications but some": (PURGE_NOTIFICATIONS, {"older_than": "10 days", "limit": 100}, 200),

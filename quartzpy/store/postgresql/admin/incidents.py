@@ -162,7 +162,7 @@ def notification(session: SqlSession, notification_id: str) -> NotificationMessa
 
 
 def notifications(session: SqlSession, ids: Collection[str]) -> list[NotificationRecord]:
-    """Return the notifications with these ids, as far as they are stored, in their order."""
+    """Return the notifications with these ids, as far as they are stored, in any order."""
     return [NotificationRecord(*row) for row in session.read_one(NOTIFICATIONS, notification_ids=sorted(ids))]
 
 

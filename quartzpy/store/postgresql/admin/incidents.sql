@@ -103,10 +103,11 @@ SELECT channel, event, message::text, delivered_at IS NOT NULL
  WHERE sched_name = :'sched' AND id = :'notification_id';
 
 -- name: notifications
-SELECT id, channel, event, created_at, attempts, delivered_at, failed_at, error
-  FROM qrtz_notifications
- WHERE sched_name = :'sched' AND id = ANY(:'notification_ids'::text[])
- ORDER BY created_at, id;
+-- Each is looked up by its key: without statistics, a join or a list of ids would read the other index of the table.
+SELECT n.id, n.channel, n.event, n.created_at, n.attempts, n.delivered_at, n.failed_at, n.error
+  FROM unnest(:'notification_ids'::text[]) AS k(id)
+ CROSS JOIN LATERAL (
+    SELECT * FROM qrtz_notifications o WHERE o.sched_name = :'sched' AND o.id = k.id LIMIT 1) AS n;
 
 -- name: note_attempt
 -- An attempt of a node that was taken for dead may end after that of another one.
