@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 # A process whose parent was killed ends too.
-_BUSY = "import os\nparent = os.getppid()\nwhile os.getppid() == parent:\n    sum(range(100_000))"
+_BUSY = "import os, sys\nwhile os.getppid() == int(sys.argv[1]):\n    sum(range(100_000))"
 
 
 @contextmanager
@@ -20,7 +20,7 @@ def competition(processes: int) -> Iterator[None]:
         return
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(before)})
-    busy = [subprocess.Popen([sys.executable, "-S", "-c", _BUSY]) for _ in range(processes)]
+    busy = [subprocess.Popen([sys.executable, "-S", "-c", _BUSY, str(os.getpid())]) for _ in range(processes)]
     try:
         yield
     finally:
