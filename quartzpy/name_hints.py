@@ -276,7 +276,7 @@ def constructor_hints(hints: Mapping[str, str]) -> Callable[[_C], _C]:
 
 _KEYS: Mapping[str, str] = {
     **dict.fromkeys(("JobRef", "JobKey", "JobKey | str", "JobKey | TriggerKey"), "JobKey"),
-    **dict.fromkeys(("TriggerRef", "TriggerKey"), "TriggerKey"),
+    **dict.fromkeys(("TriggerRef", "TriggerKey", "TriggerKey | JobKey"), "TriggerKey"),
 }
 """The annotations of a parameter that takes a key or a name, with the class of the key."""
 _NAMES = ("name", "job_id", "trigger_id", "id", "job_name", "trigger_name")

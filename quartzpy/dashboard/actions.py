@@ -201,20 +201,10 @@ def backfill_times(context: RequestContext, trigger: TriggerKey, form: FormInput
     return context.operations.actions.backfill_times(trigger, start, end, max_runs=values["max_runs"])
 
 
-_SPANS = (timedelta(days=1), timedelta(hours=1), timedelta(minutes=10), timedelta(minutes=1))
-
-
 def _last_day(context: RequestContext, trigger: TriggerKey) -> dict[str, str]:
-    """Return the last day, or less of it if the trigger fires so often that a backfill of the day is refused."""
     now = context.times.now.astimezone(zone(context.times.zone_name)).replace(second=0, microsecond=0)
-    for span in _SPANS:
-        try:
-            context.operations.actions.backfill_times(trigger, now - span, now)
-            break
-        except InvalidValueError:
-            continue
     return {
-        "start": (now - span).replace(tzinfo=None).isoformat(timespec="minutes"),
+        "start": (now - timedelta(days=1)).replace(tzinfo=None).isoformat(timespec="minutes"),
         "end": now.replace(tzinfo=None).isoformat(timespec="minutes"),
     }
 

@@ -327,11 +327,12 @@ def one_calendar(context: RequestContext) -> Response:
 
 def groups(context: RequestContext) -> Response:
     """Groups with their pauses, and limits with their headroom."""
+    stored, windows = context.operations.groups_and_windows()
     return context.render(
         "groups.html",
         live="schedule executions nodes",
-        groups=context.operations.groups(),
-        windows=context.operations.windows(),
+        groups=stored,
+        windows=windows,
         limits=context.operations.limits(),
     )
 

@@ -374,6 +374,12 @@ class Operations:
         """Return the groups of triggers and jobs with their pauses, at most the first 100 of each kind."""
         return groups.groups(self._source.reading())
 
+    def groups_and_windows(self) -> tuple[Groups, list[WindowView]]:
+        """Return `groups` and `windows`, which are asked together."""
+        reading = self._source.reading()
+        records = reading.ask(lambda store: store.windows())
+        return groups.groups(reading), [windows.view(record) for record in records()]
+
     def windows(self) -> list[WindowView]:
         """Return the maintenance windows, by their names, each with its present or next time."""
         return windows.windows(self._source.reading())

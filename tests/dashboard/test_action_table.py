@@ -29,6 +29,7 @@ LINKS = {
     Subject.NODE: {"node": "n"},
     Subject.INCIDENT: {"incident": 1},
     Subject.WINDOW: {"window": "w"},
+    Subject.LIMIT: {"limit": "l"},
     Subject.TRIGGER_GROUP: {"kind": "trigger_group", "group": "billing"},
     Subject.JOB_GROUP: {"kind": "job_group", "group": "billing"},
     Subject.EVERYTHING: {"kind": "everything"},

@@ -33,6 +33,7 @@ from tests.database import empty_tables
 Prepare = Callable[[Harness, Scheduler], object]
 Make = Callable[[Prepare], tuple[Harness, Operations]]
 GIVEN = {"text": "every 5m", "start": at(-600), "end": at(0), "even_if_paused": True}
+OF_PAUSES = GIVEN | {"end": at(86_400)}
 JOB, TRIGGER = JobKey("job"), key("t")
 
 
@@ -111,7 +112,8 @@ def fill(store: Harness, prepare: Prepare) -> tuple[Harness, Operations]:
 
 def do(operations: Operations, action: str, subject: Any) -> None:
     method = getattr(operations.actions, action)
-    method(subject, **{name: GIVEN[name] for name in inspect.signature(method).parameters if name in GIVEN})
+    values = OF_PAUSES if action == "pause" else GIVEN
+    method(subject, **{name: values[name] for name in inspect.signature(method).parameters if name in values})
 
 
 def offers(operations: Operations) -> Iterator[tuple[str, Any]]:

@@ -447,6 +447,7 @@ def test_jobs_that_are_stored_again_are_looked_up_one_by_one(explain: Callable[.
         "placement_list": [""] * len(names),
         "key_entry_list": [None] * len(names),
         "rate_limit_list": [None] * len(names),
+        "limits_list": [None] * len(names),
     }
     plan = explain(COMPARE_JOBS, **copied)
     assert plan[0]["Actual Rows"] == len(names)

@@ -148,7 +148,7 @@ SELECT 'TRIGGER', trigger_group, NULL, NULL, NULL, NULL, NULL, NULL FROM paused_
 SELECT fire_id, trigger_group, trigger_name, job_group, job_name, instance_id, epoch, state, scheduled_time, fired_time,
        attempt, cancel_requested, progress, progress_message,
        CASE WHEN trigger_group IN ('MANUAL_TRIGGERS', 'RETRYING_JOBS', 'RECOVERING_JOBS')
-            THEN trigger_data ->> 'QRTZ_TRIGGERED_BY' END
+            THEN trigger_data ->> 'QRTZ_TRIGGERED_BY' END AS triggered_by
   FROM qrtz_fired_triggers WHERE sched_name = :'sched' ORDER BY fired_time, fire_id;
 
 -- name: execution

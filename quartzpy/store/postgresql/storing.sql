@@ -15,12 +15,12 @@ SELECT :'sched', w.job_name, w.job_group, w.job_type, w.is_durable, w.max_concur
               :'placement_list'::text[], :'persists_data_list'::bool[], :'requests_recovery_list'::bool[],
               :'retry_list'::text[], :'timeout_list'::interval[], :'pause_after_failures_list'::int[],
               :'job_data_list'::text[], :'continuations_list'::text[], :'capture_logs_list'::text[],
-              :'job_description_list'::text[], :'key_entry_list'::text[], :'rate_limit_list'::text[],
-              :'limits_list'::text[], :'display_name_list'::text[], :'documentation_url_list'::text[],
+              :'limits_list'::text[], :'job_description_list'::text[], :'key_entry_list'::text[],
+              :'rate_limit_list'::text[], :'display_name_list'::text[], :'documentation_url_list'::text[],
               :'after_list'::text[], :'expect_list'::text[])
        AS w(job_name, job_group, job_type, is_durable, max_concurrent, overlap_policy, placement, persists_data,
-            requests_recovery, retry, timeout, pause_after_failures, job_data, continuations, capture_logs, description,
-            key_entry, rate_limit, limits, display_name, documentation_url, after, expect)
+            requests_recovery, retry, timeout, pause_after_failures, job_data, continuations, capture_logs, limits,
+            description, key_entry, rate_limit, display_name, documentation_url, after, expect)
   LEFT JOIN (
        -- The jobs that wait for others, by the jobs that they wait for.
        SELECT up.spec ->> 'job_group' AS upstream_group, up.spec ->> 'job_name' AS upstream_name,

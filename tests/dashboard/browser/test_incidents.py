@@ -216,6 +216,7 @@ def test_an_incident_is_acknowledged_in_the_dialog_and_leaves_the_panel(
     expect(dialog).to_be_hidden()
     expect(acknowledge).to_be_focused()
     page.keyboard.press("Enter")
+    expect(dialog.get_by_label("Reason")).to_be_focused()
     page.keyboard.press("Tab")
     expect(dialog.get_by_role("button", name="Acknowledge", exact=True)).to_be_focused()
     page.keyboard.press("Enter")
