@@ -71,7 +71,7 @@ def test_a_dialog_asks_for_the_reason_and_the_page_shows_the_result(served: Serv
     page.get_by_role("link", name="Pause", exact=True).click()
     dialog = dialog_of(page)
     expect(dialog.get_by_role("heading", name="Pause trigger billing.at-two")).to_be_visible()
-    expect(dialog.get_by_label("Reason")).to_be_focused()
+    expect(dialog.get_by_label("Until")).to_be_focused()
     assert violations(page) == []
     dialog.get_by_label("Reason").fill("the warehouse moves")
     dialog.get_by_role("button", name="Pause").click()
