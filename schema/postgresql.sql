@@ -154,7 +154,7 @@ CREATE TABLE qrtz_job_details (
     CONSTRAINT qrtz_job_details_counters_check CHECK (node_deaths BETWEEN 0 AND 1000000000 AND consecutive_failures BETWEEN 0 AND 1000000000)
 );
 
-CREATE INDEX qrtz_job_details_after ON qrtz_job_details (sched_name) WHERE after IS NOT NULL;
+CREATE INDEX qrtz_job_details_after ON qrtz_job_details ((job_group || ''), job_name) WHERE after IS NOT NULL;
 
 CREATE INDEX qrtz_job_details_joined ON qrtz_job_details (sched_name) WHERE joined_by IS NOT NULL;
 

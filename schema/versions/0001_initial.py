@@ -488,7 +488,7 @@ def upgrade() -> None:
     op.create_index(
         "qrtz_job_details_after",
         "qrtz_job_details",
-        ["sched_name"],
+        [sa.text("(job_group || '')"), "job_name"],
         unique=False,
         postgresql_where=sa.text("after IS NOT NULL"),
         schema=schema,

@@ -78,17 +78,6 @@ def test_a_page_offers_only_the_actions_that_are_possible(store: Harness, client
     assert f"execution {fired.fire_id} cannot run again: its job DEFAULT.job is not stored any more" in answer.text
 
 
-def test_the_form_of_a_backfill_begins_with_a_span_that_is_not_refused(store: Harness, client: TestClient) -> None:
-    start = store.clock.now() - 48 * HOUR
-    store.schedule(job(), every(10, "often", start=start), every(3600, "hourly", start=start))
-    for name, span in (("hourly", timedelta(days=1)), ("often", timedelta(hours=1))):
-        text = client.get(f"/actions/backfill?kind=trigger&group=DEFAULT&name={name}").text
-        fields = {field: re.search(rf'name="{field}"[^>]* value="([^"]+)"', text) for field in ("start", "end")}
-        first, last = (datetime.fromisoformat(found[1]) for found in fields.values() if found)
-        assert last - first == span
-        assert "choose a shorter span" not in text
-
-
 def test_a_page_about_nothing_leads_to_what_was_probably_meant(store: Harness, client: TestClient) -> None:
     store.schedule(job("nightly", "billing"), every(3600, "often", group="billing"))
     for kind, near in (("job", "nightly"), ("trigger", "often")):

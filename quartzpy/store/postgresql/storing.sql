@@ -28,7 +28,7 @@ SELECT :'sched', w.job_name, w.job_group, w.job_type, w.is_durable, w.max_concur
                         ORDER BY d.job_group, d.job_name) AS joined_by
          FROM qrtz_job_details d
         CROSS JOIN LATERAL jsonb_array_elements(d.after -> 'jobs') AS up(spec)
-        WHERE d.sched_name = :'sched' AND d.after IS NOT NULL
+        WHERE d.sched_name || '' || '' = :'sched' AND d.job_group || '' >= '' AND d.after IS NOT NULL
         GROUP BY 1, 2
        ) AS joins ON joins.upstream_group = w.job_group AND joins.upstream_name = w.job_name
  ORDER BY w.job_group, w.job_name
