@@ -121,7 +121,7 @@ Index(
 # storing: the jobs that wait for others
 Index(
     "qrtz_job_details_after",
-    # Of all indices, only this one has the expression: plans that were made for a small table take another one otherwise.
+    # No other index has the expression: plans that were made for a small table take another one otherwise.
     text("(job_group || '')"),
     job_details.c.job_name,
     postgresql_where=text("after IS NOT NULL"),
