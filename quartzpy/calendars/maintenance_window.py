@@ -76,7 +76,7 @@ class MaintenanceWindow:
         if self.duration is not None:
             span = as_span(self.duration, "duration", above_zero=True, longest=LONGEST)
             object.__setattr__(self, "duration", span)
-            self._expression()
+            self.expression()
             return
         for name in ("start", "end"):
             object.__setattr__(self, name, as_instant(getattr(self, name), name, InvalidValueError))
@@ -85,7 +85,8 @@ class MaintenanceWindow:
         if self.end <= self.start:
             raise InvalidValueError(f"end: must be after start (got {self.start} and {self.end})")
 
-    def _expression(self) -> CronExpression | CrontabExpression:
+    def expression(self) -> CronExpression | CrontabExpression:
+        """Return the cron expression of a recurrent window."""
         assert isinstance(self.cron, str)
         kind = CrontabExpression if len(self.cron.split()) == _CRONTAB_FIELDS else CronExpression
         return kind(self.cron, self.time_zone)
@@ -96,7 +97,7 @@ class MaintenanceWindow:
             assert self.start is not None
             assert self.end is not None
             return (self.start, self.end) if self.end > after else None
-        expression = self._expression()
+        expression = self.expression()
         before = expression.previous_before(after + _MICROSECOND)
         if before is not None and (end := self._end_of(before)) > after:
             return before, end

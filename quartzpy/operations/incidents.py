@@ -103,7 +103,7 @@ def _recognized(incident: Incident, record: IncidentRecord | None, now: datetime
 
 def by_severity(incidents: Iterable[Incident]) -> tuple[Incident, ...]:
     """Return incidents with the worst first."""
-    return tuple(sorted(incidents, key=lambda incident: list(Severity).index(incident.severity)))
+    return tuple(sorted(incidents, key=lambda incident: incident.severity.rank))
 
 
 def capped(incidents: Sequence[Incident]) -> list[Incident]:

@@ -40,8 +40,6 @@ LEAST_GAP = timedelta(seconds=30)
 """The shortest time without a judgement that is recorded."""
 LISTED_EVERY = timedelta(minutes=1)
 """The time between two looks for triggers with a new expectation."""
-
-logger = logging.getLogger(__name__)
 NO_HEARTBEAT = frozenset({"none-takes", "no-node"})
 """The kinds of incidents during which nothing runs, so that the heartbeat of the cluster stops."""
 

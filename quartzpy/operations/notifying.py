@@ -20,7 +20,6 @@ from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.keys import MANUAL_TRIGGERS, NOTIFICATIONS, JobKey, unique_name
 from quartzpy.operations.incidents import short_span
-from quartzpy.store.health_findings import Severity
 from quartzpy.store.postgresql.admin.records import NewNotification
 from quartzpy.store.records import JudgedIncident, Notified
 from quartzpy.texts import visible
@@ -142,8 +141,7 @@ def _due(
         return Event.OVER
     if before is None:
         return Event.BEGAN
-    order = list(Severity)
-    if order.index(subject.incident.severity) < order.index(before.severity):
+    if subject.incident.severity.rank < before.severity.rank:
         return Event.WORSE
     if channel.remind_after is not None and now - before.at >= channel.remind_after:
         return Event.LASTS
@@ -235,8 +233,7 @@ def message(
     scheduler: str, notification_id: str, event: Event, subjects: Sequence[Subject], now: datetime
 ) -> dict[str, Any]:
     """Return the message about incidents of one kind, as webhooks receive it."""
-    order = list(Severity)
-    ranked = sorted(subjects, key=lambda subject: order.index(subject.incident.severity))
+    ranked = sorted(subjects, key=lambda subject: subject.incident.severity.rank)
     worst, number = ranked[0].incident, len(ranked)
     listed, more = ranked[:MOST_LISTED], max(0, number - MOST_LISTED)
     if number == 1:

@@ -14,30 +14,12 @@ from quartzpy.scheduler.reading import Answer, Reading
 from quartzpy.store.health_findings import Severity
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.queries import IncidentQuery
-from quartzpy.store.records import Acknowledgement, IncidentRecord
+from quartzpy.store.records import Acknowledgement, IncidentRecord, NotificationRecord
 
 MOST_OPEN = 5_000
 """The number of incidents that last which are read."""
 MOST_NOTIFICATIONS = 5_000
 """The number of notifications about the incidents of a page that are read."""
-
-
-@dataclass(frozen=True, slots=True)
-class SentNotification:
-    """A notification about an incident: to which channel, what about, and whether it was delivered."""
-
-    notification_id: str
-    channel: str
-    event: str
-    """"began", "worse", "lasts" or "over"."""
-    created_at: datetime
-    attempts: int
-    """The number of attempts that have ended."""
-    delivered_at: datetime | None
-    failed_at: datetime | None
-    """The instant at which the last attempt failed; None while there are more to come."""
-    error: str | None
-    """The error of the latest attempt; None if it succeeded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +47,7 @@ class RecordedIncident:
     job: JobKey | None
     acknowledgement: Acknowledgement | None
     """Who has taken note of it; None if nobody has."""
-    notifications: tuple[SentNotification, ...] = ()
+    notifications: tuple[NotificationRecord, ...] = ()
     """The latest notifications about it, the oldest first."""
 
     def is_acknowledged(self, now: datetime) -> bool:
@@ -75,7 +57,7 @@ class RecordedIncident:
 
 
 def recorded_incident(
-    record: IncidentRecord, notifications: Mapping[str, SentNotification] | None = None
+    record: IncidentRecord, notifications: Mapping[str, NotificationRecord] | None = None
 ) -> RecordedIncident:
     began_at = min(record.opened_at, record.since or record.opened_at)
     sent = (notifications or {}).get
@@ -99,13 +81,13 @@ def _ids(records: Sequence[IncidentRecord]) -> set[str]:
     return {number for record in records for notified in record.notified.values() for number in notified.ids}
 
 
-def notifications_about(reading: Reading, records: Sequence[IncidentRecord]) -> dict[str, SentNotification]:
+def notifications_about(reading: Reading, records: Sequence[IncidentRecord]) -> dict[str, NotificationRecord]:
     """Return the notifications about some incidents, by their ids. It asks nothing if there are none."""
     ids = sorted(_ids(records))[:MOST_NOTIFICATIONS]
     if not ids:
         return {}
     rows = reading.ask(lambda store: admin(store).notifications(ids))()
-    return {row.notification_id: view_of(SentNotification, row) for row in rows}
+    return {row.notification_id: row for row in rows}
 
 
 def lasting(reading: Reading) -> tuple[RecordedIncident, ...]:
@@ -113,7 +95,7 @@ def lasting(reading: Reading) -> tuple[RecordedIncident, ...]:
     records = lasting_records(reading)()
     notifications = notifications_about(reading, records)
     latest = sorted(records, key=lambda record: record.incident_id, reverse=True)
-    ranked = sorted(latest, key=lambda record: list(Severity).index(record.severity))
+    ranked = sorted(latest, key=lambda record: record.severity.rank)
     return tuple(recorded_incident(record, notifications) for record in ranked)
 
 

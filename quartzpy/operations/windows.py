@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from quartzpy.cron_expressions.crontab import CrontabExpression
-from quartzpy.cron_expressions.expression import CronExpression
 from quartzpy.operations.schedules import short
 from quartzpy.scheduler.reading import Reading
 from quartzpy.store.records import WindowRecord
@@ -57,8 +55,7 @@ def view(record: WindowRecord) -> WindowView:
     schedule, words = "once", "once"
     if window.cron is not None and window.duration is not None:
         lasting = short(window.duration)
-        kind = CrontabExpression if len(window.cron.split()) == 5 else CronExpression
-        described = kind(window.cron, window.time_zone).describe()
+        described = window.expression().describe()
         schedule, words = f"{window.cron} for {lasting}", f"{described}, for {lasting} ({window.time_zone})"
     return WindowView(
         window.name,

@@ -15,6 +15,11 @@ class Severity(StrEnum):
     """It works, with a risk or at a cost that the finding describes."""
     INFO = "info"
 
+    @property
+    def rank(self) -> int:
+        """The place among all severities: 0 is the worst."""
+        return list(Severity).index(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:

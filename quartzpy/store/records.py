@@ -512,8 +512,7 @@ class Acknowledgement:
 
     def holds(self, severity: Severity, cause: str, now: datetime) -> bool:
         """Return True if the incident has not become worse, has no other cause, and the time is not over."""
-        order = list(Severity)
-        is_worse = order.index(severity) < order.index(self.severity)
+        is_worse = severity.rank < self.severity.rank
         return not is_worse and cause == self.cause and (self.until is None or now < self.until)
 
 

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 from quartzpy.calendars.maintenance_window import WINDOW_LEAD, MaintenanceWindow, window_due_at
-from quartzpy.matchers import GroupMatcher
 from quartzpy.states import PAUSED_STATES, missed_of
 from quartzpy.store import refusals
 from quartzpy.store.memory.pausing import hold, pause, release, selected
 from quartzpy.store.memory.rows import PauseMark, TriggerRow, WindowRow
 from quartzpy.store.memory.tables import Tables
+from quartzpy.store.pause_scopes import place_of, subjects_of
 from quartzpy.store.protocol import (
-    EVERYTHING,
-    Everything,
-    JobGroups,
     NamedTriggers,
     Notification,
     PauseNote,
     PauseSubjects,
     TimeOff,
-    TriggerGroups,
 )
 from quartzpy.store.records import WindowRecord
 
@@ -60,26 +57,10 @@ def _close(tables: Tables, row: WindowRow) -> None:
     mark = tables.pauses.marks.get(place)
     if mark is not None:
         if mark.note.window == record.window.name and mark.note.until is not None:
-            mark.note = PauseNote(
-                mark.note.reason, mark.note.by, min(mark.note.until, now), mark.note.missed, mark.note.window
-            )
+            mark.note = replace(mark.note, until=min(mark.note.until, now))
     elif record.is_open or now >= record.starts_at - WINDOW_LEAD:
         note = PauseNote(None, record.changed_by, now, missed_of(record.window.missed), record.window.name)
         tables.pauses.marks[place] = PauseMark(now, note)
-
-
-def place_of(window: MaintenanceWindow) -> tuple[str, str]:
-    """Return the scope and the name under which the pause of a window is remembered."""
-    if window.trigger_group is not None:
-        return "TRIGGER", window.trigger_group
-    return ("ALL", "*") if window.job_group is None else ("JOB", window.job_group)
-
-
-def _subjects(scope: str, name: str) -> TriggerGroups | JobGroups | Everything:
-    if scope == "ALL":
-        return EVERYTHING
-    matcher = GroupMatcher.equals(name)
-    return JobGroups(matcher) if scope == "JOB" else TriggerGroups(matcher)
 
 
 def next_change(tables: Tables) -> timedelta | None:
@@ -107,7 +88,7 @@ def apply_time_off(tables: Tables, by: str) -> TimeOff:
     for place, mark in sorted(tables.pauses.marks.items()):
         if mark.note.until is not None and mark.note.until <= now:
             del tables.pauses.marks[place]
-            subjects = _subjects(*place)
+            subjects = subjects_of(*place)
             for row in list(selected(tables, subjects)):
                 if _is_held_by_groups(row) and not tables.pauses.cover_groups(row.key, row.job):
                     release(tables, row, mark.note.missed)
@@ -134,7 +115,7 @@ def _turn(tables: Tables, row: WindowRow) -> bool:
     record, now = row.record, tables.now()
     window = record.window
     note = PauseNote(window.note, record.changed_by, record.ends_at, missed_of(window.missed), window.name)
-    subjects = _subjects(*place_of(window))
+    subjects = subjects_of(*place_of(window))
     is_missed = not record.is_open and now >= record.ends_at and row.due_at <= record.starts_at - WINDOW_LEAD
     if not record.is_open and now < record.starts_at:
         ahead = [trigger for trigger in selected(tables, subjects) if _is_due_from(trigger, record)]
@@ -143,16 +124,14 @@ def _turn(tables: Tables, row: WindowRow) -> bool:
         return False
     if not record.is_open and not is_missed:
         pause(tables, subjects, note)
-        row.record = WindowRecord(window, record.starts_at, record.ends_at, True, record.changed_at, record.changed_by)
+        row.record = replace(record, is_open=True)
         row.due_at = record.ends_at
         return True
     span = window.next_span(record.ends_at)
     if span is None:
         del tables.windows[window.name]
     else:
-        row.record = WindowRecord(
-            window, *span, is_open=False, changed_at=record.changed_at, changed_by=record.changed_by
-        )
+        row.record = replace(record, starts_at=span[0], ends_at=span[1], is_open=False)
         row.due_at = window_due_at(span[0], now)
     return False
 

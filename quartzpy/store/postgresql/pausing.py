@@ -15,6 +15,7 @@ from typing import Any
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import JobMode, Missed
 from quartzpy.store import refusals
+from quartzpy.store.pause_scopes import ALL_SCOPE, JOB_SCOPE, MANUAL_SCOPE, TRIGGER_SCOPE
 from quartzpy.store.postgresql import slices
 from quartzpy.store.postgresql.connection.listen import announcement, news
 from quartzpy.store.postgresql.connection.locks import LockName
@@ -57,8 +58,6 @@ BY_JOB_GROUP: Switches = ("by_job_group",)
 SCHEDULED: Switches = ("scheduled",)
 HELD_BY_JOBS_MODE: Switches = ("by_job", "held_by_mode")
 HELD_BY_MANUAL_MODE: Switches = ("scheduled", "held_by_mode")
-
-ALL_SCOPE, TRIGGER_SCOPE, JOB_SCOPE, MANUAL_SCOPE = "ALL", "TRIGGER", "JOB", "MANUAL"
 
 
 @cache

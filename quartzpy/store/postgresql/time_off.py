@@ -19,6 +19,7 @@ from quartzpy.keys import TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import missed_of
 from quartzpy.store import refusals
+from quartzpy.store.pause_scopes import ALL_SCOPE, JOB_SCOPE, TRIGGER_SCOPE, place_of, subjects_of
 from quartzpy.store.postgresql import pausing, slices
 from quartzpy.store.postgresql.connection.listen import news
 from quartzpy.store.postgresql.connection.session import SqlSession, Transaction
@@ -26,15 +27,11 @@ from quartzpy.store.postgresql.lookups import match_values
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.slices import Switches
 from quartzpy.store.protocol import (
-    EVERYTHING,
-    Everything,
-    JobGroups,
     NamedTriggers,
     Notification,
     PauseNote,
     PauseSubjects,
     TimeOff,
-    TriggerGroups,
 )
 from quartzpy.store.records import WindowRecord
 
@@ -46,9 +43,9 @@ END_OWN_PAUSES = _SQL("end_own_pauses")
 ENDED_GROUPS = _SQL("ended_groups")
 NOTE_RESUMED = _SQL("note_resumed")
 FORGET_ENDED = {
-    pausing.TRIGGER_SCOPE: _SQL("forget_ended", by_trigger_group=True),
-    pausing.JOB_SCOPE: _SQL("forget_ended", by_job_group=True),
-    pausing.ALL_SCOPE: _SQL("forget_ended"),
+    TRIGGER_SCOPE: _SQL("forget_ended", by_trigger_group=True),
+    JOB_SCOPE: _SQL("forget_ended", by_job_group=True),
+    ALL_SCOPE: _SQL("forget_ended"),
 }
 WINDOWS = _SQL("windows")
 WINDOW = _SQL("windows", of_name=True)
@@ -65,7 +62,7 @@ TURN = timedelta(seconds=30)
 """The time after which another node takes care of a window if the one that began to do so has died."""
 BUSY = 2.0
 """The seconds after which a call ends although there is more to do: its thread has other tasks as well."""
-_GROUPS = {pausing.TRIGGER_SCOPE: pausing.BY_TRIGGER_GROUP, pausing.JOB_SCOPE: pausing.BY_JOB_GROUP}
+_GROUPS = {TRIGGER_SCOPE: pausing.BY_TRIGGER_GROUP, JOB_SCOPE: pausing.BY_JOB_GROUP}
 _ENDED: Switches = ("resumes", "ended")
 
 
@@ -95,8 +92,8 @@ class _WindowColumns(NamedTuple):
         window = MaintenanceWindow.from_json(
             self.name,
             json.loads(self.definition),
-            trigger_group=self.group if self.scope == pausing.TRIGGER_SCOPE else None,
-            job_group=self.group if self.scope == pausing.JOB_SCOPE else None,
+            trigger_group=self.group if self.scope == TRIGGER_SCOPE else None,
+            job_group=self.group if self.scope == JOB_SCOPE else None,
         )
         return WindowRecord(
             window, self.starts_at, self.ends_at, self.is_open, changed_at=self.changed_at, changed_by=self.changed_by
@@ -144,7 +141,7 @@ def set_window(
         span = window.next_span(now)
         if span is None:
             raise refusals.window_is_over(window)
-        scope, group = _place(window)
+        scope, group = place_of(window)
         put = session.bind(
             PUT_WINDOW,
             window_name=name,
@@ -160,19 +157,6 @@ def set_window(
         return True
 
     return session.transaction(work)
-
-
-def _place(window: MaintenanceWindow) -> tuple[str, str]:
-    if window.trigger_group is not None:
-        return pausing.TRIGGER_SCOPE, window.trigger_group
-    return (pausing.ALL_SCOPE, "*") if window.job_group is None else (pausing.JOB_SCOPE, window.job_group)
-
-
-def _subjects(scope: str, group: str) -> TriggerGroups | JobGroups | Everything:
-    if scope == pausing.ALL_SCOPE:
-        return EVERYTHING
-    kind = JobGroups if scope == pausing.JOB_SCOPE else TriggerGroups
-    return kind(GroupMatcher.equals(group))
 
 
 def apply_time_off(session: SqlSession, by: str) -> TimeOff:
@@ -243,7 +227,7 @@ def _end_group(session: SqlSession, by: str, mark: _EndedGroup, deadline: float,
                 return False
     if not is_page_whole:
         return False
-    subjects = _subjects(mark.scope, mark.group)
+    subjects = subjects_of(mark.scope, mark.group)
     forget = session.bind(FORGET_ENDED[mark.scope], **place, actor=by, subject=_subject(mark.scope, mark.group))
     is_over = bool(session.locked(forget)[0].rows)
     if is_over:
@@ -252,7 +236,7 @@ def _end_group(session: SqlSession, by: str, mark: _EndedGroup, deadline: float,
 
 
 def _subject(scope: str, group: str) -> str:
-    return "everything" if scope == pausing.ALL_SCOPE else f"{scope.lower()} group {group}"
+    return "everything" if scope == ALL_SCOPE else f"{scope.lower()} group {group}"
 
 
 def _begin_windows(session: SqlSession, by: str) -> list[str]:
@@ -273,7 +257,7 @@ def _turn(
     note = PauseNote(window.note, record.changed_by, record.ends_at, missed_of(window.missed), name)
     # Nobody has done anything for it, and now it is over: no node was there.
     is_missed = not record.is_open and now >= record.ends_at and was_due_at <= record.starts_at - WINDOW_LEAD
-    subjects = _subjects(stored.scope, stored.group)
+    subjects = subjects_of(stored.scope, stored.group)
     if not record.is_open and now < record.starts_at:
         # What is not due before the window need not wait for its beginning.
         pausing.pause_ahead(session, subjects, note, record.starts_at)

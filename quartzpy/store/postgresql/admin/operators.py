@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from quartzpy.config.config import SchedulerConfig
-from quartzpy.store.health_findings import Finding, Severity
+from quartzpy.store.health_findings import Finding
 from quartzpy.store.postgresql import checks, execution_pages, misfire_pages, pages, schema_version
 from quartzpy.store.postgresql.admin import (
     audit_log,
@@ -107,7 +107,7 @@ class Admin:
         with self._session.connections.checked_out() as connection:
             findings = checks.of_node(connection, self._config)
         findings += integrity.audit(self._steps, self._config)
-        return sorted(findings, key=lambda finding: list(Severity).index(finding.severity))
+        return sorted(findings, key=lambda finding: finding.severity.rank)
 
     def schema_version(self) -> str | None:
         """Return the revision of the tables."""
