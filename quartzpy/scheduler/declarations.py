@@ -62,6 +62,7 @@ from typing import Any
 from quartzpy.calendars.calendar import CALENDAR_KINDS, MAX_CHAINED, BaseCalendar
 from quartzpy.calendars.maintenance_window import MaintenanceWindow
 from quartzpy.calendars.registry import calendar_from_json, calendar_to_json
+from quartzpy.cron_expressions.crontab import is_crontab
 from quartzpy.errors import InvalidJobError, InvalidTriggerError, InvalidValueError, QuartzpyError, SettingsError
 from quartzpy.expect import Expect
 from quartzpy.instants import as_instant
@@ -74,7 +75,7 @@ from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.keys import DEFAULT_GROUP, JobKey, check_name
 from quartzpy.main_module import import_path
-from quartzpy.scheduler.coercion import as_trigger, bind, interval_of, is_crontab
+from quartzpy.scheduler.coercion import as_trigger, bind, interval_of
 from quartzpy.scheduler.sync import Declarations
 from quartzpy.texts import did_you_mean, quoted, reason, stored_object
 from quartzpy.triggers.cron import CronTrigger
