@@ -30,10 +30,11 @@ class MaintenanceWindow:
         MaintenanceWindow("database", cron="0 2 * * SUN", duration="4h", time_zone="Europe/Berlin", job_group="billing")
         MaintenanceWindow("move", start=datetime(2026, 12, 5, 18, tzinfo=UTC), end=datetime(2026, 12, 6, 6, tzinfo=UTC))
 
-    `cron` is a crontab line, `@weekly` included, or a Quartz expression, and says when the window begins, by the clock of `time_zone`. The
-    window ends when that clock has moved by `duration`: "2:00 for 4 h" ends at 6:00, also on a day on which the clock
-    is changed in between, so that it is an hour shorter or longer then. A beginning that the clock leaves out comes
-    when the clock is changed; one that comes twice is the first, and a window from 2:00 to 3:00 lasts for both hours.
+    `cron` is a crontab line such as `@weekly`, or a Quartz expression, and says when the window begins, by the clock of
+    `time_zone`. The window ends when that clock has moved by `duration`: "2:00 for 4 h" ends at 6:00, also on a day on
+    which the clock is changed in between, so that it is an hour shorter or longer then. A beginning that the clock
+    leaves out comes when the clock is changed; one that comes twice is the first, and a window from 2:00 to 3:00 lasts
+    for both hours.
 
     `trigger_group` or `job_group` names what is paused meanwhile; without either, everything is, as by `pause_all`.
     Executions that run when a window begins go on. `missed` says what becomes of the fires that came due in it, as for
