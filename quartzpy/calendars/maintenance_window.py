@@ -7,8 +7,9 @@ from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from quartzpy.cron_expressions.crontab import CrontabExpression
-from quartzpy.cron_expressions.expression import CronExpression
+from quartzpy.cron_expressions.crontab import CrontabExpression, crontab_expression, is_crontab
+from quartzpy.cron_expressions.expression import CronExpression, checked_text, cron_expression
+from quartzpy.cron_expressions.schedule import DaylightSaving
 from quartzpy.errors import InvalidValueError
 from quartzpy.instants import Converted, Span, as_instant, as_span, zone, zone_name
 from quartzpy.keys import check_name
@@ -16,7 +17,6 @@ from quartzpy.states import Missed, missed_of
 from quartzpy.texts import check_description, quoted
 
 _MICROSECOND = timedelta(microseconds=1)
-_CRONTAB_FIELDS = 5
 LONGEST = timedelta(days=366)
 WINDOW_LEAD = timedelta(minutes=1)
 """How long before a window the triggers that are not due before it are paused, so that none fires as it begins."""
@@ -30,10 +30,11 @@ class MaintenanceWindow:
         MaintenanceWindow("database", cron="0 2 * * SUN", duration="4h", time_zone="Europe/Berlin", job_group="billing")
         MaintenanceWindow("move", start=datetime(2026, 12, 5, 18, tzinfo=UTC), end=datetime(2026, 12, 6, 6, tzinfo=UTC))
 
-    `cron` is a crontab line or a Quartz expression, and says when the window begins, by the clock of `time_zone`. The
-    window ends when that clock has moved by `duration`: "2:00 for 4 h" ends at 6:00, also on a day on which the clock
-    is changed in between, so that it is an hour shorter or longer then. A beginning that the clock leaves out comes
-    when the clock is changed; one that comes twice is the first, and a window from 2:00 to 3:00 lasts for both hours.
+    `cron` is a crontab line such as `@weekly`, or a Quartz expression, and says when the window begins, by the clock of
+    `time_zone`. The window ends when that clock has moved by `duration`: "2:00 for 4 h" ends at 6:00, also on a day on
+    which the clock is changed in between, so that it is an hour shorter or longer then. A beginning that the clock
+    leaves out comes when the clock is changed; one that comes twice is the first, and a window from 2:00 to 3:00 lasts
+    for both hours.
 
     `trigger_group` or `job_group` names what is paused meanwhile; without either, everything is, as by `pause_all`.
     Executions that run when a window begins go on. `missed` says what becomes of the fires that came due in it, as for
@@ -87,9 +88,8 @@ class MaintenanceWindow:
 
     def expression(self) -> CronExpression | CrontabExpression:
         """Return the cron expression of a recurrent window."""
-        assert isinstance(self.cron, str)
-        kind = CrontabExpression if len(self.cron.split()) == _CRONTAB_FIELDS else CronExpression
-        return kind(self.cron, self.time_zone)
+        text = checked_text(self.cron)
+        return (crontab_expression if is_crontab(text) else cron_expression)(text, self.time_zone, DaylightSaving.ONCE)
 
     def next_span(self, after: datetime) -> tuple[datetime, datetime] | None:
         """Return the beginning and the end of the first time that ends after an instant; None if there is none."""

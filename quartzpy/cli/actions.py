@@ -229,5 +229,7 @@ def command_of(action: Action) -> click.Command:
     return group
 
 
-COMMANDS: Mapping[str, click.Command] = {action.command: command_of(action) for action in ACTIONS.values()}
+COMMANDS: Mapping[str, click.Command] = {
+    action.command: command_of(action) for action in ACTIONS.values() if action.commanded
+}
 """The commands by their names."""

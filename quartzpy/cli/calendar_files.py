@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,22 +11,23 @@ import click
 from quartzpy.cli.commands import NOT_OK
 from quartzpy.cli.listing import print_json
 from quartzpy.cli.target import Target, scheduler_options
+from quartzpy.errors import InvalidValueError
 from quartzpy.texts import visible
 
 if TYPE_CHECKING:
-    from quartzpy.calendars.calendar import Calendar
-    from quartzpy.calendars.days import HolidayCalendar
     from quartzpy.operations.calendar_changes import CalendarDifference
 
-_YEARS = re.compile(r"([0-9]{4})(?:-([0-9]{4}))?", re.ASCII)
 _MOST_SHOWN = 50
 
 
-def _years(_ctx: click.Context, _option: click.Parameter, value: str) -> range:
-    match = _YEARS.fullmatch(value)
-    if match is None or int(match[1]) > int(match[2] or match[1]):
-        raise click.BadParameter(f"such as 2027 or 2027-2029 (got {value!r})")
-    return range(int(match[1]), int(match[2] or match[1]) + 1)
+def _years(_ctx: click.Context, _option: click.Parameter, value: str) -> str:
+    from quartzpy.operations.calendar_changes import CalendarSource
+
+    try:
+        CalendarSource(value, country="").range_of_years()
+    except InvalidValueError as error:
+        raise click.BadParameter(str(error)) from None
+    return value
 
 
 @click.command()
@@ -50,7 +50,7 @@ def refresh(
     ics: Path | None,
     exchange: str | None,
     country: str | None,
-    years: range,
+    years: str,
     zone: str | None,
     weekends: bool,
     applies: bool,
@@ -64,52 +64,31 @@ def refresh(
     The dates come from a file (--ics), an exchange or a country. They replace those of the given years; other years,
     and the calendars below it, stay. The change is recorded in the audit log.
     """
-    from quartzpy.operations import calendar_changes
-
     if [ics, exchange, country].count(None) != 2:
         raise click.UsageError("give one of --ics, --exchange and --country")
+    source = (years, exchange, country, None if ics is None else _text_of(ics), zone, weekends)
     with target.operations() as operations:
-        stored = operations.scheduler.get_calendar(calendar_name)
-        place = zone or str(getattr(stored, "time_zone", "UTC"))
-        source = _source(ics, exchange, country, years, place)
-        calendar = calendar_changes.refreshed(_with_weekends(stored, place, weekends), source, years)
-        difference = calendar_changes.difference(operations.scheduler, calendar_name, calendar)
+        difference = operations.actions.preview_calendar(calendar_name, *source)
         if json_output:
             print_json(_json(difference, applied=bool(difference) and applies))
         else:
             _print(difference)
         if difference and applies:
-            operations.actions.refresh_calendar(calendar_name, calendar, update_triggers=update_triggers, reason=reason)
+            operations.actions.refresh_calendar(calendar_name, *source, update_triggers=update_triggers, reason=reason)
             if not json_output:
                 click.echo(f"stored: calendar {visible(calendar_name)}")
     if difference and exit_code:
         sys.exit(NOT_OK)
 
 
-def _with_weekends(stored: Calendar | None, place: str, weekends: bool) -> Calendar | None:
-    if stored is not None or not weekends:
-        return stored
-    from quartzpy.calendars.days import HolidayCalendar, WeeklyCalendar
+def _text_of(ics: Path) -> bytes:
+    from quartzpy.ics import MAX_CHARACTERS
 
-    return HolidayCalendar(time_zone=place, base=WeeklyCalendar(time_zone=place))
-
-
-def _source(ics: Path | None, exchange: str | None, country: str | None, years: range, place: str) -> HolidayCalendar:
-    from quartzpy.calendars.days import HolidayCalendar
-
-    if ics is not None:
-        from quartzpy.ics import MAX_CHARACTERS, calendar_from_ics
-
-        try:
-            with ics.open("rb") as file:
-                text = file.read(MAX_CHARACTERS + 1)
-        except OSError as error:
-            raise click.FileError(str(ics), error.strerror or str(error)) from error
-        return calendar_from_ics(text, years=years, time_zone=place)
-    if exchange is not None:
-        return HolidayCalendar.exchange(exchange, years=years, time_zone=place)
-    code, _, part = str(country).partition("-")
-    return HolidayCalendar.country(code, subdiv=part or None, years=years, time_zone=place)
+    try:
+        with ics.open("rb") as file:
+            return file.read(MAX_CHARACTERS + 1)
+    except OSError as error:
+        raise click.FileError(str(ics), error.strerror or str(error)) from error
 
 
 def _print(difference: CalendarDifference) -> None:
@@ -135,9 +114,9 @@ def _print(difference: CalendarDifference) -> None:
         click.echo(f"  trigger {visible(str(moved.key))}: {before} -> {after}")
     if difference.moved:
         click.echo("  their next fire times move with --update-triggers, and otherwise after the next fire")
-    added = len(difference.days_added) + len(difference.spans_added)
-    removed = len(difference.days_removed) + len(difference.spans_removed)
-    click.echo(f"{added:,} to add, {removed:,} to remove; {len(difference.moved):,} triggers move")
+    click.echo(
+        f"{difference.added:,} to add, {difference.removed:,} to remove; {len(difference.moved):,} triggers move"
+    )
 
 
 def _json(difference: CalendarDifference, *, applied: bool) -> dict[str, object]:

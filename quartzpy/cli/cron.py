@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from quartzpy.cron_expressions.crontab import CrontabExpression
     from quartzpy.cron_expressions.expression import CronExpression
 
-_CRONTAB_FIELDS = 5
-
 
 @click.command()
 @click.argument("expression")
@@ -71,16 +69,17 @@ def cron(
     For a crontab line, a note is printed if croniter, a library that many other schedulers use, gives other times.
     """
     from quartzpy.cron_expressions.croniter_reading import read_otherwise_by_croniter
+    from quartzpy.cron_expressions.crontab import FIELDS, is_crontab
     from quartzpy.operations.render import json_line
 
     if after and before:
         raise click.UsageError("--after and --before cannot be used together")
-    crontab = crontab or expression.lstrip().startswith("@") or len(expression.split()) == _CRONTAB_FIELDS
+    crontab = crontab or is_crontab(expression)
     try:
         reading = _expression(expression, zone, dst, day_or, seed, crontab=crontab)
     except InvalidCronError as error:
         click.echo(f"{error.pointed_out()}", err=True)
-        if not crontab and len(expression.split()) == _CRONTAB_FIELDS + 1 and "?" not in expression:
+        if not crontab and len(expression.split()) == FIELDS + 1 and "?" not in expression:
             click.echo("use --crontab to read six fields as a crontab line that starts with seconds", err=True)
         sys.exit(USAGE)
     words = reading.describe()

@@ -1,10 +1,11 @@
-"""`quartzpy plan`, `apply` and `export`: files that declare jobs, triggers and calendars."""
+"""`quartzpy plan`, `apply` and `export`: files that declare jobs, triggers, calendars and maintenance windows."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial, wraps
 from importlib import import_module
 from itertools import chain, islice
@@ -30,6 +31,7 @@ from quartzpy.texts import quoted, reason, visible
 
 if TYPE_CHECKING:
     from quartzpy.calendars.calendar import BaseCalendar
+    from quartzpy.calendars.maintenance_window import MaintenanceWindow
     from quartzpy.jobs.job import JobDetail
     from quartzpy.operations.actions.values import ChangedValue
     from quartzpy.scheduler.scheduler import BaseScheduler
@@ -114,7 +116,7 @@ def apply(
     reason: str,
     confirmed: bool,
 ) -> None:
-    """Store the jobs, triggers and calendars that FILE declares.
+    """Store the jobs, triggers, calendars and maintenance windows that FILE declares.
 
     All are stored or none, and those that differ are updated. A trigger whose schedule does not change keeps its
     fire times and its pause, unless its calendar does. What other owners declared, and what was stored by programs, is
@@ -204,22 +206,23 @@ def _shown(value: Any) -> str:
 def export(
     target: Target, group: str | None, contains: str | None, output: Path | None, modules: Sequence[str]
 ) -> None:
-    """Write the stored jobs, triggers and calendars as a file.
+    """Write the stored jobs, triggers, calendars and maintenance windows as a file.
 
     `apply` takes it back unchanged. Runs by hand, retries and triggers that have ended are not part of it. With a
-    filter, only the calendars that the exported triggers use are. Job data is written in full, with its secrets.
+    filter, only the calendars that the exported triggers use are, and the windows of their groups. Job data is written
+    in full, with its secrets.
     """
     from quartzpy.scheduler.exporting import written
 
     _import_modules(modules)
     skipped: list[str] = []
     with target.client() as scheduler:
-        # The calendars that the triggers use are known when these have been written.
-        used: set[str | None] | None = None if group is None and contains is None else set()
+        used = None if group is None and contains is None else _Used()
         parts = written(
             _stored(scheduler, group, contains, skipped, used),
             _stored_calendars(scheduler, used, skipped),
-            heading=f"Jobs, triggers and calendars of the scheduler {visible(scheduler.name)}.",
+            _stored_windows(scheduler, used),
+            heading=f"Jobs, triggers, calendars and windows of the scheduler {visible(scheduler.name)}.",
         )
         if output is None:
             sys.stdout.writelines(parts)
@@ -266,12 +269,29 @@ def _write(output: Path, parts: Iterable[str]) -> None:
         part.unlink(missing_ok=True)
 
 
+@dataclass(frozen=True)
+class _Used:
+    """What the exported jobs and triggers name, which is complete when these have been written."""
+
+    calendars: set[str | None] = field(default_factory=set)
+    trigger_groups: set[str] = field(default_factory=set)
+    job_groups: set[str] = field(default_factory=set)
+
+
+def _stored_windows(scheduler: BaseScheduler, used: _Used | None) -> Iterator[MaintenanceWindow]:
+    """Yield the maintenance windows of the groups that are used; None stands for all."""
+    for record in scheduler.maintenance_windows():
+        window = record.window
+        if used is None or window.trigger_group in used.trigger_groups or window.job_group in used.job_groups:
+            yield window
+
+
 def _stored_calendars(
-    scheduler: BaseScheduler, used: set[str | None] | None, skipped: list[str]
+    scheduler: BaseScheduler, used: _Used | None, skipped: list[str]
 ) -> Iterator[tuple[str, BaseCalendar]]:
-    """Yield the calendars with these names; None stands for all."""
+    """Yield the calendars that are used; None stands for all."""
     for name in scheduler.calendar_names():
-        if used is not None and name not in used:
+        if used is not None and name not in used.calendars:
             continue
         try:
             calendar = scheduler.get_calendar(name)
@@ -286,12 +306,11 @@ def _stored_calendars(
 
 
 def _stored(
-    scheduler: BaseScheduler, group: str | None, contains: str | None, skipped: list[str], used: set[str | None] | None
+    scheduler: BaseScheduler, group: str | None, contains: str | None, skipped: list[str], used: _Used | None
 ) -> Iterator[tuple[JobDetail, Iterable[Trigger]]]:
     """Yield the jobs that are exported with their triggers, which are read as they are iterated.
 
-    The names of the calendars that these use are added to `used`, and the reasons why others are not exported to
-    `skipped`.
+    What these name is added to `used`, and the reasons why others are not exported to `skipped`.
     """
     for record, stored in _with_triggers(scheduler, scheduler.jobs(group=group_matcher(group), contains=contains)):
         try:
@@ -299,6 +318,8 @@ def _stored(
         except Exception as error:
             skipped.append(f"job {record.key} cannot be read: {reason(error)}")
             continue
+        if used is not None:
+            used.job_groups.add(record.key.group)
         triggers = _readable(stored, skipped, used)
         first = next(triggers, None)
         if first is not None:
@@ -327,7 +348,7 @@ def _triggers_of_job(key: JobKey, store: JobStore) -> list[TriggerRecord]:
     return store.find(TriggerQuery(job_key=key), None)
 
 
-def _readable(triggers: Iterable[TriggerRecord], skipped: list[str], used: set[str | None] | None) -> Iterator[Trigger]:
+def _readable(triggers: Iterable[TriggerRecord], skipped: list[str], used: _Used | None) -> Iterator[Trigger]:
     for record in triggers:
         if record.key.group in UNSCHEDULED_GROUPS or record.state is TriggerState.COMPLETE:
             continue
@@ -337,5 +358,6 @@ def _readable(triggers: Iterable[TriggerRecord], skipped: list[str], used: set[s
             skipped.append(f"trigger {record.key} cannot be read: {reason(error)}")
             continue
         if used is not None:
-            used.add(trigger.calendar)
+            used.calendars.add(trigger.calendar)
+            used.trigger_groups.add(record.key.group)
         yield trigger

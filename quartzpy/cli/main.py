@@ -78,7 +78,7 @@ class _Sections(click.Group):
         from quartzpy.operations.actions.table import SECTIONS
 
         for title, modules in _SECTIONS.items():
-            names = modules or [action.command for action in SECTIONS[title]]
+            names = modules or [action.command for action in SECTIONS[title] if action.commanded]
             with formatter.section(title):
                 formatter.write_dl([(name, self.commands[name].get_short_help_str(limit=100)) for name in names])
 

@@ -21,6 +21,8 @@ from quartzpy.cron_expressions.timetable import DayRule, NthWeekday
 from quartzpy.errors import InvalidCronError
 
 MAX_LENGTH = 250
+FIELDS = 5
+"""The fields of a crontab line. Only who says that it is one may write a sixth, for seconds, in front of them."""
 ALIASES = {
     "@EVERY_SECOND": "* * * * * *",
     "@EVERY_MINUTE": "* * * * *",
@@ -54,6 +56,11 @@ _DAY_FIELDS = (3, 5)
 _EVERY_YEAR = Part(fields.YEAR.low, fields.YEAR.high, is_all=True)
 _NTH = re.compile(rf"(?P<day>{VALUE})(?:L|#(?P<nth>[0-9]{{1,9}}))|L(?P<last>[0-7])")
 _RANDOM = re.compile(r"(?:^|,)R(?:$|[,(/])")
+
+
+def is_crontab(text: str) -> bool:
+    """Return whether a cron text is a line of crontab: five fields, or a word such as `@daily`. Others are Quartz's."""
+    return text.lstrip().startswith("@") or len(text.split()) == FIELDS
 
 
 @lru_cache(maxsize=4096)

@@ -48,6 +48,7 @@ from quartzpy.operations.actions.action import Action
 from quartzpy.operations.actions.inputs import Data
 from quartzpy.operations.actions.table import ACTIONS
 from quartzpy.operations.actions.values import checked_incident_id
+from quartzpy.operations.calendar_changes import CalendarDifference
 from quartzpy.operations.schedules import short
 from quartzpy.operations.selection import NAMES, Keys, Selection, Subject
 from quartzpy.scheduler.methods.queries import checked_fire_id
@@ -138,6 +139,10 @@ def subjects_of(context: RequestContext, form: FormInput, action: Action) -> Sub
         if not form.has("window"):
             raise InvalidValueError("window: the link must say which one, as ?window=NAME")
         return Keys(Subject.WINDOW, (form.get("window"),))
+    if Subject.CALENDAR in action.subjects:
+        if not form.has("calendar"):
+            raise InvalidValueError("calendar: the link must say which one, as ?calendar=NAME")
+        return Keys(Subject.CALENDAR, (form.get("calendar"),))
     of = form.get("of")
     if of in _FILTERS:
         if form.get("scope") == ALL:
@@ -179,13 +184,15 @@ def _key(kind: Subject, value: str) -> JobKey | TriggerKey | int:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """The preview of an action on one trigger."""
+    """The preview of an action on one trigger, or on one calendar."""
 
     template: str
-    present: Callable[[RequestContext, TriggerKey], dict[str, str]]
+    present: Callable[[RequestContext, Any], dict[str, str]]
     """Returns the texts that the fields have before anybody types."""
-    values: Callable[[RequestContext, TriggerKey, FormInput], dict[str, Any]]
+    values: Callable[[RequestContext, Any, FormInput], dict[str, Any]]
     """Returns the values for the template."""
+    is_live: bool = True
+    """Whether it follows what somebody types. Otherwise it has a button, because the texts may be long."""
 
 
 def backfill_times(context: RequestContext, trigger: TriggerKey, form: FormInput) -> list[datetime]:
@@ -251,9 +258,37 @@ def _present_window(context: RequestContext, name: str) -> dict[str, str]:
     }
 
 
+def _coming_years(context: RequestContext, calendar: str) -> dict[str, str]:
+    this_year = context.times.now.year
+    return {"years": f"{this_year}-{this_year + 1}"}
+
+
+def calendar_difference(context: RequestContext, calendar: str, form: FormInput) -> CalendarDifference | None:
+    """Return the difference that refreshing a calendar would make; None before somebody names a source.
+
+    Raises:
+        QuartzpyError: a field has a wrong value, or the source has no such calendar.
+    """
+    values = form.values(ACTIONS["refresh_calendar"], context.times.zone_name)
+    del values["update_triggers"]
+    if not (values["exchange"] or values["country"] or values["ics"]):
+        return None
+    return context.operations.actions.preview_calendar(calendar, **values)
+
+
+def _difference(context: RequestContext, calendar: str, form: FormInput) -> dict[str, Any]:
+    try:
+        return {"difference": calendar_difference(context, calendar, form), "wrong": None}
+    except _ELSEWHERE:
+        raise
+    except QuartzpyError as error:
+        return {"difference": None, "wrong": str(error)}
+
+
 PREVIEWS: Mapping[str, Preview] = {
     "reschedule": Preview("actions/schedule_preview.html", _present_schedule, _schedule),
     "backfill": Preview("actions/backfill_preview.html", _last_day, _times),
+    "refresh_calendar": Preview("actions/calendar_preview.html", _coming_years, _difference, is_live=False),
 }
 """The previews, by the names of their actions."""
 
@@ -299,6 +334,10 @@ def carry_out(
         runs = len(backfill_times(context, argument, form))
         if form.get("expected") != str(runs):
             raise InvalidValueError(f"these are {runs:,} fires: check them below, then run them")
+    if action.name == "refresh_calendar":
+        difference = calendar_difference(context, argument, form)
+        if difference is not None and form.get("expected") != difference.tag:
+            raise InvalidValueError("nothing is stored yet: check the difference below, then store it")
     result: ActionResult = getattr(actions, action.name)(argument, **values, reason=reason)
     return result
 
@@ -380,6 +419,7 @@ def _ask(context: RequestContext, form: FormInput, *, error: str | None = None, 
         error=error,
         data_fields=actions.data_fields(argument_of(action, subjects)) if takes_data else None,
         preview_template=shown.template if shown else None,
+        has_live_preview=shown is not None and shown.is_live,
         **(shown.values(context, argument_of(action, subjects), form) if shown else {}),
     )
 

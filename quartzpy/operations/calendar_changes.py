@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import NamedTuple
 
 from quartzpy.calendars.calendar import BaseCalendar, Calendar
-from quartzpy.calendars.days import HolidayCalendar
+from quartzpy.calendars.days import HolidayCalendar, WeeklyCalendar
 from quartzpy.calendars.registry import calendar_to_json
 from quartzpy.calendars.spans import ExcludedSpan, SpanCalendar
 from quartzpy.errors import InvalidValueError
+from quartzpy.ics import calendar_from_ics
 from quartzpy.keys import TriggerKey
 from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.states import TriggerState
 from quartzpy.store.queries import TriggerQuery
+from quartzpy.texts import quoted
 
 MOST_RECORDED = 100
 """The number of dates and spans of which a row of the audit log has each."""
 MOST_TRIGGERS = 500
 """The number of triggers whose next fire times are compared."""
+_YEARS = re.compile(r"([0-9]{4})(?:-([0-9]{4}))?", re.ASCII)
+_MOST_YEARS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +59,69 @@ class CalendarDifference:
         return self.is_new or bool(
             self.days_added or self.days_removed or self.spans_added or self.spans_removed or self.changes_layers
         )
+
+    @property
+    def added(self) -> int:
+        """The number of dates and spans that only the new calendar excludes."""
+        return len(self.days_added) + len(self.spans_added)
+
+    @property
+    def removed(self) -> int:
+        """The number of dates and spans that only the stored calendar excludes."""
+        return len(self.days_removed) + len(self.spans_removed)
+
+    @property
+    def tag(self) -> str:
+        """Differs if other dates, spans or layers change. Next fire times move on by themselves."""
+        parts = (self.is_new, self.days_added, self.days_removed, self.spans_added, self.spans_removed)
+        return hashlib.sha256(repr((*parts, self.changes_layers)).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class CalendarSource:
+    """Where the dates of some years come from: an exchange, a country, or the text of an ICS file.
+
+    Raises:
+        InvalidValueError: the years are wrong, or there is not exactly one source.
+    """
+
+    years: str
+    """2027 or 2027-2029."""
+    exchange: str | None = None
+    country: str | None = None
+    """The code of a country, DE, or of a part of it, DE-BY."""
+    ics: str | bytes | None = None
+    zone: str | None = None
+    """The time zone of the calendar; None stands for that of the stored one."""
+    weekends: bool = False
+    """Whether a new calendar excludes Saturdays and Sundays as well."""
+
+    def __post_init__(self) -> None:
+        self.range_of_years()
+        if [self.exchange, self.country, self.ics].count(None) != 2:
+            raise InvalidValueError("source: give one of exchange, country and ics")
+
+    def range_of_years(self) -> range:
+        """Return the years."""
+        match = _YEARS.fullmatch(self.years.strip()) if isinstance(self.years, str) else None
+        if match is None or not 0 <= int(match[2] or match[1]) - int(match[1]) < _MOST_YEARS:
+            raise InvalidValueError(f"years: such as 2027 or 2027-2029 (got {quoted(self.years)})")
+        return range(int(match[1]), int(match[2] or match[1]) + 1)
+
+    def calendar(self, stored: Calendar | None) -> BaseCalendar:
+        """Return what a stored calendar becomes. Errors as of `refreshed`, and of the source."""
+        place = self.zone or str(getattr(stored, "time_zone", "UTC"))
+        if stored is None and self.weekends:
+            stored = HolidayCalendar(time_zone=place, base=WeeklyCalendar(time_zone=place))
+        years = self.range_of_years()
+        if self.ics is not None:
+            source = calendar_from_ics(self.ics, years=years, time_zone=place)
+        elif self.exchange is not None:
+            source = HolidayCalendar.exchange(self.exchange, years=years, time_zone=place)
+        else:
+            code, _, part = str(self.country).partition("-")
+            source = HolidayCalendar.country(code, subdiv=part or None, years=years, time_zone=place)
+        return refreshed(stored, source, years)
 
 
 def refreshed(stored: Calendar | None, source: BaseCalendar, years: Collection[int]) -> BaseCalendar:

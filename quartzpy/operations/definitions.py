@@ -127,9 +127,9 @@ class PlannedChange:
     sign: str
     """"+" stored, "~" changed, "-" removed."""
     kind: str
-    """"job", "trigger" or "calendar"."""
+    """"job", "trigger", "calendar" or "window"."""
     key: Mapping[str, str]
-    """The name and the group; a calendar has no group."""
+    """The name and the group; a calendar and a window have no group."""
     differences: tuple[ValueChange, ...]
     """Without any, a "~" changes only the owner."""
 
@@ -451,6 +451,7 @@ class Definitions:
             plan = transaction.sync(
                 declared.jobs,
                 calendars=declared.calendars,
+                windows=declared.windows,
                 owner=owner,
                 prune=prune,
                 existing=existing,
@@ -515,8 +516,12 @@ class Definitions:
         if not self._is_limited:
             return
         name, grant = self._log.actor.name, self._log.actor.defines
-        if declared.calendars or version is not None:
-            what = "calendars" if declared.calendars else "a version, which holds for all jobs of the owner"
+        others = {
+            "calendars": declared.calendars,
+            "maintenance windows": declared.windows,
+            "a version, which holds for all jobs of the owner": version is not None,
+        }
+        if (what := next((name for name, is_declared in others.items() if is_declared), None)) is not None:
             raise ForbiddenError(f"{APPLY}: {name} may define only {grant}, and not {what}")
         stored = transaction.store.jobs([job.key for job, _ in declared.jobs])
         for job, triggers in declared.jobs:

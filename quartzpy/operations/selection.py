@@ -30,6 +30,7 @@ class Subject(StrEnum):
     INCIDENT = "incident"
     LIMIT = "limit"
     WINDOW = "window"
+    CALENDAR = "calendar"
 
 
 NAMES: Mapping[Subject, str] = MappingProxyType(

@@ -10,6 +10,7 @@ from functools import partial
 from itertools import count
 from typing import Any, TypeAlias
 
+from quartzpy.cron_expressions.crontab import is_crontab
 from quartzpy.errors import InvalidJobError, InvalidJobTypeError, InvalidTriggerError, InvalidValueError
 from quartzpy.instants import as_span
 from quartzpy.jobs.function_job import JobFunction
@@ -27,7 +28,6 @@ JobLike: TypeAlias = type[Job] | Callable[..., Any] | JobDetail
 TriggerLike: TypeAlias = Trigger | str | timedelta | datetime
 """A trigger: a `Trigger`, a cron text, an interval, or the instant of a single fire."""
 
-_CRONTAB_FIELDS = 5
 _QUARTZ_FIELDS = (6, 7)
 _EVERY = "every "
 
@@ -169,11 +169,6 @@ def as_trigger(trigger: object) -> Trigger:
         "triggers: a trigger, a cron text, an interval (timedelta) or an instant (aware datetime) is needed"
         f" (got {quoted(trigger)}){hint}"
     )
-
-
-def is_crontab(text: str) -> bool:
-    """Return whether a cron text is a line of crontab: five fields, or a word such as `@daily`."""
-    return text.strip().startswith("@") or len(text.split()) == _CRONTAB_FIELDS
 
 
 def interval_of(text: str) -> timedelta | None:

@@ -62,6 +62,7 @@ from typing import Any
 from quartzpy.calendars.calendar import CALENDAR_KINDS, MAX_CHAINED, BaseCalendar
 from quartzpy.calendars.maintenance_window import MaintenanceWindow
 from quartzpy.calendars.registry import calendar_from_json, calendar_to_json
+from quartzpy.cron_expressions.crontab import is_crontab
 from quartzpy.errors import InvalidJobError, InvalidTriggerError, InvalidValueError, QuartzpyError, SettingsError
 from quartzpy.expect import Expect
 from quartzpy.instants import as_instant
@@ -74,7 +75,7 @@ from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.keys import DEFAULT_GROUP, JobKey, check_name
 from quartzpy.main_module import import_path
-from quartzpy.scheduler.coercion import as_trigger, bind, interval_of, is_crontab
+from quartzpy.scheduler.coercion import as_trigger, bind, interval_of
 from quartzpy.scheduler.sync import Declarations
 from quartzpy.texts import did_you_mean, quoted, reason, stored_object
 from quartzpy.triggers.cron import CronTrigger
@@ -249,18 +250,30 @@ def definitions(document: object, where: str, *, types: JobTypes = job_types) ->
     )
 
 
-_WINDOW_WORDS = frozenset(field.name for field in fields(MaintenanceWindow)) - {"name"}
+WINDOW_WORDS = frozenset(field.name for field in fields(MaintenanceWindow)) - {"name"}
 
 
 def _window(name: object, declared: object, where: str, language: type[_Language]) -> MaintenanceWindow:
-    table = _table(declared, where, _WINDOW_WORDS, language)
     try:
-        for end in ("start", "end"):
-            if isinstance(table.get(end), str):
-                table[end] = datetime.fromisoformat(table[end])
-        return MaintenanceWindow(check_name(name, "window"), **table)
+        return read_window(check_name(name, "window"), _table(declared, where, WINDOW_WORDS, language))
+    except SettingsError:
+        raise
     except (ValueError, TypeError) as error:
         raise SettingsError(f"{where}: {error}") from error
+
+
+def read_window(name: str, table: Mapping[str, Any]) -> MaintenanceWindow:
+    """Return the maintenance window of a table, whose instants may be texts. Errors as the class raises them."""
+    values = dict(table)
+    for end in ("start", "end"):
+        if isinstance(values.get(end), str):
+            try:
+                values[end] = datetime.fromisoformat(values[end].strip())
+            except ValueError:
+                raise InvalidValueError(
+                    f"{end}: must be written as 2026-12-24T18:00+01:00 (got {quoted(values[end])})"
+                ) from None
+    return MaintenanceWindow(name, **values)
 
 
 def _job(declared: object, where: str, types: JobTypes, language: type[_Language]) -> tuple[JobDetail, list[Trigger]]:

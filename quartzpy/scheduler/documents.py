@@ -1,4 +1,4 @@
-"""Jobs, triggers and calendars as JSON documents: what programs in other languages send, and what they read back.
+"""Definitions as JSON documents: what programs in other languages send, and what they read back.
 
 A document has the words of a declared file (see `declarations`). Dates and times are texts, and job data is the JSON in
 which it is stored. Reading a document reports all of its faults at once, each with its place as a JSON pointer. It
@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar
 
 from quartzpy.calendars.calendar import BaseCalendar
+from quartzpy.calendars.maintenance_window import MaintenanceWindow
 from quartzpy.calendars.registry import calendar_from_json, calendar_to_json
 from quartzpy.errors import InvalidCronError, InvalidDefinitionError, InvalidJobDataError, InvalidValueError
 from quartzpy.expect import Expect
@@ -29,7 +30,7 @@ from quartzpy.jobs.join import Join
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.jobs.type_facts import TypeFacts
-from quartzpy.keys import DEFAULT_GROUP, UNSCHEDULED_GROUPS, JobKey, TriggerKey
+from quartzpy.keys import DEFAULT_GROUP, UNSCHEDULED_GROUPS, JobKey, TriggerKey, check_name
 from quartzpy.scheduler.coercion import bind
 from quartzpy.scheduler.declarations import (
     CONTINUATION_WORDS,
@@ -41,9 +42,11 @@ from quartzpy.scheduler.declarations import (
     SCHEDULE,
     SCHEDULE_WORDS,
     STORED_DATA,
+    WINDOW_WORDS,
     kind_and_values,
     read_join,
     read_trigger,
+    read_window,
     trigger_of,
     trigger_words,
 )
@@ -433,18 +436,18 @@ def read_calendar_document(document: object, faults: Faults, place: Place = ()) 
 
 
 def read_declarations(document: object, types: PublishedTypes) -> Declarations:
-    """Return what a document declares, which has the form of a declared file: its jobs with triggers, and calendars.
+    """Return what a document declares, which has the form of a declared file.
 
     Raises:
         InvalidDefinitionError: it has faults.
     """
     faults = Faults()
     if not isinstance(document, Mapping):
-        faults.add((), f"must be an object with job and calendar (got {quoted(document)})")
+        faults.add((), f"must be an object with job, calendar and window (got {quoted(document)})")
         faults.check()
     assert isinstance(document, Mapping)
     whole = dict(document)
-    _take_words(whole, {"job", "calendar"}, faults, ())
+    _take_words(whole, {"job", "calendar", "window"}, faults, ())
     if not whole:
         faults.add((), "declares no job; if that is intended, write an empty list for job")
     jobs, calendars = whole.get("job", []), whole.get("calendar", {})
@@ -456,30 +459,51 @@ def read_declarations(document: object, types: PublishedTypes) -> Declarations:
     if not isinstance(calendars, Mapping):
         faults.add(("calendar",), f"must be an object of calendars by their names (got {quoted(calendars)})")
         calendars = {}
-    _check_number(jobs, calendars, faults)
+    windows = whole.get("window", {})
+    if not isinstance(windows, Mapping):
+        faults.add(("window",), f"must be an object of maintenance windows by their names (got {quoted(windows)})")
+        windows = {}
+    _check_number(jobs, calendars, windows, faults)
     pairs = [
         _pair(declared, types, faults, ("job",) if is_single else ("job", number))
         for number, declared in enumerate(jobs)
     ]
     named = {str(name): _plain_calendar(table, faults, ("calendar", name)) for name, table in calendars.items()}
+    made_windows = [_window(name, table, faults, ("window", str(name))) for name, table in windows.items()]
     faults.check()
     return Declarations(
         [pair for pair in pairs if pair is not None],
         {name: calendar for name, calendar in named.items() if calendar is not None},
+        [window for window in made_windows if window is not None],
     )
 
 
-def _check_number(jobs: list[Any], calendars: Mapping[Any, Any], faults: Faults) -> None:
-    number = len(jobs) + len(calendars)
+def _window(name: object, table: object, faults: Faults, place: Place) -> MaintenanceWindow | None:
+    if not isinstance(table, Mapping):
+        faults.add(place, f"must be an object (got {quoted(table)})")
+        return None
+    values = dict(table)
+    _take_words(values, WINDOW_WORDS, faults, place)
+    try:
+        return read_window(check_name(name, "window"), values)
+    except InvalidCronError as error:
+        faults.add((*place, "cron"), error)
+    except _WRONG as error:
+        word = next((word for word in values if str(error).startswith(f"{word}:")), None)
+        faults.add(place if word is None else (*place, word), error)
+    return None
+
+
+def _check_number(jobs: list[Any], calendars: Mapping[Any, Any], windows: Mapping[Any, Any], faults: Faults) -> None:
+    number = len(jobs) + len(calendars) + len(windows)
     for declared in jobs:
         triggers = declared.get("trigger") if isinstance(declared, Mapping) else None
         number += len(triggers) if isinstance(triggers, list) else 1
     if number > MOST_DEFINED:
         faults.add(
             (),
-            f"declares {number:,} jobs, triggers and calendars; one request takes at most"
-            f" {MOST_DEFINED:,}: send several,"
-            " each with an owner of its own, or use quartzpy apply",
+            f"declares {number:,} jobs, triggers, calendars and windows; one request takes at most"
+            f" {MOST_DEFINED:,}: send several, each with an owner of its own, or use quartzpy apply",
         )
         faults.check()
 

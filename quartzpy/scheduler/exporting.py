@@ -1,4 +1,4 @@
-"""Writes stored jobs, triggers and calendars as a file of declarations, which `declarations` reads back.
+"""Writes what is stored as a file of declarations, which `declarations` reads back.
 
 Pure functions.
 """
@@ -16,6 +16,7 @@ from enum import Enum
 from typing import Any
 
 from quartzpy.calendars.calendar import BaseCalendar
+from quartzpy.calendars.maintenance_window import MaintenanceWindow
 from quartzpy.errors import QuartzpyError
 from quartzpy.expect import Expect
 from quartzpy.job_data import encode
@@ -70,12 +71,13 @@ def exported(
 def written(
     pairs: Iterable[tuple[JobDetail, Iterable[Trigger]]],
     calendars: Iterable[tuple[str, BaseCalendar]] = (),
+    windows: Iterable[MaintenanceWindow] = (),
     *,
     heading: str = "",
 ) -> Iterator[str]:
     """Yield the parts of such a file. Each job and trigger is read when its part is asked for, and not kept.
 
-    The calendars are read after all jobs, so that they may be those that the triggers use.
+    The calendars and the maintenance windows are read after all jobs, so that they may be those that concern these.
 
     Raises:
         InvalidCalendarError: a calendar cannot be stored.
@@ -95,6 +97,8 @@ def written(
         yield between
     for name, calendar in calendars:
         yield _block(between, [f"[calendar.{_key(name)}]", *_entries(_written_rules(calendar_table(calendar)))])
+    for window in windows:
+        yield _block(between, [f"[window.{_key(window.name)}]", *_entries(window_table(window))])
 
 
 def _block(before: str, lines: Iterable[str]) -> str:
@@ -129,6 +133,15 @@ def definition_of(job: JobDetail) -> dict[str, Any]:
     if values.get("max_concurrent") is not None or job.concurrency_key is not None:
         values.pop("disallow_concurrent", None)
     return {name: plain_value(value) for name, value in values.items() if value is not None}
+
+
+def window_table(window: MaintenanceWindow) -> dict[str, Any]:
+    """Return the values of a maintenance window as a file declares them, without those that are the defaults."""
+    return {
+        value_field.name: plain_value(value)
+        for value_field in fields(window)
+        if value_field.name != "name" and (value := getattr(window, value_field.name)) != _default(value_field)
+    }
 
 
 def _job_values(job: JobDetail) -> dict[str, Any]:

@@ -123,6 +123,8 @@ class Stored:
     windows: Mapping[str, MaintenanceWindow] = field(default_factory=dict)
     owned_windows: frozenset[str] = frozenset()
     """Those that the owner has changed last."""
+    over: frozenset[str] = frozenset()
+    """The declared windows that have no time left, which the store has forgotten, or will never have."""
     version: str | None = None
 
 
@@ -225,7 +227,7 @@ def plan(
             named_here = {window.name for window in windows}
             changes += [Change("-", "window", name) for name in sorted(stored.owned_windows - named_here)]
     changed_names = {change.key for change in changed_windows}
-    to_store = {window.name: window for window in named_windows if window.name in changed_names}
+    to_store = {window.name: window for window in named_windows if window.name in changed_names - stored.over}
     return SyncPlan(tuple(changes), unchanged, store, frozenset(keep_data), changed_calendars, to_store)
 
 
@@ -241,6 +243,9 @@ def _calendar_change(name: str, calendar: Calendar, stored: Stored) -> Change | 
 
 
 def _window_change(window: MaintenanceWindow, stored: Stored) -> Change | None:
+    if window.name in stored.over:
+        # A file need not be edited on the day after, so it cannot be wrong for that.
+        return Change("-", "window", window.name) if window.name in stored.owned_windows else None
     present = stored.windows.get(window.name)
     if present is None:
         return Change("+", "window", window.name, declared=window)

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, Self
 
 from quartzpy.calendars.calendar import Calendar
-from quartzpy.cron_expressions.crontab import MAX_LENGTH, CrontabExpression, crontab_expression
+from quartzpy.cron_expressions.crontab import FIELDS, MAX_LENGTH, CrontabExpression, crontab_expression, is_crontab
 from quartzpy.cron_expressions.expression import CronExpression, checked_text, cron_expression
 from quartzpy.cron_expressions.field_parser import uses_hash
 from quartzpy.cron_expressions.schedule import DaylightSaving
@@ -35,7 +35,6 @@ class CronOptions(TriggerOptions, total=False):
 
 QUARTZ, CRONTAB = "quartz", "crontab"
 _MICROSECOND = timedelta(microseconds=1)
-_CRONTAB_FIELDS = 5
 
 
 @dataclass(frozen=True)
@@ -84,8 +83,7 @@ class CronTrigger(RecurringTrigger, _Expression):
         set_value = object.__setattr__
         text = checked_text(self.expression)
         if not self.dialect:
-            is_crontab = text.lstrip().startswith("@") or len(text.split()) == _CRONTAB_FIELDS
-            set_value(self, "dialect", CRONTAB if is_crontab else QUARTZ)
+            set_value(self, "dialect", CRONTAB if is_crontab(text) else QUARTZ)
         if self.dialect not in (QUARTZ, CRONTAB):
             raise InvalidTriggerError(f"dialect: must be {QUARTZ!r} or {CRONTAB!r} (got {self.dialect!r})")
         if self.start_time is not None:
@@ -132,7 +130,7 @@ class CronTrigger(RecurringTrigger, _Expression):
         """
         if seconds_last and isinstance(expression, str):
             *others, seconds = expression.split() or [""]
-            if len(others) != _CRONTAB_FIELDS:
+            if len(others) != FIELDS:
                 raise InvalidCronError(
                     f"crontab: seconds_last needs six fields, the last of them for seconds (got {expression!r})",
                     expression=expression,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from quartzpy import CronTrigger, JobDetail, Scheduler, SimpleTrigger, TriggerKey
+from quartzpy import CronTrigger, JobDetail, MaintenanceWindow, Scheduler, SimpleTrigger, TriggerKey
 from quartzpy.calendars.calendar import CALENDAR_KINDS
 from quartzpy.calendars.days import HolidayCalendar, WeeklyCalendar
 from quartzpy.calendars.times import DailyCalendar
@@ -148,25 +148,41 @@ def test_an_export_is_applied_elsewhere_and_exported_the_same(
     )
     source.schedule_job(JobDetail(Quick, "ended"), SimpleTrigger("paused-one-shot"))
     source.pause_trigger(TriggerKey("paused-one-shot"))
+    windows = [
+        MaintenanceWindow('a.b "', start=later, end=later + timedelta(hours=1), missed="skip"),
+        MaintenanceWindow("other", cron="0 0 2 ? * SUN", duration="90m", job_group="us"),
+        MaintenanceWindow(
+            "weekly", cron="@weekly", duration="4h", time_zone="Europe/Berlin", job_group="eu", reason="x"
+        ),
+    ]
+    for window in windows:
+        source.add_maintenance_window(window)
     exported = tmp_path / "exported.toml"
     terminal.ok("export", "-o", str(exported))
     body = exported.read_text().partition("\n")[2]
     assert "MANUAL_TRIGGERS" not in body
     unchanged = terminal.ok("plan", str(exported))
     assert "0 to add, 5 to change" in unchanged
+    assert "3 unchanged" in unchanged, "the windows have no owner but who changed them"
     assert unchanged.count("becomes the owner") == 5, "nothing but the owner differs"
     other = Scheduler(postgres_dsn, name=f"{source.name}-copy")
     try:
         other.add_job(JobDetail(Quick, "to-create-the-scheduler", durable=True))
         place = ("--name", other.name)
+        planned = terminal.ok("plan", str(exported), *place)
+        assert "+ window weekly\n    cron: @weekly\n    duration: 4h\n    time_zone: Europe/Berlin\n" in planned
         terminal.ok("apply", str(exported), "--yes", *place)
+        assert [record.window for record in other.maintenance_windows()] == windows
         other.delete_job("to-create-the-scheduler")
         assert terminal.ok("export", *place).partition("\n")[2] == body
-        assert terminal.ok("plan", str(exported), "--exit-code", *place) == "nothing to change: 5 unchanged\n"
+        assert terminal.ok("plan", str(exported), "--exit-code", *place) == "nothing to change: 8 unchanged\n"
     finally:
         other.clear()
         other.shutdown()
     assert terminal.ok("export", "--group", "nothing").endswith("job = []\n")
+    of_group = terminal.ok("export", "--group", "eu")
+    assert "[window.weekly]" in of_group
+    assert of_group.count("[window") == 1, "the others concern more than what is exported"
 
 
 def test_a_type_with_a_name_of_its_own_is_declared_by_its_class_or_its_module(

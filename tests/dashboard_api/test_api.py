@@ -327,6 +327,12 @@ def test_each_action_is_done_as_the_operations_do_it(api: Api, store: Harness, w
     noted = api.operations.open_incidents()[0].acknowledgement
     assert noted is not None
     assert (noted.by, noted.reason) == ("ann", "it is known")
+    ics = "BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART;VALUE=DATE:20400102\nEND:VEVENT\nEND:VCALENDAR\n"
+    difference = do("preview_calendar", calendar="closings", years="2040", ics=ics)
+    assert (difference["is_new"], difference["days_added"]) == (True, ["2040-01-02"])
+    assert "closings" not in api.operations.scheduler.calendar_names(), "a preview stores nothing"
+    do("refresh_calendar", calendar="closings", years="2040", ics=ics, weekends=True)
+    assert not do("preview_calendar", calendar="closings", years="2040", ics=ics)["days_added"]
     do("set_limit", limit="erp", value="5, 10/minute", reason="the contract")
     assert [limit["name"] for limit in api.client.get("limits").json()["shared"]] == ["erp"]
     assert str(store.store.limits()["erp"].limit) == "5, 10 per minute"

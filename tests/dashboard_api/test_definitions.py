@@ -560,6 +560,9 @@ def test_a_grant_cannot_be_used_to_reach_what_it_does_not_cover(api: Api, store:
         "a calendar of a file": lambda: apply_file(
             api, {"calendar": {"weekend": {"kind": "weekly", "excluded_days": [2]}}}
         ),
+        "a maintenance window of a file": lambda: apply_file(
+            api, {"window": {"weekly": {"cron": "@weekly", "duration": "1h"}}}
+        ),
         "pruning what another program declared": lambda: apply_file(api, {"job": []}, prune="true"),
         "a version that stops another program": lambda: apply_file(api, {"job": []}, version="999"),
         "a job of another group in a file": lambda: apply_file(
@@ -617,6 +620,9 @@ job:
   - {type: api.mail, name: mail, data: {to: ann}, durable: true}
 calendar:
   holidays: {kind: holiday, time_zone: Europe/Berlin, excluded_dates: [2026-12-25]}
+window:
+  database: {cron: "@weekly", duration: 4h, job_group: billing}
+  move: {start: 2090-12-05T18:00:00+01:00, end: 2090-12-06T06:00:00+01:00}
 """
 
 
@@ -632,16 +638,27 @@ def test_a_file_is_planned_and_applied_as_a_whole(api: Api, store: Harness) -> N
         ("+", "trigger", "sales"),
         ("+", "trigger", "sales-2"),
         ("+", "job", "mail"),
+        ("+", "window", "database"),
+        ("+", "window", "move"),
     ]
+    assert {value["name"]: value["after"] for value in planned.json()["changes"][5]["differences"]} == {
+        "cron": "@weekly",
+        "duration": "4h",
+        "job_group": "billing",
+    }
     assert store.everything() == before
     applied = apply_file(api, FILE, reason="the release").json()
     assert applied == {**planned.json(), "dry_run": False}
-    assert apply_file(api, FILE).json() == {"changes": [], "unchanged": 5, "outdated_by": None, "dry_run": False}
+    assert apply_file(api, FILE).json() == {"changes": [], "unchanged": 7, "outdated_by": None, "dry_run": False}
     assert {row.reason for row in api.operations.audit_log()} == {"the release"}
-    assert len(rows(api)) == 5
+    assert len(rows(api)) == 7
+    [changed] = apply_file(api, FILE.replace("4h", "3h"), dry_run="true").json()["changes"]
+    assert (changed["sign"], changed["key"]) == ("~", {"name": "database"})
+    assert changed["differences"] == [{"name": "duration", "before": "4:00:00", "after": "3:00:00"}]
     pruned = apply_file(api, {"job": []}, prune="true").json()
     assert {change["sign"] for change in pruned["changes"]} == {"-"}
     assert not list(api.operations.scheduler.jobs())
+    assert not api.operations.windows()
 
 
 def test_a_file_with_faults_is_refused_as_a_whole(api: Api, store: Harness) -> None:
@@ -654,6 +671,13 @@ def test_a_file_with_faults_is_refused_as_a_whole(api: Api, store: Harness) -> N
             5,
         ],
         "calendar": {"c": {"kind": "weekly", "class": "os:system"}, "d": {"kind": "holiday", "excluded_dates": [1]}},
+        "window": {
+            "a": {"cron": "0 2", "duration": "1h"},
+            "b": {"start": "soon", "end": "2090-01-01T00:00Z"},
+            "c": {"cron": "@weekly"},
+            "d": 5,
+            "e": {"crn": "@weekly"},
+        },
         "jobs": [],
     }
     assert faults(apply_file(api, wrong)).keys() == {
@@ -667,6 +691,12 @@ def test_a_file_with_faults_is_refused_as_a_whole(api: Api, store: Harness) -> N
         "/job/3",
         "/calendar/c",
         "/calendar/d",
+        "/window/a/cron",
+        "/window/b/start",
+        "/window/c",
+        "/window/d",
+        "/window/e",
+        "/window/e/crn",
     }
     assert store.everything() == before
     late = {"job": [{**REPORT, "name": "x", "trigger": {"every": "1h", "calendar": "nowhere"}}]}

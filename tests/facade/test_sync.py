@@ -352,5 +352,10 @@ def test_windows_are_declared_changed_and_pruned(client: Scheduler) -> None:
     assert not client.sync([], owner="two", windows=[], prune=True), "it is not theirs"
     assert not client.sync([], owner="one", prune=True), "a declaration that says nothing of windows"
     client.add_maintenance_window(replace(NIGHTLY, name="by-hand"))
+    over = MaintenanceWindow("nightly", start=datetime(2026, 1, 1, tzinfo=UTC), end=datetime(2026, 1, 2, tzinfo=UTC))
+    assert str(client.sync([], owner="two", windows=[over], prune=True)) == "1 unchanged", "it is not theirs"
+    gone = client.sync([], owner="one", windows=[over, replace(over, name="move")])
+    assert str(gone) == "- window nightly\n1 unchanged"
+    client.sync([], owner="one", windows=[NIGHTLY])
     assert str(client.sync([], owner="one", windows=[], prune=True)) == "- window nightly\n0 unchanged"
     assert [record.window.name for record in client.maintenance_windows()] == ["by-hand"]

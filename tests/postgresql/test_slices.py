@@ -13,12 +13,13 @@ import psycopg
 import pytest
 
 from quartzpy.calendars.days import HolidayCalendar
+from quartzpy.calendars.maintenance_window import MaintenanceWindow
 from quartzpy.errors import StoreUnavailableError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import JobMode, Missed, TriggerState
-from quartzpy.store.postgresql import batches, slices
+from quartzpy.store.postgresql import batches, slices, time_off
 from quartzpy.store.postgresql.connection.listen import MOST_COMPARED, announcement
 from quartzpy.store.postgresql.slice_size import SliceSize
 from quartzpy.store.postgresql.store import SqlJobStore
@@ -758,3 +759,30 @@ def test_a_trigger_whose_row_is_locked_is_resumed_by_the_next_turn(store: SqlJob
     end_all(store, "a")
     assert in_state(store, PAUSED) == []
     assert not store.pauses().trigger_groups
+
+
+@pytest.mark.parametrize("what", ["trigger group", "job group", "everything"])
+@pytest.mark.parametrize("begins_in", [-HOUR, SECOND * 50], ids=["begins", "ahead"])
+def test_a_window_begins_within_a_bounded_time_and_goes_on(
+    store: SqlJobStore, connect: Connect, monkeypatch: pytest.MonkeyPatch, what: str, begins_in: timedelta
+) -> None:
+    """Between two calls, the thread looks for dead nodes."""
+    store_many(store)
+    groups = {"trigger group": {"trigger_group": MANY.group}, "job group": {"job_group": MANY.group}, "everything": {}}
+    start = datetime.now(UTC) + begins_in
+    store.set_window("w", MaintenanceWindow("w", start=start, end=start + 9 * HOUR, **groups[what]))
+    connect().execute("UPDATE qrtz_maintenance_windows SET due_at = now()")
+    monkeypatch.setattr(time_off, "BUSY", 0.0)
+    numbers = []
+    while not numbers or numbers[-1] < COUNT:
+        outcome = store.apply_time_off("a")
+        numbers.append(len(in_state(store, PAUSED)))
+        assert outcome.next_change is not None
+        if numbers[-1] < COUNT:
+            assert outcome.next_change <= timedelta()
+            assert outcome.begun == []
+    assert numbers == [10, 20, 30, 40, COUNT], "the soonest slice by slice, one in each call without time"
+    begun = [*outcome.begun, *store.apply_time_off("b").begun]
+    assert begun == (["w"] if begins_in < timedelta() else [])
+    [record] = store.windows()
+    assert record.is_open is (begins_in < timedelta())

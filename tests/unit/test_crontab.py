@@ -9,8 +9,11 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from quartzpy import CronExpression, CrontabExpression, CronTrigger
+from quartzpy import CronExpression, CrontabExpression, CronTrigger, MaintenanceWindow
+from quartzpy.cron_expressions.crontab import is_crontab
 from quartzpy.errors import InvalidCronError, InvalidTriggerError, UnknownTimeZoneError
+from quartzpy.scheduler.coercion import as_trigger
+from quartzpy.triggers.cron import CRONTAB, QUARTZ
 from tests.fire_times import first_fire_times
 
 START = datetime(2026, 5, 15, 10, 20, 30, tzinfo=UTC)
@@ -480,3 +483,22 @@ def test_the_ends_of_the_calendar_are_no_error(year: int) -> None:
         found = CrontabExpression(text)
         assert (found.next_after(at) or datetime.max.replace(tzinfo=UTC)) > at
         assert (found.previous_before(at) or datetime.min.replace(tzinfo=UTC)) <= at
+
+
+@pytest.mark.parametrize(
+    ("text", "is_line"),
+    [
+        ("0 2 * * SUN", True),
+        (" @weekly", True),
+        ("@Daily ", True),
+        ("0 0 2 ? * SUN", False),
+        ("0 0 2 ? * SUN 2090", False),
+    ],
+)
+def test_everything_that_takes_a_cron_text_reads_the_same_dialect(text: str, is_line: bool) -> None:
+    dialect = CRONTAB if is_line else QUARTZ
+    assert is_crontab(text) is is_line
+    assert CronTrigger(text).dialect == dialect
+    assert getattr(as_trigger(text), "dialect", None) == dialect
+    kind = CrontabExpression if is_line else CronExpression
+    assert isinstance(MaintenanceWindow("w", cron=text, duration="1h").expression(), kind)

@@ -36,12 +36,14 @@ def window(cron: str = "0 2 * * *", duration: str = "1h", **values: Any) -> Main
         ("0 1 * * *", "4h", SPRING, "01:00", "05:00", 3),
         ("0 1 * * *", "4h", AUTUMN, "01:00", "05:00", 5),
         ("0 0 2 ? * SUN", "4h", SUMMER, "02:00", "06:00", 4),
+        ("@weekly", "4h", SUMMER, "00:00", "04:00", 4),
+        (" @Daily ", "4h", SUMMER, "00:00", "04:00", 4),
     ],
 )
 def test_a_window_follows_the_clock_of_its_zone(
     cron: str, duration: str, day: datetime, start: str, end: str, hours: float
 ) -> None:
-    span = window(cron, duration).next_span(day - timedelta(hours=2))
+    span = window(cron, duration).next_span(day - timedelta(hours=3))
     assert span is not None
     assert [f"{instant.astimezone(zone(BERLIN)):%H:%M}" for instant in span] == [start, end]
     assert span[1] - span[0] == timedelta(hours=hours)

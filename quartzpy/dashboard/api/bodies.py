@@ -24,7 +24,12 @@ MOST_BYTES = 2_000_000
 _FILTERED = {"jobs": Selection.jobs, "triggers": Selection.triggers, "executions": Selection.executions}
 _GROUPS = {"trigger_group": Selection.trigger_group, "job_group": Selection.job_group}
 
-_PREVIEWS = {"preview_schedule": "reschedule", "count": "delete", "backfill_times": "backfill"}
+_PREVIEWS = {
+    "preview_schedule": "reschedule",
+    "count": "delete",
+    "backfill_times": "backfill",
+    "preview_calendar": "refresh_calendar",
+}
 """The methods of `Operations.actions` that change nothing, and the actions whose subjects and inputs they take."""
 METHODS = (*ACTIONS, *_PREVIEWS)
 
@@ -65,6 +70,7 @@ _SUBJECTS: Mapping[str, Mapping[str, Any]] = {
     "incident": {"type": "integer", "minimum": 1},
     "limit": {"type": "string", "minLength": 1},
     "window": {"type": "string", "minLength": 1},
+    "calendar": {"type": "string", "minLength": 1},
 }
 _REASON = {"type": "string", "description": "A sentence for the audit log."}
 SCHEMAS = {"Key": _KEY, "Selection": _SELECTION}

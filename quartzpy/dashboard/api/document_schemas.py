@@ -19,6 +19,7 @@ from quartzpy.jobs.join import MOST_JOBS, ON
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.scheduler.declarations import SCHEDULE, STORED_DATA, trigger_words
+from quartzpy.states import Missed
 from quartzpy.triggers.trigger import Trigger, trigger_kinds
 
 _KEY = {"$ref": "#/components/schemas/Key"}
@@ -193,12 +194,29 @@ _CALENDAR: dict[str, Any] = {
     },
     "required": ["kind"],
 }
+_WINDOW: dict[str, Any] = {
+    "description": "A maintenance window: cron and duration, or start and end.",
+    "type": "object",
+    "properties": {
+        "cron": {"type": "string", "examples": ["0 2 * * SUN", "@weekly"]},
+        "duration": {"type": "string", "examples": ["4h"]},
+        "time_zone": {"type": "string", "default": "UTC"},
+        "start": {"type": "string", "format": "date-time"},
+        "end": {"type": "string", "format": "date-time"},
+        "trigger_group": {"type": "string"},
+        "job_group": {"type": "string"},
+        "missed": {"type": "string", "enum": [str(word) for word in Missed], "default": str(Missed.MISFIRE)},
+        "reason": {"type": "string"},
+    },
+    "additionalProperties": False,
+}
 _FILE: dict[str, Any] = {
-    "description": "Jobs with their triggers, and calendars, in the form of a declared file.",
+    "description": "Jobs with their triggers, calendars and maintenance windows, in the form of a declared file.",
     "type": "object",
     "properties": {
         "job": {"anyOf": [{"type": "array", "items": {"type": "object"}}, {"type": "object"}]},
         "calendar": {"type": "object", "additionalProperties": {"$ref": "#/components/schemas/CalendarDocument"}},
+        "window": {"type": "object", "additionalProperties": _WINDOW},
     },
     "minProperties": 1,
     "additionalProperties": False,

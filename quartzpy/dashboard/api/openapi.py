@@ -221,7 +221,7 @@ def _apply(schemas: Schemas) -> dict[str, Any]:
     file = {"schema": _reference("FileDocument")}
     return {
         "operationId": "apply",
-        "summary": "Stores the jobs, triggers and calendars of a declared file, all or none.",
+        "summary": "Stores the jobs, triggers, calendars and maintenance windows of a declared file, all or none.",
         "description": f"{_DEFINER} Job types are those that running nodes have published.",
         "parameters": [_parameter(parameter) for parameter in APPLY_PARAMETERS],
         "requestBody": {"required": True, "content": {JSON_TYPE: file, YAML_TYPES[0]: file}},

@@ -9,7 +9,6 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Self
 
-from quartzpy.calendars.calendar import BaseCalendar
 from quartzpy.calendars.maintenance_window import MaintenanceWindow
 from quartzpy.errors import (
     ExecutionNotFoundError,
@@ -37,6 +36,7 @@ from quartzpy.operations.actions.log import (
 )
 from quartzpy.operations.actions.table import ACTIONS
 from quartzpy.operations.actions.values import checked_incident_id, rows_of_plan, schedule_values, values_of
+from quartzpy.operations.calendar_changes import CalendarDifference, CalendarSource
 from quartzpy.operations.recorded_incidents import not_recorded
 from quartzpy.operations.schedules import SchedulePreview, in_words
 from quartzpy.operations.selection import Keys, Selected, Selection, Subject, as_selected, named
@@ -678,25 +678,62 @@ class Actions:
 
         return self._change_one("unacknowledge", named(Subject.INCIDENT, number), reason, change)
 
-    def refresh_calendar(
-        self, name: str, calendar: BaseCalendar, *, update_triggers: bool = False, reason: str = ""
-    ) -> None:
-        """Store a calendar in place of the one of this name, as `Scheduler.add_calendar` does with `replace`.
-
-        The row of the audit log has the dates and spans that came and went.
+    def preview_calendar(
+        self,
+        calendar: str,
+        years: str,
+        exchange: str | None = None,
+        country: str | None = None,
+        ics: str | bytes | None = None,
+        zone: str | None = None,
+        weekends: bool = False,
+    ) -> CalendarDifference:
+        """Return the difference that `refresh_calendar` would make. It changes nothing.
 
         Raises:
-            InvalidCalendarError: `calendar` cannot be stored; the action is recorded as failed then.
+            As `refresh_calendar`.
         """
+        self.check_permitted("refresh_calendar")
+        name, scheduler = check_name(calendar, "calendar name"), self._log.scheduler
+        source = CalendarSource(years, exchange, country, ics, zone, weekends)
+        return calendar_changes.difference(scheduler, name, source.calendar(scheduler.get_calendar(name)))
 
-        def work(transaction: OwnTransactionMethods) -> Recorded[None]:
-            made = calendar_changes.change_of(transaction._readable_calendar(name), calendar)
-            transaction.add_calendar(name, calendar, replace=True, update_triggers=update_triggers)
-            change = Change(made.text, {"removed": made.removed}, {"added": made.added})
-            return Recorded(None, [(f"calendar {name}", change)])
+    def refresh_calendar(
+        self,
+        calendar: str,
+        years: str,
+        exchange: str | None = None,
+        country: str | None = None,
+        ics: str | bytes | None = None,
+        zone: str | None = None,
+        weekends: bool = False,
+        update_triggers: bool = False,
+        *,
+        reason: str = "",
+    ) -> ActionResult:
+        """Store a calendar with the dates that a source has for some years, in place of its own for these years.
 
-        check_name(name, "calendar name")
-        self._log.change_together("refresh_calendar", Role.ADMIN, f"calendar {name}", reason, work)
+        `years` is 2027 or 2027-2029. The source is an exchange ("XNYS"), a country ("DE", "DE-BY"), or `ics`, the text
+        of a file of iCalendar. Dates of other years and the calendars below it stay. With `update_triggers`, the next
+        fire times of its triggers are computed again. `preview_calendar` tells the difference before. The row of the
+        audit log has the dates and spans that came and went.
+
+        Raises:
+            InvalidValueError: a value is wrong, the source has no such calendar, or the stored one has no dates.
+            InvalidCalendarError: the result cannot be stored.
+        """
+        name = check_name(calendar, "calendar name")
+        source = CalendarSource(years, exchange, country, ics, zone, weekends)
+
+        def change(transaction: OwnTransactionMethods) -> Change:
+            stored = transaction.get_calendar(name)
+            new = source.calendar(stored)
+            made = calendar_changes.change_of(stored, new)
+            transaction.add_calendar(name, new, replace=True, update_triggers=update_triggers)
+            text = f"Calendar {name} was refreshed: {made.text}."
+            return Change(text, {"removed": made.removed}, {"added": made.added}, (name,))
+
+        return self._change_one("refresh_calendar", named(Subject.CALENDAR, name), reason, change)
 
     # --- commands to nodes, which each carries out within about a second
 

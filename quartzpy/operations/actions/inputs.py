@@ -73,6 +73,13 @@ class Text(Input):
         return text if self.is_required else text.strip() or None
 
 
+class LongText(Text):
+    """A text of many lines."""
+
+    __slots__ = ()
+    kind = "long_text"
+
+
 class Flag(Input):
     """Something that is so, or not."""
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from quartzpy.operations.actions.action import Action, Role
-from quartzpy.operations.actions.inputs import Choice, Data, End, Flag, Instant, Number, Text
+from quartzpy.operations.actions.inputs import Choice, Data, End, Flag, Instant, LongText, Number, Text
 from quartzpy.operations.selection import Subject
 from quartzpy.scheduler.methods.pausing import MOST_SKIPPED
 from quartzpy.scheduler.methods.triggering import MOST_RUNS
@@ -304,6 +304,63 @@ SECTIONS: Mapping[str, tuple[Action, ...]] = {
             button="Save the schedule",
             label="Edit schedule",
             explanation="Data, priority, calendar, end time and a pause stay as they are.",
+        ),
+        Action(
+            name="refresh_calendar",
+            role=Role.ADMIN,
+            # `quartzpy refresh` reads the events from a file, and shows the difference unless it is told to store it.
+            subjects={Subject.CALENDAR: ""},
+            is_single=True,
+            inputs=(
+                Text(
+                    "years",
+                    "The years whose dates are replaced: 2027 or 2027-2029.",
+                    "Years",
+                    hint="2027 or 2027-2029; the dates of other years stay",
+                    placeholder="2027-2029",
+                    is_required=True,
+                ),
+                Text(
+                    "exchange",
+                    "The code of an exchange (extra exchanges).",
+                    "From an exchange",
+                    placeholder="XNYS",
+                ),
+                Text(
+                    "country",
+                    "The code of a country, or of a part of it (extra holidays).",
+                    "Or from a country",
+                    placeholder="DE-BY",
+                ),
+                LongText("ics", "The events of a file of iCalendar (RFC 5545).", "Or from the text of an ICS file"),
+                Text(
+                    "zone",
+                    "The time zone of the calendar; that of the stored one by default.",
+                    "Time zone",
+                    hint="empty: that of the stored calendar",
+                    placeholder="Europe/Berlin",
+                    field="in_zone",
+                ),
+                Flag(
+                    "weekends",
+                    "Exclude Saturdays and Sundays as well, in a new calendar.",
+                    "A new calendar excludes Saturdays and Sundays as well",
+                    default=False,
+                ),
+                Flag(
+                    "update_triggers",
+                    "Also compute the next fire times of its triggers again.",
+                    "Compute the next fire times of its triggers again",
+                    default=False,
+                ),
+            ),
+            question="Refresh",
+            button="Store the calendar",
+            label="Refresh",
+            explanation=(
+                "The dates of these years are replaced by those of the source. Other years and the calendars below it"
+                " stay. Nothing is stored before you have seen the difference."
+            ),
         ),
         Action(
             name="set_limit",

@@ -17,6 +17,7 @@ from quartzpy.operations.actions.log import Change
 from quartzpy.operations.schedules import schedule_text, zone_text
 from quartzpy.operations.source import Redaction
 from quartzpy.scheduler import sync
+from quartzpy.scheduler.exporting import window_table
 from quartzpy.scheduler.methods.queries import MAX_FIRE_ID
 from quartzpy.scheduler.transactions import OwnTransactionMethods
 from quartzpy.store.queries import TriggerQuery
@@ -70,7 +71,7 @@ def schedule_values(trigger: Trigger) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class ChangedValue:
-    """One value of a job, trigger or calendar, as it is stored and as it is declared."""
+    """One value of a job, trigger, calendar or maintenance window, as it is stored and as it is declared."""
 
     name: str
     stored: Any
@@ -78,7 +79,7 @@ class ChangedValue:
 
 
 def changed_values(change: sync.Change, redaction: Redaction) -> list[ChangedValue]:
-    """Return the values that a change concerns: of a new object, its job type, its schedule or its kind."""
+    """Return the values that a change concerns: of a new object, its job type, schedule or kind; of a window, all."""
     match change.declared:
         case JobDetail(job_type=job_type) if change.sign == "+":
             return [ChangedValue("type", None, job_type)]
@@ -87,7 +88,7 @@ def changed_values(change: sync.Change, redaction: Redaction) -> list[ChangedVal
         case BaseCalendar(kind=kind) if change.sign == "+":
             return [ChangedValue("kind", None, kind)]
         case MaintenanceWindow() as window if change.sign == "+":
-            return [ChangedValue(name, None, value) for name, value in window.as_json().items()]
+            return [ChangedValue(name, None, value) for name, value in window_table(window).items()]
     return [
         ChangedValue(
             difference.name,
@@ -118,7 +119,7 @@ def before_and_after(
     if change.sign == "-":
         if change.kind == "window":
             windows = {record.window.name: record.window for record in transaction.maintenance_windows()}
-            return windows[str(change.key)].as_json(), None
+            return {name: bounded(value) for name, value in window_table(windows[str(change.key)]).items()}, None
         return _before_removal(transaction, change.key), None
     values = changed_values(change, redaction)
     before = {value.name: bounded(value.stored) for value in values if change.sign == "~"}

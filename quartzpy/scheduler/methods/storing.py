@@ -483,7 +483,7 @@ class StoringMethods(Methods):
         """Make the store match the declared jobs and calendars, all or nothing; return the plan.
 
         `calendars` are the declared calendars by name, and `windows` the maintenance windows; None leaves those
-        alone. `apply=False` is a dry run.
+        alone. A declared window that is over is none. `apply=False` is a dry run.
 
         A trigger whose schedule did not change keeps its fire times, its misfires and its pause, even if other values
         of it or its job changed; one that has ended stays COMPLETE and does not fire again. If a calendar changes, the
@@ -518,7 +518,7 @@ class StoringMethods(Methods):
         def work(store: JobStore) -> SyncPlan:
             inside = self._inside(store)
             events.clear()
-            stored = inside._stored_of(declared, named, owner, with_windows=windows is not None)
+            stored = inside._stored_of(declared, named, owner, windows)
             if own_version is not None and stored.version is not None and outdated(own_version, stored.version):
                 logger.warning(
                     "sync of owner %s: version %s changes nothing, for version %s has declared its jobs",
@@ -545,7 +545,11 @@ class StoringMethods(Methods):
         return done
 
     def _stored_of(
-        self, declared: Definitions, calendars: Mapping[str, Calendar], owner: str, *, with_windows: bool
+        self,
+        declared: Definitions,
+        calendars: Mapping[str, Calendar],
+        owner: str,
+        declared_windows: Sequence[MaintenanceWindow] | None,
     ) -> Stored:
         store = self._usable_store()
         jobs = store.jobs([job.key for job, _ in declared])
@@ -553,7 +557,9 @@ class StoringMethods(Methods):
         owned = store.owned(owner)
         names = set(store.names(NameKind.CALENDARS)) if calendars else set()
         stored_calendars = {name: self._readable_calendar(name) for name in calendars if name in names}
-        windows = store.windows() if with_windows else []
+        windows = [] if declared_windows is None else store.windows()
+        now = store.now() if declared_windows else None
+        over = {window.name for window in declared_windows or () if now is not None and window.next_span(now) is None}
         return Stored(
             jobs,
             records,
@@ -563,6 +569,7 @@ class StoringMethods(Methods):
             owned.calendars,
             {record.window.name: record.window for record in windows},
             frozenset(record.window.name for record in windows if record.changed_by == _as_changer(owner)),
+            frozenset(over),
             owned.version,
         )
 

@@ -7,7 +7,6 @@ from datetime import timedelta
 
 from quartzpy.calendars.maintenance_window import WINDOW_LEAD, MaintenanceWindow, window_due_at
 from quartzpy.states import PAUSED_STATES, missed_of
-from quartzpy.store import refusals
 from quartzpy.store.memory.pausing import hold, pause, release, selected
 from quartzpy.store.memory.rows import PauseMark, TriggerRow, WindowRow
 from quartzpy.store.memory.tables import Tables
@@ -20,6 +19,7 @@ from quartzpy.store.protocol import (
     TimeOff,
 )
 from quartzpy.store.records import WindowRecord
+from quartzpy.store.window_turns import Turn, note_of, span_to_store, turn_of
 
 
 def windows(tables: Tables) -> list[WindowRecord]:
@@ -37,13 +37,10 @@ def set_window(
             _close(tables, present)
             del tables.windows[name]
         return present is not None
-    if present is not None and present.record.window == window:
-        return False
-    if present is not None and not replace:
-        raise refusals.window_exists(name)
-    span = window.next_span(now)
+    held = None if present is None else present.record
+    span = span_to_store(window, held, now, is_taken=present is not None, replace=replace)
     if span is None:
-        raise refusals.window_is_over(window)
+        return False
     if present is not None:
         _close(tables, present)
     record = WindowRecord(window, *span, is_open=False, changed_at=now, changed_by=by)
@@ -113,16 +110,15 @@ def _end_own(tables: Tables, row: TriggerRow) -> bool:
 def _turn(tables: Tables, row: WindowRow) -> bool:
     """Do what a window needs now. Return True if it has begun."""
     record, now = row.record, tables.now()
-    window = record.window
-    note = PauseNote(window.note, record.changed_by, record.ends_at, missed_of(window.missed), window.name)
+    window, note = record.window, note_of(record)
     subjects = subjects_of(*place_of(window))
-    is_missed = not record.is_open and now >= record.ends_at and row.due_at <= record.starts_at - WINDOW_LEAD
-    if not record.is_open and now < record.starts_at:
+    turn = turn_of(record, row.due_at, now)
+    if turn is Turn.WAIT:
         ahead = [trigger for trigger in selected(tables, subjects) if _is_due_from(trigger, record)]
         hold(tables, ahead, note)
         row.due_at = window_due_at(record.starts_at, now)
         return False
-    if not record.is_open and not is_missed:
+    if turn is Turn.BEGIN:
         pause(tables, subjects, note)
         row.record = replace(record, is_open=True)
         row.due_at = record.ends_at

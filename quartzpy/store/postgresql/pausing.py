@@ -7,6 +7,7 @@ jobs and groups, which may be very many, change in slices without the lock (see 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from datetime import datetime
 from functools import cache
@@ -15,7 +16,7 @@ from typing import Any
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import JobMode, Missed
 from quartzpy.store import refusals
-from quartzpy.store.pause_scopes import ALL_SCOPE, JOB_SCOPE, MANUAL_SCOPE, TRIGGER_SCOPE
+from quartzpy.store.pause_scopes import ALL_SCOPE, JOB_SCOPE, MANUAL_SCOPE, TRIGGER_SCOPE, subjects_of
 from quartzpy.store.postgresql import slices
 from quartzpy.store.postgresql.connection.listen import announcement, news
 from quartzpy.store.postgresql.connection.locks import LockName
@@ -81,7 +82,9 @@ def _pause(
     note: PauseNote = NO_NOTE,
     by_mode: bool = False,
     starts_at: datetime | None = None,
-) -> None:
+    deadline: float = math.inf,
+) -> bool:
+    """Pause triggers. Return False if there are more than could be paused before the deadline."""
     how = {
         "by_mode": by_mode,
         "alone": not by_mode and which in (BY_TRIGGER, BY_JOB),
@@ -96,17 +99,18 @@ def _pause(
         how["starts_at"] = starts_at
     if not _is_sliced(session, which):
         _pause_at_once(session, which, {**values, **how}, remember)
-        return
+        return True
 
     def pause_slice(columns: dict[str, list[Any]]) -> BoundStatement:
         return session.bind(slice_text, **columns, **how)
 
-    slices.change(
+    return slices.change(
         session,
         slices.Affected((*which, "pauses"), {**values, **how}),
         pause_slice,
         marks=remember,
         done="paused",
+        deadline=deadline,
     )
 
 
@@ -225,13 +229,12 @@ def pause(session: SqlSession, subjects: PauseSubjects, note: PauseNote = NO_NOT
         case Everything():
             groups = set(names(session, NameKind.TRIGGER_GROUPS))
             remember = [_remember(session, ALL_SCOPE, ["*"], note)]
-            if note.window is None:
-                # What pauses each group beside all else has no end, so that it would outlast a pause with one.
-                remember.append(
-                    session.bind(FORGET_WITH_ALL)
-                    if note.until is not None
-                    else _remember(session, TRIGGER_SCOPE, groups, note, with_all=True)
-                )
+            # What pauses each group beside all else has no end, so that it would outlast a pause with one.
+            remember.append(
+                session.bind(FORGET_WITH_ALL)
+                if note.until is not None
+                else _remember(session, TRIGGER_SCOPE, groups, note, with_all=True)
+            )
     _pause(session, which, values, *remember, note=note)
     return groups
 
@@ -253,11 +256,25 @@ def _remember(
 
 
 def pause_ahead(
-    session: SqlSession, subjects: TriggerGroups | JobGroups | Everything, note: PauseNote, starts_at: datetime
-) -> None:
-    """Pause the triggers of a group that fire at an instant or later, and remember nothing."""
+    session: SqlSession,
+    subjects: TriggerGroups | JobGroups | Everything,
+    note: PauseNote,
+    starts_at: datetime,
+    deadline: float,
+) -> bool:
+    """Pause the triggers of a group that fire at an instant or later, and remember nothing.
+
+    Returns False if there are more than could be paused before the deadline.
+    """
     which, values, _ = _of_jobs_or_groups(subjects)
-    _pause(session, which, values, note=note, starts_at=starts_at)
+    return _pause(session, which, values, note=note, starts_at=starts_at, deadline=deadline)
+
+
+def pause_for_window(session: SqlSession, scope: str, group: str, note: PauseNote, deadline: float) -> bool:
+    """Pause what a window pauses, and remember it. Returns False if there are more than before the deadline."""
+    which, values, _ = _of_jobs_or_groups(subjects_of(scope, group))
+    remember = _remember(session, scope, [group], note)
+    return _pause(session, which, values, remember, note=note, deadline=deadline)
 
 
 def resume(session: SqlSession, subjects: PauseSubjects, missed: Missed = Missed.MISFIRE) -> datetime | None:

@@ -11,6 +11,7 @@ An interrupted change is repeated, and then changes what it had not reached.
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from types import TracebackType
@@ -114,8 +115,12 @@ def change(
     *,
     marks: Sequence[BoundStatement] = (),
     done: str,
-) -> None:
+    deadline: float = math.inf,
+) -> bool:
     """Change all these triggers. `apply` returns the generations of those it changed.
+
+    The slice in which the deadline of the monotonic clock passes is the last one. Then this returns False, and the same
+    call goes on later; otherwise it returns True.
 
     The transaction of the first slice also executes `marks`, which decide about the triggers that are stored later,
     and commits them under TRIGGER_ACCESS: whoever stores a trigger under that lock either has committed before, and
@@ -135,9 +140,12 @@ def change(
                 marks = ()
                 changed.update(row[0] for row in result.rows)
                 progress.add(len(result.rows))
+                if time.monotonic() >= deadline:
+                    return False
             if marks:
                 _transaction(session, marks, is_marked=True)
                 marks = ()
+    return True
 
 
 def first_size() -> SliceSize:

@@ -17,8 +17,6 @@ from quartzpy.calendars.maintenance_window import WINDOW_LEAD, MaintenanceWindow
 from quartzpy.errors import QuartzpyError
 from quartzpy.keys import TriggerKey
 from quartzpy.matchers import GroupMatcher
-from quartzpy.states import missed_of
-from quartzpy.store import refusals
 from quartzpy.store.pause_scopes import ALL_SCOPE, JOB_SCOPE, TRIGGER_SCOPE, place_of, subjects_of
 from quartzpy.store.postgresql import pausing, slices
 from quartzpy.store.postgresql.connection.listen import news
@@ -29,11 +27,11 @@ from quartzpy.store.postgresql.slices import Switches
 from quartzpy.store.protocol import (
     NamedTriggers,
     Notification,
-    PauseNote,
     PauseSubjects,
     TimeOff,
 )
 from quartzpy.store.records import WindowRecord
+from quartzpy.store.window_turns import Turn, note_of, span_to_store, turn_of
 
 logger = logging.getLogger(__name__)
 
@@ -133,14 +131,10 @@ def set_window(
             transaction.commit(close, remove)
             return bool(rows)
         present = _readable(_WindowColumns._make(rows[0])) if rows else None
-        if present is not None and present.window == window:
+        span = span_to_store(window, present, now, is_taken=bool(rows), replace=replace)
+        if span is None:
             transaction.commit()
             return False
-        if rows and not replace:
-            raise refusals.window_exists(name)
-        span = window.next_span(now)
-        if span is None:
-            raise refusals.window_is_over(window)
         scope, group = place_of(window)
         put = session.bind(
             PUT_WINDOW,
@@ -162,7 +156,7 @@ def set_window(
 def apply_time_off(session: SqlSession, by: str) -> TimeOff:
     """Begin windows and end pauses; see `ClusterStore.apply_time_off`."""
     deadline = time.monotonic() + BUSY
-    begun = _begin_windows(session, by)
+    begun = _begin_windows(session, by, deadline)
     ended: list[PauseSubjects] = []
     is_whole = _end_own_pauses(session, by, deadline, ended)
     if is_whole:
@@ -239,34 +233,40 @@ def _subject(scope: str, group: str) -> str:
     return "everything" if scope == ALL_SCOPE else f"{scope.lower()} group {group}"
 
 
-def _begin_windows(session: SqlSession, by: str) -> list[str]:
+def _begin_windows(session: SqlSession, by: str, deadline: float) -> list[str]:
     begun = []
     for *columns, was_due_at, now in session.unlocked(session.bind(DUE_WINDOWS, wait=TURN))[0].rows:
         stored = _WindowColumns._make(columns)
         record = _readable(stored)
-        if record is not None and _turn(session, by, stored, record, was_due_at, now):
+        if record is not None and _turn(session, by, stored, record, turn_of(record, was_due_at, now), now, deadline):
             begun.append(stored.name)
     return begun
 
 
 def _turn(
-    session: SqlSession, by: str, stored: _WindowColumns, record: WindowRecord, was_due_at: datetime, now: datetime
+    session: SqlSession,
+    by: str,
+    stored: _WindowColumns,
+    record: WindowRecord,
+    turn: Turn,
+    now: datetime,
+    deadline: float,
 ) -> bool:
-    """Do what a window needs now. Return True if it has begun."""
-    window, name = record.window, record.window.name
-    note = PauseNote(window.note, record.changed_by, record.ends_at, missed_of(window.missed), name)
-    # Nobody has done anything for it, and now it is over: no node was there.
-    is_missed = not record.is_open and now >= record.ends_at and was_due_at <= record.starts_at - WINDOW_LEAD
-    subjects = subjects_of(stored.scope, stored.group)
-    if not record.is_open and now < record.starts_at:
-        # What is not due before the window need not wait for its beginning.
-        pausing.pause_ahead(session, subjects, note, record.starts_at)
-        due_at = window_due_at(record.starts_at, now)
+    """Do what a window needs now. Return True if it has begun.
+
+    Of very many triggers it pauses some, and is due again at once, so that the thread can do its other work between.
+    """
+    window, name, note = record.window, record.window.name, note_of(record)
+    if turn is Turn.WAIT:
+        subjects = subjects_of(stored.scope, stored.group)
+        is_whole = pausing.pause_ahead(session, subjects, note, record.starts_at, deadline)
+        due_at = window_due_at(record.starts_at, now) if is_whole else now
         session.unlocked(session.bind(WAIT_FOR_WINDOW, window_name=name, starts_at=record.starts_at, due_at=due_at))
         return False
-    if not record.is_open and not is_missed:
-        # What was paused ahead of one that nobody has begun in time is resumed at once.
-        pausing.pause(session, subjects, note)
+    if turn is Turn.BEGIN:
+        if not pausing.pause_for_window(session, stored.scope, stored.group, note, deadline):
+            session.unlocked(session.bind(WAIT_FOR_WINDOW, window_name=name, starts_at=record.starts_at, due_at=now))
+            return False
         values = {"window_name": name, "starts_at": record.starts_at, "subject": window.subject, "actor": by}
         return bool(session.unlocked(session.bind(OPEN_WINDOW, **values))[0].rows)
     span = window.next_span(record.ends_at)
