@@ -143,12 +143,13 @@ class Batch:
 
     - `then`: the job: a key, or a name in the group DEFAULT. It must be stored, or is stored in the same call. It is
       started exactly once, in the transaction that records the last end; `context.joined` has the numbers.
-    - `on`: whether it runs in any case ("end"), if all executions have succeeded ("success"), or if one of them ended
-      otherwise ("failure").
+    - `on`: whether it runs in any case ("end"), if all triggers have fired and succeeded ("success"), or if one of them
+      ended otherwise ("failure").
     - `name`: identifies the batch among those of the job. Without one, it gets a unique name.
 
     Each trigger must fire once. A failed attempt that is retried is no end. One that is run again by hand is no
-    part of the batch. A trigger that is deleted before it fires never ends, and the batch waits for it in vain.
+    part of the batch. A trigger that is deleted, replaced or skipped before it fires has ended, too, and not with
+    success: a batch with `on="success"` does not start its job then.
     """
 
     _: KW_ONLY
@@ -244,6 +245,8 @@ class Joined(NamedTuple):
     """The number of executions that succeeded."""
     failed: int = 0
     """The number of executions that ended otherwise."""
+    removed: int = 0
+    """The number of triggers of a batch that ended without a fire."""
 
     @property
     def predecessors(self) -> Mapping[JobKey, Predecessor]:
@@ -263,5 +266,9 @@ def predecessors_from_json(ends: Iterable[Mapping[str, Any]]) -> tuple[Predecess
 def joined_from_data(entry: Mapping[str, Any]) -> Joined:
     """Return what the internal entry of a trigger's data says."""
     return Joined(
-        entry["occasion"], predecessors_from_json(entry.get("ended", ())), entry["succeeded"], entry["failed"]
+        entry["occasion"],
+        predecessors_from_json(entry.get("ended", ())),
+        entry["succeeded"],
+        entry["failed"],
+        entry.get("removed", 0),
     )

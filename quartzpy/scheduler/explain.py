@@ -125,8 +125,11 @@ def explain_joins(job: JobDetail, joins: Sequence[JoinRecord]) -> list[str]:
 
 
 def _of_batch(join: JoinRecord) -> str:
-    ended = f"{join.succeeded + join.failed:,} of {join.total:,} executions of batch {join.occasion!r} have ended"
-    failures = f" ({join.failed:,} without success)" if join.failed else ""
+    number = join.succeeded + join.failed + join.removed
+    ended = f"{number:,} of {join.total:,} triggers of batch {join.occasion!r} have ended"
+    others = [f"{join.failed:,} without success"] if join.failed else []
+    others += [f"{join.removed:,} without a fire"] if join.removed else []
+    failures = f" ({', '.join(others)})" if others else ""
     match join.state:
         case JoinState.WAITING:
             return f"It waits for the rest: {ended}{failures}."

@@ -665,6 +665,7 @@ def upgrade() -> None:
         sa.Column("ended", JSONB(), nullable=True),
         sa.Column("succeeded", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.Column("failed", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
+        sa.Column("removed", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.Column("fire_id", sa.BigInteger(), nullable=True),
         sa.CheckConstraint("state IN ('WAITING', 'FIRED', 'UNMET')", name="qrtz_joins_state_check"),
         sa.PrimaryKeyConstraint("sched_name", "job_group", "job_name", "occasion", name="qrtz_joins_pkey"),
@@ -1091,6 +1092,14 @@ def upgrade() -> None:
         [sa.text("(sched_name || '')"), "limits", "slot_pool", "next_fire_time", sa.text("priority DESC")],
         unique=False,
         postgresql_where=sa.text("limits IS NOT NULL AND trigger_state = 'WAITING' AND misfire_rule = 'RATE_LIMIT'"),
+        schema=schema,
+    )
+    op.create_index(
+        "qrtz_triggers_unfired",
+        "qrtz_triggers",
+        ["sched_name"],
+        unique=False,
+        postgresql_where=sa.text("trigger_state = 'COMPLETE' AND prev_fire_time IS NULL"),
         schema=schema,
     )
     op.create_index(

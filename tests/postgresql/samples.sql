@@ -44,6 +44,7 @@
 \set ask_fire_ids {1}
 \set at '2030-01-01 00:00:00+00'
 \set batch batch
+\set batch_entries '{NULL,"{\\"batch\\": \\"b\\"}"}'
 \set batch_outcomes {SUCCEEDED}
 \set before '2026-01-01 00:00:00+00'
 \set befores '{NULL,"{}"}'

@@ -23,6 +23,7 @@ from quartzpy.store.postgresql.admin import audit_log, expectations, history, in
 from quartzpy.store.postgresql.admin.records import Lanes
 from quartzpy.store.postgresql.connection.conninfo import session_settings
 from quartzpy.store.postgresql.connection.listen import ANNOUNCE
+from quartzpy.store.postgresql.left_batches import LEAVE_ENDED
 from quartzpy.store.postgresql.pausing import BY_JOB, BY_PAGE, passes
 from quartzpy.store.postgresql.removing import DELETE_SLICE
 from quartzpy.store.postgresql.schema.statement import as_text, prepare
@@ -623,6 +624,20 @@ OF_INCIDENTS: dict[str, tuple[str, dict[str, Any], int]] = {
         )
     },
 }
+
+
+FILL_ENDED = """
+UPDATE qrtz_triggers SET trigger_state = 'COMPLETE', next_fire_time = NULL, prev_fire_time = now()
+ WHERE trigger_name <> 't1';
+UPDATE qrtz_triggers SET trigger_state = 'COMPLETE', next_fire_time = NULL WHERE trigger_name = 't1';
+"""
+
+
+@filled(Fill(FILL_ENDED), Fill(FILL_ENDED, "good"))
+def test_only_triggers_that_ended_without_a_fire_are_read_for_the_batches_that_wait_for_them(
+    explain: Callable[..., list[dict[str, Any]]],
+) -> None:
+    assert read(explain(LEAVE_ENDED)) <= 1
 
 
 @filled(Fill(), Fill(statistics="good"))

@@ -239,6 +239,7 @@ def joins(tables: Tables, query: JoinQuery, limit: int | None, after: Position |
             ended=tuple(sorted(row.ended.values(), key=lambda end: end.job_key)),
             succeeded=row.succeeded,
             failed=row.failed,
+            removed=row.removed,
             fire_id=row.fire_id,
         )
         for (key, occasion), row in tables.joins.items()

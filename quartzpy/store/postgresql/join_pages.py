@@ -41,7 +41,7 @@ def values_of_joins(query: JoinQuery, after: Position | None) -> dict[str, Any]:
 
 
 def join_of(row: Sequence[Any]) -> JoinRecord:
-    group, name, occasion, state, opened_at, last_end_at, total, ended, succeeded, failed, fire_id = row
+    group, name, occasion, state, opened_at, last_end_at, total, ended, succeeded, failed, removed, fire_id = row
     return JoinRecord(
         job_key=JobKey(name, group),
         occasion=occasion,
@@ -52,5 +52,6 @@ def join_of(row: Sequence[Any]) -> JoinRecord:
         ended=predecessors_from_json(json.loads(ended or "{}").values()),
         succeeded=succeeded,
         failed=failed,
+        removed=removed,
         fire_id=fire_id,
     )

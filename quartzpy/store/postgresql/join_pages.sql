@@ -3,7 +3,8 @@
 \if :count
 SELECT count(*) FROM (
 \endif
-SELECT job_group, job_name, occasion, state, opened_at, last_end_at, total, ended::text, succeeded, failed, fire_id
+SELECT job_group, job_name, occasion, state, opened_at, last_end_at, total, ended::text, succeeded, failed, removed,
+       fire_id
   FROM qrtz_joins
  WHERE sched_name = :'sched'
 \if :of_job

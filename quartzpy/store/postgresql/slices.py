@@ -112,10 +112,11 @@ def change(
     apply: Apply,
     follow: Follow = lambda result, is_whole: [],
     *,
+    ahead: Apply | None = None,
     marks: Sequence[BoundStatement] = (),
     done: str,
 ) -> None:
-    """Change all these triggers. `apply` returns the generations of those it changed.
+    """Change all these triggers. `apply` returns the generations of those it changed; `ahead` is executed before it.
 
     The transaction of the first slice also executes `marks`, which decide about the triggers that are stored later,
     and commits them under TRIGGER_ACCESS: whoever stores a trigger under that lock either has committed before, and
@@ -130,6 +131,7 @@ def change(
                 columns = columns_of(rows)
                 # A statement that waits for a row does not change it after another one has: that is a new version.
                 before = [*marks, *([session.bind(HOLD, **columns)] if waits or is_whole else [])]
+                before += [] if ahead is None else [ahead(columns)]
                 result = _transaction(session, before, apply(columns), follow, is_whole, is_marked=bool(marks))
                 size.adapt(time.monotonic() - began)
                 marks = ()

@@ -177,6 +177,7 @@ TABLES: Mapping[str, tuple[str, ...]] = {
         "ended",
         "succeeded",
         "failed",
+        "removed",
         "fire_id",
     ),
     "qrtz_judgements": (

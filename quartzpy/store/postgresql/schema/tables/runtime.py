@@ -154,6 +154,8 @@ joins = Table(
     Column("ended", JSONB),
     Column("succeeded", BigInteger, nullable=False, server_default=text("0")),
     Column("failed", BigInteger, nullable=False, server_default=text("0")),
+    # The triggers of a batch that ended without a fire. Who removes them counts them, outside of the lock of the steps.
+    Column("removed", BigInteger, nullable=False, server_default=text("0")),
     # The execution with whose end the job was started.
     Column("fire_id", BigInteger),
     PrimaryKeyConstraint("sched_name", "job_group", "job_name", "occasion", name="qrtz_joins_pkey"),
