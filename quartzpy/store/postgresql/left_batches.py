@@ -17,7 +17,7 @@ from quartzpy.triggers.trigger import Trigger
 _SQL = SqlFile("left_batches.sql")
 LEAVE = _SQL("leave", by_trigger=True)
 LEAVE_OF_JOBS = _SQL("leave", by_job=True)
-LEAVE_ENDED = _SQL("leave", ended=True)
+LEAVE_ENDED = _SQL("leave")
 
 
 def leave(session: SqlSession, keys: Collection[TriggerKey]) -> BoundStatement:

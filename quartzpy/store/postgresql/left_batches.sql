@@ -1,12 +1,15 @@
 -- name: leave
--- Counts the triggers of batches that end without a fire: of these keys (by_trigger), of these jobs (by_job), or those
--- that have ended already (ended). A trigger that has fired is counted by its end, and a run by hand is no part of a
+-- Counts the triggers of batches that end without a fire: of these keys (by_trigger), of these jobs (by_job), or else
+-- those that have ended already. A trigger that has fired is counted by its end, and a run by hand is no part of a
 -- batch. Each is marked as counted, by the update that returns its batch, so that it is counted once whoever else
 -- changes it. The row of the batch is updated from the version that is locked: the steps, which count the other ends,
 -- leave its column `removed` alone. Where the batch is over, the one-shot trigger of its job is stored, NEW as those of
 -- a user's transaction are, because nothing here runs under the lock of the steps.
 WITH
-\if :ended
+\if :by_trigger
+\else
+\if :by_job
+\else
 -- The purge waits for nobody: what somebody else holds is counted by a later one.
 candidates AS MATERIALIZED (
     SELECT o.ctid AS row, o.job_data -> 'QRTZ_BATCH' AS entry
@@ -31,21 +34,22 @@ free AS MATERIALIZED (
            FOR NO KEY UPDATE SKIP LOCKED) AS job
 ),
 \endif
+\endif
 marked AS (
     UPDATE qrtz_triggers t SET job_data = jsonb_set(t.job_data, '{QRTZ_BATCH,left}', 'true')
 \if :by_trigger
       FROM unnest(:'groups'::text[], :'names'::text[], :'batch_entries'::text[]) AS k(trigger_group, trigger_name, entry)
      WHERE t.sched_name = :'sched' AND t.trigger_group = k.trigger_group AND t.trigger_name = k.trigger_name
        AND t.trigger_state <> 'COMPLETE' AND t.job_data -> 'QRTZ_BATCH' IS DISTINCT FROM k.entry::jsonb
-\endif
+\else
 \if :by_job
       FROM unnest(:'groups'::text[], :'names'::text[]) AS k(job_group, job_name)
      WHERE t.sched_name = :'sched' AND t.job_group = k.job_group AND t.job_name = k.job_name
        AND t.trigger_state <> 'COMPLETE'
-\endif
-\if :ended
+\else
       FROM candidates c
      WHERE t.ctid = c.row AND c.entry IN (SELECT entry FROM free)
+\endif
 \endif
        AND t.prev_fire_time IS NULL AND t.trigger_group <> 'MANUAL_TRIGGERS'
        AND jsonb_exists(t.job_data, 'QRTZ_BATCH') AND NOT jsonb_exists(t.job_data -> 'QRTZ_BATCH', 'left')
