@@ -257,10 +257,13 @@ CREATE TABLE qrtz_joins (
     failed BIGINT DEFAULT 0 NOT NULL,
     removed BIGINT DEFAULT 0 NOT NULL,
     fire_id BIGINT,
+    due_at TIMESTAMP WITH TIME ZONE,
     CONSTRAINT qrtz_joins_pkey PRIMARY KEY (sched_name, job_group, job_name, occasion),
     CONSTRAINT qrtz_joins_state_check CHECK (state IN ('WAITING', 'FIRED', 'UNMET'))
 )
  WITH (fillfactor = 50);
+
+CREATE INDEX qrtz_joins_due ON qrtz_joins (sched_name, due_at) WHERE due_at IS NOT NULL;
 
 CREATE INDEX qrtz_joins_opened ON qrtz_joins (sched_name, opened_at);
 
@@ -294,7 +297,7 @@ CREATE TABLE qrtz_breaches (
     since TIMESTAMP WITH TIME ZONE NOT NULL,
     over_at TIMESTAMP WITH TIME ZONE,
     CONSTRAINT qrtz_breaches_pkey PRIMARY KEY (sched_name, id),
-    CONSTRAINT qrtz_breaches_kind_check CHECK (kind IN ('starts-late', 'ends-late', 'runs-long', 'fails-often'))
+    CONSTRAINT qrtz_breaches_kind_check CHECK (kind IN ('starts-late', 'ends-late', 'runs-long', 'fails-often', 'joins-late'))
 )
  WITH (fillfactor = 70);
 

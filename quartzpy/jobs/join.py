@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from quartzpy.errors import InvalidJobError
-from quartzpy.instants import fixed_offset, zone
+from quartzpy.instants import Converted, Span, as_span, fixed_offset, zone
 from quartzpy.jobs.continuation import FOLLOWED, Predecessor
 from quartzpy.keys import UNNAMED, JobKey, check_name, unique_name
 from quartzpy.states import Outcome
@@ -17,6 +17,9 @@ from quartzpy.texts import quoted, reason
 
 MOST_JOBS = 100
 """The number of jobs that one join may wait for."""
+LONGEST_WAIT = timedelta(days=366)
+
+_MICROSECOND = timedelta(microseconds=1)
 
 ON: Mapping[str, tuple[Outcome, ...]] = {
     "success": (Outcome.SUCCEEDED,),
@@ -55,6 +58,8 @@ class Join:
     - `per`: "instant" joins executions of the same scheduled instant, "day" those of the same day in `time_zone`. A
       retry, a recovery, a backfill and an execution that is run again count for the instant of the original, and one
       that makes up for missed instants counts for the last of them.
+    - `within`: the time that the job waits, after the first end, until it is an incident that others are missing. It
+      goes on waiting. Without it, it waits in silence.
     """
 
     jobs: Sequence[JobKey | str]
@@ -63,6 +68,7 @@ class Join:
     on: On = "success"
     per: Per = "instant"
     time_zone: str = "UTC"
+    within: Converted[Span | None, timedelta | None] = Converted(None)
 
     def __post_init__(self) -> None:
         """Check all values.
@@ -93,6 +99,9 @@ class Join:
         checked_on(self.on, "after")
         if self.per not in ("instant", "day"):
             raise InvalidJobError(f'after: per must be "instant" or "day" (got {quoted(self.per)})')
+        if self.within is not None:
+            within = as_span(self.within, "after: within", InvalidJobError, above_zero=True, longest=LONGEST_WAIT)
+            object.__setattr__(self, "within", within)
         zone(self.time_zone)
         if fixed_offset(self.time_zone) is not None:
             raise InvalidJobError(
@@ -128,6 +137,11 @@ class Join:
         if self.per == "day":
             return instant.astimezone(zone(self.time_zone)).date().isoformat()
         return occasion_of_instant(instant)
+
+
+def instant_of_occasion(occasion: str) -> datetime:
+    """Return the instant of an occasion; of a day, the beginning of that day in UTC."""
+    return datetime.fromisoformat(occasion.replace("Z", "+00:00") if "T" in occasion else f"{occasion}T00:00+00:00")
 
 
 def occasion_of_instant(instant: datetime) -> str:
@@ -200,6 +214,7 @@ def as_join(after: object) -> Join:
 
 def join_as_text(join: Join) -> str:
     """Return the JSON that is stored. `needed` and `outcomes` are what the SQL computes with."""
+    within = {} if join.within is None else {"within_us": join.within // _MICROSECOND}
     return json.dumps(
         {
             "jobs": [{"job_group": key.group, "job_name": key.name} for key in join.keys],
@@ -209,6 +224,7 @@ def join_as_text(join: Join) -> str:
             "outcomes": list(join.outcomes),
             "per": join.per,
             "time_zone": join.time_zone,
+            **within,
         }
     )
 
@@ -229,6 +245,7 @@ def join_from_text(text: str | None) -> Join | None:
             on=stored["on"],
             per=stored["per"],
             time_zone=stored["time_zone"],
+            within=None if (within := stored.get("within_us")) is None else within * _MICROSECOND,
         )
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise InvalidJobError(f"after: the stored value cannot be read: {reason(error)}") from error

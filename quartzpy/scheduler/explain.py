@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from quartzpy.errors import QuartzpyError, TriggerNotFoundError
+from quartzpy.jobs.continuation import Predecessor
 from quartzpy.jobs.job import INCLUDED, JobDetail, run_by_no_node
 from quartzpy.jobs.join import Join, as_join, short_occasion
 from quartzpy.keys import DEFAULT_GROUP, JobKey, TriggerKey
@@ -146,11 +147,16 @@ def _of_join(join: JoinRecord, after: Join | None) -> str:
         return f"For {occasion} it was started after {ended} had ended."
     if after is None:
         return f"For {occasion} {ended} {have} ended; the job does not run after others any more."
-    counted = {end.job_key for end in join.ended if end.outcome in after.outcomes}
+    return f"It waits for {missing_jobs(join.ended, after)} of {occasion} ({after.rule}); {ended} {have} ended."
+
+
+def missing_jobs(ended: Sequence[Predecessor], after: Join) -> str:
+    """Return in words for which jobs one waits, of which these executions have ended: "b and c", "1 of b and c"."""
+    counted = {end.job_key for end in ended if end.outcome in after.outcomes}
     missing = [key for key in after.keys if key not in counted]
     number = after.needed - len(counted)
     some = "" if number >= len(missing) else f"{number} of "
-    return f"It waits for {some}{_named(missing)} of {occasion} ({after.rule}); {ended} {have} ended."
+    return f"{some}{_named(missing)}"
 
 
 def _named(keys: Sequence[JobKey]) -> str:

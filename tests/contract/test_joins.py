@@ -235,10 +235,12 @@ def test_a_job_may_wait_for_one_that_others_follow_and_for_several_joins(store: 
 
 
 def test_a_join_is_read_back_and_the_job_is_durable(store: Harness) -> None:
-    schedule(store, Join(["a", "b"], need=1, on="end", per="day", time_zone="Europe/Berlin"))
+    schedule(store, Join(["a", "b"], need=1, on="end", per="day", time_zone="Europe/Berlin", within="2h"))
     read = stored_job(store.store, job_key("report"))
     assert read is not None
-    assert read.after == Join(["a", "b"], need=1, on="end", per="day", time_zone="Europe/Berlin")
+    assert read.after == Join(
+        ["a", "b"], need=1, on="end", per="day", time_zone="Europe/Berlin", within=timedelta(hours=2)
+    )
     assert read.durable
     node = store.node()
     store.complete(node, *store.fire_due(node))

@@ -114,6 +114,10 @@ _JOIN: dict[str, Any] = {
         "on": {"enum": list(ON), "default": "success"},
         "per": {"enum": ["instant", "day"], "default": "instant"},
         "time_zone": {**_NAME, "default": "UTC"},
+        "within": {
+            "type": ["string", "number", "null"],
+            "description": f"The time after which it is an incident that jobs are missing. {_SPAN}",
+        },
     },
     "required": ["jobs"],
     "additionalProperties": False,

@@ -99,6 +99,8 @@ class Admin:
     record_expectations = calls(expectations.record_expectations)
     lasting_breaches = calls(expectations.lasting_breaches)
     breaches_of_trigger = calls(expectations.breaches_of_trigger)
+    late_joins = calls(expectations.late_joins)
+    record_late_joins = calls(expectations.record_late_joins)
 
     # --- the doctor
 

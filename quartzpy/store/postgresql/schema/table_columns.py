@@ -179,6 +179,7 @@ TABLES: Mapping[str, tuple[str, ...]] = {
         "failed",
         "removed",
         "fire_id",
+        "due_at",
     ),
     "qrtz_judgements": (
         "sched_name",

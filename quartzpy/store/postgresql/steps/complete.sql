@@ -543,23 +543,26 @@ decided AS MATERIALIZED (
                    CASE WHEN j.after IS NOT NULL
                         THEN coalesce(j.ended, '{}') || coalesce(a.ended, '{}') END AS ended,
                    coalesce(j.succeeded, 0) + a.succeeded AS succeeded, coalesce(j.failed, 0) + a.failed AS failed,
-                   coalesce(j.removed, 0) AS removed, a.fire_id, a.place, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.mode,
-                   j.rate_limit, j.limits, j.concurrency_key, j.job_data
+                   coalesce(j.removed, 0) AS removed, a.fire_id, a.place, j.job_type, j.max_concurrent,
+                   j.overlap_policy, j.placement, j.mode, j.rate_limit, j.limits, j.concurrency_key, j.job_data
               FROM added a
               JOIN joins j USING (job_group, job_name, occasion)) AS s
 ),
 counted AS (
     UPDATE qrtz_joins j
        SET state = d.state, ended = d.ended, succeeded = d.succeeded, failed = d.failed, last_end_at = :now,
-           fire_id = CASE WHEN d.state = 'FIRED' AND d.former <> 'FIRED' THEN d.fire_id ELSE j.fire_id END
+           fire_id = CASE WHEN d.state = 'FIRED' AND d.former <> 'FIRED' THEN d.fire_id ELSE j.fire_id END,
+           due_at = CASE WHEN d.state = 'WAITING' THEN j.due_at END
       FROM decided d
      WHERE j.ctid = d.join_row
 ),
 opened AS (
     INSERT INTO qrtz_joins (sched_name, job_group, job_name, occasion, state, opened_at, last_end_at, ended, succeeded,
-                            failed, fire_id)
+                            failed, fire_id, due_at)
     SELECT :'sched', d.job_group, d.job_name, d.occasion, d.state, :now, :now, d.ended, d.succeeded, d.failed,
-           CASE WHEN d.state = 'FIRED' THEN d.fire_id END
+           CASE WHEN d.state = 'FIRED' THEN d.fire_id END,
+           CASE WHEN d.state = 'WAITING'
+                THEN :now + (d.after ->> 'within_us')::bigint * interval '1 microsecond' END
       FROM decided d
      WHERE d.join_row IS NULL
 ),
