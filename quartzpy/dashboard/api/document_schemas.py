@@ -19,6 +19,7 @@ from quartzpy.jobs.join import MOST_JOBS, ON
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.scheduler.declarations import SCHEDULE, STORED_DATA, trigger_words
+from quartzpy.scheduler.documents import MOST_DEFINED
 from quartzpy.triggers.trigger import Trigger, trigger_kinds
 
 _KEY = {"$ref": "#/components/schemas/Key"}
@@ -54,6 +55,7 @@ def schemas() -> dict[str, dict[str, Any]]:
             "anyOf": [*({"$ref": f"#/components/schemas/{_title(kind)}"} for kind in trigger_kinds()), _OF_TEXT],
         },
         **{_title(kind): _trigger(cls) for kind, cls in trigger_kinds().items()},
+        "BatchDocument": _BATCH,
         "CalendarDocument": _CALENDAR,
         "FileDocument": _FILE,
     }
@@ -196,6 +198,36 @@ _CALENDAR: dict[str, Any] = {
         "base": {"anyOf": [{"$ref": "#/components/schemas/CalendarDocument"}, {"type": "null"}]},
     },
     "required": ["kind"],
+}
+_BATCH: dict[str, Any] = {
+    "description": "The triggers of a batch, each of which fires once.",
+    "type": "object",
+    "properties": {
+        "on": {
+            "enum": list(ON),
+            "default": "end",
+            "description": "Whether the job runs in any case, if all have succeeded, or if one has not.",
+        },
+        "triggers": {
+            "type": "array",
+            "items": {
+                "description": "A TriggerDocument with its key. Without a schedule it fires at once.",
+                "type": "object",
+                "properties": {
+                    "name": {**_NAME, "description": "By default that of the batch, with a number."},
+                    "group": {**_NAME, "default": "DEFAULT"},
+                    "job": _KEY,
+                    "start_time": {"type": "string", "description": "The instant of the fire, with an offset."},
+                    "data": _DATA,
+                },
+                "required": ["job"],
+            },
+            "minItems": 1,
+            "maxItems": MOST_DEFINED,
+        },
+    },
+    "required": ["triggers"],
+    "additionalProperties": False,
 }
 _FILE: dict[str, Any] = {
     "description": "Jobs with their triggers, and calendars, in the form of a declared file.",

@@ -23,6 +23,7 @@ def joins_text(query: JoinQuery, after: Position | None, *, count: bool = False)
         count=count,
         of_job=query.job_key is not None,
         of_state=query.state is not None,
+        of_occasion=query.occasion is not None,
         after=after is not None,
     )
 
@@ -33,6 +34,7 @@ def values_of_joins(query: JoinQuery, after: Position | None) -> dict[str, Any]:
         "job_group": job and job.group,
         "job_name": job and job.name,
         "join_state": query.state,
+        "occasion": query.occasion,
         "after_at": after and after[0],
         "after_group": after and after[1],
         "after_name": after and after[2],

@@ -13,6 +13,9 @@ SELECT job_group, job_name, occasion, state, opened_at, last_end_at, total, ende
 \if :of_state
    AND state = :'join_state'
 \endif
+\if :of_occasion
+   AND occasion = :'occasion'
+\endif
 \if :after
    AND opened_at <= :'after_at'::timestamptz
    AND (opened_at < :'after_at'::timestamptz
