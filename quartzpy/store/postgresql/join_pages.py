@@ -8,7 +8,8 @@ from typing import Any
 
 from quartzpy.jobs.join import predecessors_from_json
 from quartzpy.keys import JobKey
-from quartzpy.states import JoinState
+from quartzpy.states import JoinState, Outcome
+from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.queries import JoinQuery, Position
 from quartzpy.store.records import JoinRecord
@@ -57,3 +58,9 @@ def join_of(row: Sequence[Any]) -> JoinRecord:
         removed=removed,
         fire_id=fire_id,
     )
+
+
+def waiting_jobs(session: SqlSession, key: JobKey, limit: int) -> list[tuple[JobKey, Outcome | None]]:
+    """Return the jobs that run after this one and others, with its outcome for their latest occasion, if any."""
+    rows = session.read_one(_SQL("waiting_jobs"), group=key.group, name=key.name, limit=limit)
+    return [(JobKey(name, group), None if outcome is None else Outcome(outcome)) for group, name, outcome in rows]
