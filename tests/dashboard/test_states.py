@@ -367,6 +367,7 @@ def test_the_joins_of_a_job_are_a_graph_that_says_what_has_come(store: Harness, 
         "edge",
         "edge",
         "edge came",
+        "edge came",
     ]
     assert re.findall(r'aria-label="(Job [^"]*: [^"]*)"', drawing) == [
         "Job DEFAULT.extract-a: succeeded",

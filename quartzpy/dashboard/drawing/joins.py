@@ -42,8 +42,8 @@ class Graph:
 
     height: int
     nodes: tuple[Node, ...]
-    arrow: str
-    """The path of the arrow head above the job of the page; empty where nothing leads to it."""
+    lines: tuple[str, ...]
+    """The paths of the lines that the edges before and after the job of the page share."""
     text: str
     beyond: int
     """The number of jobs for which there is no room."""
@@ -61,22 +61,26 @@ def draw_joins(key: JobKey, runs_after: Sequence[UpstreamJob], runs_before: Sequ
     before, after = runs_after[:_MOST_SHOWN], runs_before[:_MOST_SHOWN]
     own_y = len(before) * _STEP + (14 if before else 2)
     upstream = tuple(
-        _node(each, 2, 2 + number * _STEP, f"M{_BOX} {_middle(2 + number * _STEP)}H{WIDTH - 22}V{own_y - 1}")
+        _node(each, 2, 2 + number * _STEP, f"M{_BOX} {_middle(2 + number * _STEP)}H{WIDTH - 22}")
         for number, each in enumerate(before)
     )
     own = Node(key, 2, own_y, WIDTH - 4, _label(key, _MOST_CHARACTERS + 12))
     below = own_y + _HEIGHT
     downstream = tuple(
-        _node(each, WIDTH - _BOX, y, f"M22 {below}V{_middle(y)}H{WIDTH - _BOX - 1}m-6 -4l6 4l-6 4")
+        _node(each, WIDTH - _BOX, y, f"M22 {_middle(y)}H{WIDTH - _BOX - 1}m-6 -4l6 4l-6 4")
         for number, each in enumerate(after)
         for y in [below + 10 + number * _STEP]
     )
     height = below + (10 + len(after) * _STEP if after else 4)
     place = WIDTH - 22
-    arrow = f"M{place - 4} {own_y - 8}L{place} {own_y - 1}L{place + 4} {own_y - 8}" if before else ""
+    lines = []
+    if before:
+        lines.append(f"M{place} {_middle(2)}V{own_y - 1}m-4 -7l4 7l4 -7")
+    if after:
+        lines.append(f"M22 {below}V{downstream[-1].y + _HEIGHT // 2}")
     beyond = len(runs_after) - len(before) + len(runs_before) - len(after)
     text = " ".join(_sentences(key, runs_after, runs_before))
-    return Graph(height, (*upstream, own, *downstream), arrow, text, beyond)
+    return Graph(height, (*upstream, own, *downstream), tuple(lines), text, beyond)
 
 
 def _node(each: UpstreamJob | DownstreamJob, x: int, y: int, edge: str) -> Node:
