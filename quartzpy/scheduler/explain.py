@@ -121,7 +121,7 @@ def explain_joins(job: JobDetail, joins: Sequence[JoinRecord]) -> list[str]:
     if after is None and not joins:
         return [f"Job {job.key} does not run after other jobs; its triggers say when it runs."]
     if after is not None and not joins:
-        return [f"It runs after {_named(after.keys)} ({after.rule}); none of their executions has ended yet."]
+        return [f"It runs after {_named(after.keys)} ({_rule(after)}); none of their executions has ended yet."]
     return [_of_batch(join) if join.total is not None else _of_join(join, after) for join in joins]
 
 
@@ -147,7 +147,11 @@ def _of_join(join: JoinRecord, after: Join | None) -> str:
         return f"For {occasion} it was started after {ended} had ended."
     if after is None:
         return f"For {occasion} {ended} {have} ended; the job does not run after others any more."
-    return f"It waits for {missing_jobs(join.ended, after)} of {occasion} ({after.rule}); {ended} {have} ended."
+    return f"It waits for {missing_jobs(join.ended, after)} of {occasion} ({_rule(after)}); {ended} {have} ended."
+
+
+def _rule(after: Join) -> str:
+    return after.rule if after.within is None else f"{after.rule}, within {span_in_words(after.within)}"
 
 
 def missing_jobs(ended: Sequence[Predecessor], after: Join) -> str:

@@ -218,7 +218,10 @@ def test_a_job_that_waits_for_others_too_long_is_an_incident_until_it_starts(
             "Job DEFAULT.report still waits for b and c of 2026-03-02T12:10Z, 10 minutes after the first end."
         )
         assert heard == [ExpectationBroken(breach)]
-    assert "It waits for b and c of 2026-03-02T12:10Z" in operations.job(report.key).waits[0]
+    assert operations.job(report.key).waits == (
+        "It waits for b and c of 2026-03-02T12:10Z (all must succeed, at the same instant, within 10 minutes);"
+        " a (SUCCEEDED) has ended.",
+    )
     store.store.resume(NamedTriggers([key("b"), key("c")]))
     store.misfire(node, threshold=timedelta(seconds=1))
     run(store, node)

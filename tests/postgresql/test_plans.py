@@ -669,12 +669,20 @@ INSERT INTO qrtz_job_details (sched_name, job_group, job_name, job_type, is_dura
 SELECT 'plans', 'DEFAULT', 'job' || n, 'known', true, false, false,
        CASE WHEN n <= 3 THEN '{"starts_within_us": 5}'::jsonb END
   FROM generate_series(1, 5000) AS n;
+INSERT INTO qrtz_joins (sched_name, job_group, job_name, occasion, state, opened_at, due_at)
+SELECT CASE n % 2 WHEN 0 THEN 'plans' ELSE 'another' END, 'DEFAULT', 'known',
+       to_char(now() - n * interval '1 min', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), 'WAITING', now(),
+       CASE WHEN n <= 40 THEN now() - interval '1 s' WHEN n < 10000 THEN now() + n * interval '1 min' END
+  FROM generate_series(1, 20000) AS n;
 UPDATE qrtz_triggers SET job_name = 'job' || substr(trigger_name, 2)
  WHERE sched_name = 'plans' AND trigger_name IN ('t1', 't2', 't3');
 UPDATE qrtz_triggers SET schedule = '{"expect": {"starts_within_us": 5}}'
  WHERE sched_name = 'plans' AND trigger_name IN ('t3', 't4');
 """
 OF_EXPECTATIONS: dict[str, tuple[str, dict[str, Any], int]] = {
+    # Each with the breach and the join of its job.
+    "joins that are late": (expectations.LATE_JOINS, {"limit": 200}, 20),
+    "joins that are late no more": (expectations.END_LATE_JOINS, {}, 20),
     "those that are due": (expectations.DUE_EXPECTATIONS, {"limit": 200}, 50),
     "of many that are due": (expectations.DUE_EXPECTATIONS, {"limit": 10}, 10),
     "no list, before its time": (expectations.LIST_EXPECTED, {"every": "1 h"}, 2),
