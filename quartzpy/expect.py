@@ -32,6 +32,8 @@ class Breach(StrEnum):
     """An execution has run for longer than `runs_at_most`."""
     FAILS_OFTEN = "fails-often"
     """More of the last runs have failed than `success` allows."""
+    JOINS_LATE = "joins-late"
+    """A job has waited for others for longer than `within` of its `Join`. The key of the trigger is that of the job."""
 
 
 @dataclass(frozen=True)

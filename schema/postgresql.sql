@@ -255,11 +255,15 @@ CREATE TABLE qrtz_joins (
     ended JSONB,
     succeeded BIGINT DEFAULT 0 NOT NULL,
     failed BIGINT DEFAULT 0 NOT NULL,
+    removed BIGINT DEFAULT 0 NOT NULL,
     fire_id BIGINT,
+    due_at TIMESTAMP WITH TIME ZONE,
     CONSTRAINT qrtz_joins_pkey PRIMARY KEY (sched_name, job_group, job_name, occasion),
     CONSTRAINT qrtz_joins_state_check CHECK (state IN ('WAITING', 'FIRED', 'UNMET'))
 )
  WITH (fillfactor = 50);
+
+CREATE INDEX qrtz_joins_due ON qrtz_joins (sched_name, due_at) WHERE due_at IS NOT NULL;
 
 CREATE INDEX qrtz_joins_opened ON qrtz_joins (sched_name, opened_at);
 
@@ -293,7 +297,7 @@ CREATE TABLE qrtz_breaches (
     since TIMESTAMP WITH TIME ZONE NOT NULL,
     over_at TIMESTAMP WITH TIME ZONE,
     CONSTRAINT qrtz_breaches_pkey PRIMARY KEY (sched_name, id),
-    CONSTRAINT qrtz_breaches_kind_check CHECK (kind IN ('starts-late', 'ends-late', 'runs-long', 'fails-often'))
+    CONSTRAINT qrtz_breaches_kind_check CHECK (kind IN ('starts-late', 'ends-late', 'runs-long', 'fails-often', 'joins-late'))
 )
  WITH (fillfactor = 70);
 
@@ -510,6 +514,8 @@ CREATE INDEX qrtz_triggers_new ON qrtz_triggers (sched_name, next_fire_time) WHE
 CREATE INDEX qrtz_triggers_rate_limited ON qrtz_triggers (sched_name, slot_pool, GREATEST(rate_limited_until, next_fire_time)) WHERE trigger_state = 'WAITING' AND rate_limit IS NOT NULL;
 
 CREATE INDEX qrtz_triggers_limits ON qrtz_triggers ((sched_name || ''), limits, slot_pool, next_fire_time, priority DESC) WHERE limits IS NOT NULL AND trigger_state = 'WAITING' AND misfire_rule = 'RATE_LIMIT';
+
+CREATE INDEX qrtz_triggers_unfired ON qrtz_triggers (sched_name) WHERE trigger_state = 'COMPLETE' AND prev_fire_time IS NULL;
 
 CREATE INDEX qrtz_triggers_stopped ON qrtz_triggers (trigger_state, trigger_group, trigger_name, sched_name) WHERE trigger_state IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED');
 

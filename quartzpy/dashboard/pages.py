@@ -12,6 +12,7 @@ from starlette.routing import BaseRoute, Route
 
 from quartzpy.dashboard import lists
 from quartzpy.dashboard.background import BackgroundActions
+from quartzpy.dashboard.drawing.joins import draw_joins
 from quartzpy.dashboard.drawing.plots import draw_year, lateness_plot, run_bars, split_bar, throughput_plot
 from quartzpy.dashboard.drawing.timeline import draw_timeline
 from quartzpy.dashboard.links import job_key, trigger_key
@@ -234,7 +235,8 @@ def one_job(context: RequestContext) -> Response:
         # Links of the history lead here.
         sentence = f"Job {key} was deleted, or it went with its last trigger because it is not durable."
         return _gone(context, key, "/jobs", [sentence], job=key.name, job_group=key.group)
-    return context.render("job.html", live="schedule executions", view=view, bars=run_bars(view.last_runs))
+    graph = draw_joins(view.job.key, view.runs_after, view.runs_before)
+    return context.render("job.html", live="schedule executions", view=view, bars=run_bars(view.last_runs), graph=graph)
 
 
 def _gone(

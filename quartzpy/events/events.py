@@ -137,7 +137,7 @@ class ExpectationBroken(Event):
 
     @property
     def trigger_key(self) -> TriggerKey:
-        """The key of the trigger."""
+        """The key of the trigger; of a job that waits for others too long, the job's."""
         return self.breach.trigger_key
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from quartzpy.errors import InvalidJobError
-from quartzpy.instants import fixed_offset, zone
+from quartzpy.instants import Converted, Span, as_span, fixed_offset, zone
 from quartzpy.jobs.continuation import FOLLOWED, Predecessor
 from quartzpy.keys import UNNAMED, JobKey, check_name, unique_name
 from quartzpy.states import Outcome
@@ -17,6 +17,9 @@ from quartzpy.texts import quoted, reason
 
 MOST_JOBS = 100
 """The number of jobs that one join may wait for."""
+LONGEST_WAIT = timedelta(days=366)
+
+_MICROSECOND = timedelta(microseconds=1)
 
 ON: Mapping[str, tuple[Outcome, ...]] = {
     "success": (Outcome.SUCCEEDED,),
@@ -55,6 +58,8 @@ class Join:
     - `per`: "instant" joins executions of the same scheduled instant, "day" those of the same day in `time_zone`. A
       retry, a recovery, a backfill and an execution that is run again count for the instant of the original, and one
       that makes up for missed instants counts for the last of them.
+    - `within`: the time that the job waits, after the first end, until it is an incident that others are missing. It
+      goes on waiting. Without it, it waits in silence.
     """
 
     jobs: Sequence[JobKey | str]
@@ -63,6 +68,7 @@ class Join:
     on: On = "success"
     per: Per = "instant"
     time_zone: str = "UTC"
+    within: Converted[Span | None, timedelta | None] = Converted(None)
 
     def __post_init__(self) -> None:
         """Check all values.
@@ -93,6 +99,9 @@ class Join:
         checked_on(self.on, "after")
         if self.per not in ("instant", "day"):
             raise InvalidJobError(f'after: per must be "instant" or "day" (got {quoted(self.per)})')
+        if self.within is not None:
+            within = as_span(self.within, "after: within", InvalidJobError, above_zero=True, longest=LONGEST_WAIT)
+            object.__setattr__(self, "within", within)
         zone(self.time_zone)
         if fixed_offset(self.time_zone) is not None:
             raise InvalidJobError(
@@ -130,6 +139,11 @@ class Join:
         return occasion_of_instant(instant)
 
 
+def instant_of_occasion(occasion: str) -> datetime:
+    """Return the instant of an occasion; of a day, the beginning of that day in UTC."""
+    return datetime.fromisoformat(occasion.replace("Z", "+00:00") if "T" in occasion else f"{occasion}T00:00+00:00")
+
+
 def occasion_of_instant(instant: datetime) -> str:
     """Return an instant as the text that PostgreSQL makes of it."""
     return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
@@ -143,12 +157,13 @@ class Batch:
 
     - `then`: the job: a key, or a name in the group DEFAULT. It must be stored, or is stored in the same call. It is
       started exactly once, in the transaction that records the last end; `context.joined` has the numbers.
-    - `on`: whether it runs in any case ("end"), if all executions have succeeded ("success"), or if one of them ended
-      otherwise ("failure").
+    - `on`: whether it runs in any case ("end"), if all triggers have fired and succeeded ("success"), or if one of them
+      ended otherwise ("failure").
     - `name`: identifies the batch among those of the job. Without one, it gets a unique name.
 
     Each trigger must fire once. A failed attempt that is retried is no end. One that is run again by hand is no
-    part of the batch. A trigger that is deleted before it fires never ends, and the batch waits for it in vain.
+    part of the batch. A trigger that is deleted, replaced or skipped before it fires has ended, too, and not with
+    success: a batch with `on="success"` does not start its job then.
     """
 
     _: KW_ONLY
@@ -199,6 +214,7 @@ def as_join(after: object) -> Join:
 
 def join_as_text(join: Join) -> str:
     """Return the JSON that is stored. `needed` and `outcomes` are what the SQL computes with."""
+    within = {} if join.within is None else {"within_us": join.within // _MICROSECOND}
     return json.dumps(
         {
             "jobs": [{"job_group": key.group, "job_name": key.name} for key in join.keys],
@@ -208,6 +224,7 @@ def join_as_text(join: Join) -> str:
             "outcomes": list(join.outcomes),
             "per": join.per,
             "time_zone": join.time_zone,
+            **within,
         }
     )
 
@@ -228,6 +245,7 @@ def join_from_text(text: str | None) -> Join | None:
             on=stored["on"],
             per=stored["per"],
             time_zone=stored["time_zone"],
+            within=None if (within := stored.get("within_us")) is None else within * _MICROSECOND,
         )
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise InvalidJobError(f"after: the stored value cannot be read: {reason(error)}") from error
@@ -244,6 +262,8 @@ class Joined(NamedTuple):
     """The number of executions that succeeded."""
     failed: int = 0
     """The number of executions that ended otherwise."""
+    removed: int = 0
+    """The number of triggers of a batch that ended without a fire."""
 
     @property
     def predecessors(self) -> Mapping[JobKey, Predecessor]:
@@ -263,5 +283,9 @@ def predecessors_from_json(ends: Iterable[Mapping[str, Any]]) -> tuple[Predecess
 def joined_from_data(entry: Mapping[str, Any]) -> Joined:
     """Return what the internal entry of a trigger's data says."""
     return Joined(
-        entry["occasion"], predecessors_from_json(entry.get("ended", ())), entry["succeeded"], entry["failed"]
+        entry["occasion"],
+        predecessors_from_json(entry.get("ended", ())),
+        entry["succeeded"],
+        entry["failed"],
+        entry.get("removed", 0),
     )

@@ -18,8 +18,9 @@ from quartzpy.errors import (
     PreconditionFailedError,
     TriggerNeverFiresError,
 )
+from quartzpy.jobs.internal_entries import BatchKey
 from quartzpy.jobs.job import JobDetail
-from quartzpy.jobs.join import as_join
+from quartzpy.jobs.join import Batch, as_join
 from quartzpy.jobs.type_facts import TypeFacts
 from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey, TriggerKey, check_name
 from quartzpy.operations.actions.action import Actor, Role
@@ -40,9 +41,9 @@ from quartzpy.store.definition_differences import (
 )
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.protocol import CheckIn, JobStore, NamedTriggers, NameKind, PauseNote
-from quartzpy.store.queries import TriggerQuery
+from quartzpy.store.queries import JoinQuery, TriggerQuery
 from quartzpy.store.records import NodeRecord, TriggerRecord
-from quartzpy.store.refusals import calendar_not_stored
+from quartzpy.store.refusals import batch_exists, calendar_not_stored
 from quartzpy.texts import did_you_mean, quoted, reason
 from quartzpy.triggers.trigger import Trigger
 from quartzpy.triggers.upcoming import schedule_hash
@@ -143,6 +144,18 @@ class AppliedFile:
     outdated_by: str | None
     """The version that last declared the owner's jobs, if it is newer: then nothing is changed."""
     dry_run: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BatchResult:
+    """What became of a batch, or with `dry_run`, what would become of it."""
+
+    outcome: Outcome
+    text: str
+    """A sentence for people."""
+    triggers: int
+    """The number of its triggers."""
+    dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,6 +379,81 @@ class Definitions:
             return replace(changed, store=lambda: transaction.unschedule_job(key))
 
         return self._delete([key.group], f"trigger {key}", change, dry_run, reason)
+
+    # --- batches
+
+    def put_batch(self, batch: BatchKey, document: object, *, dry_run: bool = False, reason: str = "") -> BatchResult:
+        """Store the triggers of a batch, all or none, after whose ends the job of its key runs.
+
+        Its jobs must be stored. A batch that is stored already with as many triggers is not stored again, so that a
+        request whose answer was lost can be repeated.
+
+        Raises:
+            JobNotFoundError: the job that runs at the end is not stored.
+            ObjectAlreadyExistsError: another batch of the job has this name, or a trigger has the name of another one.
+        """
+        check_name(batch.name, "batch name")
+        subject = f"batch {batch.name} of job {batch.job}"
+
+        def work(transaction: OwnTransactionMethods) -> Recorded[BatchResult]:
+            self._check_job(transaction, batch.job, _stored_job(transaction, batch.job).job_type)
+            faults = Faults()
+            read = documents.read_batch_document(document, batch.name, faults)
+            faults.check()
+            assert read is not None
+            on, triggers = read
+            self._check_triggers(transaction, triggers, faults)
+            faults.check()
+            number = len(triggers)
+            stored = transaction.store.find(JoinQuery(job_key=batch.job, occasion=batch.name), 1)
+            if stored and stored[0].total == number:
+                text = f"Batch {batch.name} of job {batch.job} is stored with as many triggers; nothing was changed."
+                return Recorded(BatchResult(Outcome.UNCHANGED, text, number, dry_run), [])
+            if stored:
+                raise batch_exists(batch)
+            if not dry_run:
+                then = Batch(then=batch.job, on=on, name=batch.name)
+                try:
+                    transaction._store_pairs([(None, triggers)], replace=False, batch=then)
+                except TriggerNeverFiresError as error:
+                    faults.add(("triggers",), error)
+                    faults.check()
+            text = f"Batch {batch.name} of job {batch.job} was stored with {number:,} triggers."
+            made = Change(text, after={"on": on, "triggers": number})
+            return Recorded(BatchResult(Outcome.CREATED, text, number, dry_run), [(subject, made)])
+
+        role = self._role([batch.job.group])
+        if dry_run:
+            return self._log.rehearse(DEFINE, role, work).result
+
+        def carried_out(transaction: OwnTransactionMethods) -> Recorded[BatchResult]:
+            return transaction.store.together(lambda store: work(transaction), exclusively=True)
+
+        return self._log.change_together(DEFINE, role, subject, reason, carried_out)
+
+    def _check_triggers(self, transaction: OwnTransactionMethods, triggers: Sequence[Trigger], faults: Faults) -> None:
+        """Check what the triggers of a batch fire, and that the grant covers it."""
+        types = _types_in(transaction)
+        keys = {trigger.job_key for trigger in triggers if trigger.job_key is not None}
+        jobs = transaction.store.jobs(keys)
+        calendars = transaction.store.calendars({trigger.calendar for trigger in triggers if trigger.calendar})
+        for key in sorted(keys):
+            self._check_job(transaction, key, jobs[key].job_type if key in jobs else None)
+        for number, trigger in enumerate(triggers):
+            own = documents.Within(faults, ("triggers", number))
+            if self._is_limited:
+                self._check_trigger_group(trigger.key)
+            assert trigger.job_key is not None
+            if trigger.job_key not in jobs:
+                own.add(("job",), f"job {trigger.job_key} is not stored")
+            else:
+                _check_pair(trigger, jobs[trigger.job_key], types, own)
+            if trigger.calendar is not None and trigger.calendar not in calendars:
+                own.add(("calendar",), str(calendar_not_stored(trigger.calendar)))
+            try:
+                transaction._check_data(trigger)
+            except InvalidValueError as error:
+                own.add(("data",), error)
 
     # --- calendars
 

@@ -330,15 +330,17 @@ def backlogs(overdue: Sequence[OverdueJob], rates: Mapping[JobKey, RateLimit], n
 def broken_expectation(breach: BreachRecord) -> Incident:
     """Return the incident about an expectation that a fire has broken, and that no later fire has kept."""
     number = breach.in_a_row
-    first = f"It is fire {number:,} in a row; the first was found at {instant_text(breach.since)}."
+    is_join = breach.kind is Breach.JOINS_LATE
+    what = "wait" if is_join else "fire"
+    first = f"It is {what} {number:,} in a row; the first was found at {instant_text(breach.since)}."
     return Incident(
         Severity.WARNING if breach.kind is Breach.RUNS_LONG else Severity.ERROR,
         str(breach.kind),
-        str(breach.trigger_key),
+        str(breach.job_key if is_join else breach.trigger_key),
         breach.what,
         (*breach.why, *([first] if number > 1 else [])),
         breach.since,
-        trigger=breach.trigger_key,
+        trigger=None if is_join else breach.trigger_key,
         job=breach.job_key,
         cause=breach.scheduled_fire_time.isoformat(),
     )

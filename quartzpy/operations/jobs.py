@@ -124,6 +124,9 @@ def hint(reading: Reading, key: JobKey) -> JobHint | None:
     return None if key in stored() else JobHint(key, nearest(key, near()))
 
 
+MOST_WAITING = 20
+
+
 @dataclass(frozen=True, slots=True)
 class UpstreamJob:
     """A job that another one waits for."""
@@ -133,6 +136,15 @@ class UpstreamJob:
     """The outcome of its execution for the latest occasion for which one of the jobs has ended; None: not ended yet."""
     fire_id: int | None = None
     """That execution."""
+
+
+@dataclass(frozen=True, slots=True)
+class DownstreamJob:
+    """A job that waits for this one and others."""
+
+    job: JobKey
+    outcome: str | None = None
+    """The outcome with which this one has ended for the latest occasion of that job; None: not ended yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +171,8 @@ class JobView:
     """The jobs that run after this one."""
     runs_after: tuple[UpstreamJob, ...] = ()
     """The jobs that this one runs after, if it waits for several ends."""
+    runs_before: tuple[DownstreamJob, ...] = ()
+    """The jobs that wait for this one and others, at most 20."""
     waits: tuple[str, ...] = ()
     """What it waits for, or was started by, in sentences, the latest first."""
     definition: Mapping[str, Any]
@@ -188,6 +202,7 @@ def view(source: Source, key: JobKey) -> JobView:
     next_to_fire = reading.ask(lambda store: store.find(_next_of(key), NEXT_RUNS))
     claims = reading.ask(lambda store: store.list_running())
     joins = reading.ask(lambda store: store.find(JoinQuery(job_key=key), JOINS_SHOWN))
+    waiting = reading.ask(lambda store: admin(store).waiting_jobs(key, MOST_WAITING))
     health = reading.ask(lambda store: admin(store).job_health([key], among=LOOKED_AT))
     last_runs = reading.ask(lambda store: admin(store).last_executions_of_job(key, LAST_RUNS, among=LOOKED_AT))
     record = next(iter(answer()), None)
@@ -205,6 +220,7 @@ def view(source: Source, key: JobKey) -> JobView:
         job=shown,
         **_rules(job),
         **_joins(job, joins()),
+        runs_before=tuple(DownstreamJob(other, outcome and str(outcome)) for other, outcome in waiting()),
         definition=_definition(job),
         data=source.shown(_mapping(job)),
         triggers=tuple(trigger_summary(trigger, now) for trigger in triggers),

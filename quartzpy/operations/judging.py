@@ -17,6 +17,7 @@ from quartzpy.monitors import Moment, ping
 from quartzpy.operations.expectation_judge import DueLook, Looked, judge_expectations
 from quartzpy.operations.expectations import Watch
 from quartzpy.operations.incidents import Incident
+from quartzpy.operations.late_joins import judge_joins
 from quartzpy.operations.notifying import Planned, Subject, compose, job_key_of, plan
 from quartzpy.operations.situation import Situation
 from quartzpy.operations.source import Redaction, Source
@@ -157,7 +158,10 @@ class IncidentJudge:
         """Record what fires have not done that is expected of them, and tell listeners and observers of what is new."""
         assert turn.turn is not None
         try:
-            breaches = judge_expectations(self._store, _DatabaseLedger(self._store, turn.turn))
+            breaches = [
+                *judge_expectations(self._store, _DatabaseLedger(self._store, turn.turn)),
+                *judge_joins(self._store, turn.turn),
+            ]
         except StoreUnavailableError:
             raise
         except Exception:

@@ -26,7 +26,7 @@ from quartzpy.jobs.continuation import Continuation
 from quartzpy.jobs.function_arguments import ARGS, KWARGS, arguments_of
 from quartzpy.jobs.internal_entries import without_trace
 from quartzpy.jobs.job import Job, JobDetail, JobTypes
-from quartzpy.jobs.join import Join
+from quartzpy.jobs.join import ON, Join, On
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.jobs.type_facts import TypeFacts
@@ -54,6 +54,7 @@ from quartzpy.scheduler.exporting import definition_of, plain_value
 from quartzpy.scheduler.sync import Declarations
 from quartzpy.store.records import TriggerRecord
 from quartzpy.texts import did_you_mean, quoted, reason
+from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.trigger import Trigger
 from quartzpy.triggers.upcoming import schedule_hash
 
@@ -66,6 +67,7 @@ MOST_FAULTS = 100
 MOST_DEFINED = 10_000
 """The largest number of jobs and triggers of one document."""
 MOST_NESTED = 64
+BATCH_WORDS = frozenset({"on", "triggers"})
 _UNKNOWN_TYPE = "unknown"
 _SAMPLES: Mapping[str, Any] = {
     "expression": "* * * * *",
@@ -144,6 +146,18 @@ class Faults:
             first, *others = self.entries
             more = f" (and {len(others)} more)" if others else ""
             raise InvalidDefinitionError(f"{first}{more}", self.entries)
+
+
+class Within(Faults):
+    """The faults of a part of a document, which are those of the document."""
+
+    def __init__(self, document: Faults, place: Place) -> None:
+        self.entries = document.entries
+        self._document, self._place = document, place
+
+    def add(self, place: Place, problem: str | BaseException) -> None:
+        """Add a fault at a place within the part; raises as `Faults.add`."""
+        self._document.add((*self._place, *place), problem)
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,6 +378,56 @@ def read_trigger_document(
     if trigger is None or job_key is None:
         return None
     return replace(trigger, name=key.name, group=key.group, job_key=job_key)
+
+
+def read_batch_document(document: object, name: str, faults: Faults) -> tuple[On, list[Trigger]] | None:
+    """Return the ends for which the job of a batch runs, and its triggers; None if the document has faults.
+
+    A trigger without a name is named after the batch, and one without a schedule fires at once.
+    """
+    if not isinstance(document, Mapping):
+        faults.add((), f"must be an object (got {quoted(document)})")
+        return None
+    values = dict(document)
+    _take_words(values, BATCH_WORDS, faults, ())
+    on, declared = values.get("on", "end"), values.get("triggers")
+    if on not in ON:
+        faults.add(("on",), f"must be one of {', '.join(ON)} (got {quoted(on)})")
+    if not isinstance(declared, list) or not declared:
+        faults.add(("triggers",), "must be a list of at least one trigger")
+        return None
+    if len(declared) > MOST_DEFINED:
+        faults.add(("triggers",), f"has {len(declared):,} triggers; one batch takes at most {MOST_DEFINED:,}")
+        return None
+    triggers = [
+        _trigger_of_batch(each, f"{name}-{n}", Within(faults, ("triggers", n - 1)))
+        for n, each in enumerate(declared, start=1)
+    ]
+    if None in triggers or on not in ON:
+        return None
+    return on, [trigger for trigger in triggers if trigger is not None]
+
+
+def _trigger_of_batch(declared: object, name: str, faults: Within) -> Trigger | None:
+    if not isinstance(declared, Mapping):
+        faults.add((), f"must be an object (got {quoted(declared)})")
+        return None
+    values = dict(declared)
+    try:
+        key = TriggerKey(values.pop("name", name), values.pop("group", DEFAULT_GROUP))
+    except _WRONG as error:
+        faults.add(("name",), error)
+        return None
+    if "job" not in values:
+        faults.add((), "job is missing: the job that the trigger fires, as an object with name and group")
+        return None
+    if not values.keys() & {SCHEDULE, "kind", "expression", "every", "interval"}:
+        values["kind"] = SimpleTrigger.kind
+    trigger = read_trigger_document(values, key, faults)
+    if trigger is not None and (not isinstance(trigger, SimpleTrigger) or trigger.repeat_count != 0):
+        faults.add((), "a trigger of a batch must fire exactly once")
+        return None
+    return trigger
 
 
 def _with_schedule_text(values: dict[str, Any], faults: Faults) -> dict[str, Any]:

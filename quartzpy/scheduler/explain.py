@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from quartzpy.errors import QuartzpyError, TriggerNotFoundError
+from quartzpy.jobs.continuation import Predecessor
 from quartzpy.jobs.job import INCLUDED, JobDetail, run_by_no_node
 from quartzpy.jobs.join import Join, as_join, short_occasion
 from quartzpy.keys import DEFAULT_GROUP, JobKey, TriggerKey
@@ -120,13 +121,16 @@ def explain_joins(job: JobDetail, joins: Sequence[JoinRecord]) -> list[str]:
     if after is None and not joins:
         return [f"Job {job.key} does not run after other jobs; its triggers say when it runs."]
     if after is not None and not joins:
-        return [f"It runs after {_named(after.keys)} ({after.rule}); none of their executions has ended yet."]
+        return [f"It runs after {_named(after.keys)} ({_rule(after)}); none of their executions has ended yet."]
     return [_of_batch(join) if join.total is not None else _of_join(join, after) for join in joins]
 
 
 def _of_batch(join: JoinRecord) -> str:
-    ended = f"{join.succeeded + join.failed:,} of {join.total:,} executions of batch {join.occasion!r} have ended"
-    failures = f" ({join.failed:,} without success)" if join.failed else ""
+    number = join.succeeded + join.failed + join.removed
+    ended = f"{number:,} of {join.total:,} triggers of batch {join.occasion!r} have ended"
+    others = [f"{join.failed:,} without success"] if join.failed else []
+    others += [f"{join.removed:,} without a fire"] if join.removed else []
+    failures = f" ({', '.join(others)})" if others else ""
     match join.state:
         case JoinState.WAITING:
             return f"It waits for the rest: {ended}{failures}."
@@ -143,11 +147,20 @@ def _of_join(join: JoinRecord, after: Join | None) -> str:
         return f"For {occasion} it was started after {ended} had ended."
     if after is None:
         return f"For {occasion} {ended} {have} ended; the job does not run after others any more."
-    counted = {end.job_key for end in join.ended if end.outcome in after.outcomes}
+    return f"It waits for {missing_jobs(join.ended, after)} of {occasion} ({_rule(after)}); {ended} {have} ended."
+
+
+def _rule(after: Join) -> str:
+    return after.rule if after.within is None else f"{after.rule}, within {span_in_words(after.within)}"
+
+
+def missing_jobs(ended: Sequence[Predecessor], after: Join) -> str:
+    """Return in words for which jobs one waits, of which these executions have ended: "b and c", "1 of b and c"."""
+    counted = {end.job_key for end in ended if end.outcome in after.outcomes}
     missing = [key for key in after.keys if key not in counted]
     number = after.needed - len(counted)
     some = "" if number >= len(missing) else f"{number} of "
-    return f"It waits for {some}{_named(missing)} of {occasion} ({after.rule}); {ended} {have} ended."
+    return f"{some}{_named(missing)}"
 
 
 def _named(keys: Sequence[JobKey]) -> str:

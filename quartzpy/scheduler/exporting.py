@@ -256,7 +256,7 @@ def _continuation(continuation: Continuation) -> dict[str, Any] | str:
 def _join(join: Join) -> dict[str, Any] | list[Any]:
     jobs = [key.name if key.group == DEFAULT_GROUP else {"job": key.name, "group": key.group} for key in join.keys]
     others = {
-        own.name: getattr(join, own.name)
+        own.name: span_text(value) if isinstance(value := getattr(join, own.name), timedelta) else value
         for own in fields(Join)
         if own.name != "jobs" and getattr(join, own.name) != own.default
     }

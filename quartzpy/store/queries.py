@@ -272,6 +272,8 @@ class JoinQuery(RecordQuery[JoinRecord]):
     job_key: JobKey | None = None
     """The job that runs when enough has ended."""
     state: JoinState | None = None
+    occasion: str | None = None
+    """The scheduled instant or the day, or the name of the batch."""
 
     @property
     def shape(self) -> Shape:

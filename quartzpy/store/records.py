@@ -611,8 +611,10 @@ class JoinRecord:
     """The number of ends with success."""
     failed: int
     """The number of other ends."""
+    removed: int
+    """The number of triggers of a batch that ended without a fire: deleted, replaced or skipped."""
     fire_id: int | None
-    """The execution with whose end the job was started; None if it was not."""
+    """The execution with whose end the job was started; None if it was not, or if the last trigger did not fire."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -665,11 +665,21 @@ def upgrade() -> None:
         sa.Column("ended", JSONB(), nullable=True),
         sa.Column("succeeded", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.Column("failed", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
+        sa.Column("removed", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.Column("fire_id", sa.BigInteger(), nullable=True),
+        sa.Column("due_at", Instant, nullable=True),
         sa.CheckConstraint("state IN ('WAITING', 'FIRED', 'UNMET')", name="qrtz_joins_state_check"),
         sa.PrimaryKeyConstraint("sched_name", "job_group", "job_name", "occasion", name="qrtz_joins_pkey"),
         schema=schema,
         postgresql_with={"fillfactor": "50"},
+    )
+    op.create_index(
+        "qrtz_joins_due",
+        "qrtz_joins",
+        ["sched_name", "due_at"],
+        unique=False,
+        postgresql_where=sa.text("due_at IS NOT NULL"),
+        schema=schema,
     )
     op.create_index("qrtz_joins_opened", "qrtz_joins", ["sched_name", "opened_at"], unique=False, schema=schema)
     op.create_table(
@@ -713,7 +723,8 @@ def upgrade() -> None:
         sa.Column("since", Instant, nullable=False),
         sa.Column("over_at", Instant, nullable=True),
         sa.CheckConstraint(
-            "kind IN ('starts-late', 'ends-late', 'runs-long', 'fails-often')", name="qrtz_breaches_kind_check"
+            "kind IN ('starts-late', 'ends-late', 'runs-long', 'fails-often', 'joins-late')",
+            name="qrtz_breaches_kind_check",
         ),
         sa.PrimaryKeyConstraint("sched_name", "id", name="qrtz_breaches_pkey"),
         postgresql_with={"fillfactor": "70"},
@@ -1091,6 +1102,14 @@ def upgrade() -> None:
         [sa.text("(sched_name || '')"), "limits", "slot_pool", "next_fire_time", sa.text("priority DESC")],
         unique=False,
         postgresql_where=sa.text("limits IS NOT NULL AND trigger_state = 'WAITING' AND misfire_rule = 'RATE_LIMIT'"),
+        schema=schema,
+    )
+    op.create_index(
+        "qrtz_triggers_unfired",
+        "qrtz_triggers",
+        ["sched_name"],
+        unique=False,
+        postgresql_where=sa.text("trigger_state = 'COMPLETE' AND prev_fire_time IS NULL"),
         schema=schema,
     )
     op.create_index(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -14,8 +15,9 @@ from quartzpy.jobs.internal_entries import BatchKey, batch_entry, joined_of, rep
 from quartzpy.jobs.join import ON, Join
 from quartzpy.keys import CONTINUATIONS, MANUAL_TRIGGERS, TriggerKey
 from quartzpy.matchers import GroupMatcher
-from quartzpy.states import Outcome
+from quartzpy.states import CompletionInstruction, Missed, Outcome
 from quartzpy.store.protocol import BatchEntry, FiredTrigger, JobEntry, NamedTriggers, Node
+from quartzpy.store.queries import JoinQuery
 from quartzpy.triggers.simple import SimpleTrigger
 from tests.contract.harness import SECOND, START, Harness, at, data_of, every, job, job_key, key, once, stored_job
 
@@ -233,10 +235,12 @@ def test_a_job_may_wait_for_one_that_others_follow_and_for_several_joins(store: 
 
 
 def test_a_join_is_read_back_and_the_job_is_durable(store: Harness) -> None:
-    schedule(store, Join(["a", "b"], need=1, on="end", per="day", time_zone="Europe/Berlin"))
+    schedule(store, Join(["a", "b"], need=1, on="end", per="day", time_zone="Europe/Berlin", within="2h"))
     read = stored_job(store.store, job_key("report"))
     assert read is not None
-    assert read.after == Join(["a", "b"], need=1, on="end", per="day", time_zone="Europe/Berlin")
+    assert read.after == Join(
+        ["a", "b"], need=1, on="end", per="day", time_zone="Europe/Berlin", within=timedelta(hours=2)
+    )
     assert read.durable
     node = store.node()
     store.complete(node, *store.fire_due(node))
@@ -327,7 +331,7 @@ def test_a_job_runs_once_when_all_of_a_batch_have_ended(
         joined = joined_of(data_of(store.fire_one(node))[1])
         assert joined is not None
         succeeded = outcomes.count(Outcome.SUCCEEDED)
-        assert joined == ("batch", (), succeeded, 3 - succeeded)
+        assert joined == ("batch", (), succeeded, 3 - succeeded, 0)
 
 
 def test_ends_of_a_batch_that_are_recorded_together_or_by_different_nodes_count_once(store: Harness) -> None:
@@ -376,4 +380,109 @@ def test_what_is_cleared_is_forgotten(store: Harness) -> None:
     assert not waiting(store)
     schedule_batch(store, 1)
     store.complete(node, store.fire_one(node))
+    assert waiting(store) == ["report"]
+
+
+def counts(store: Harness) -> tuple[int, int, int]:
+    """What the row of the batch says: ends with success, other ends, triggers that ended without a fire."""
+    [row] = store.store.find(JoinQuery(), None)
+    return row.succeeded, row.failed, row.removed
+
+
+def delete(store: Harness, name: str) -> None:
+    store.store.delete_triggers([key(name)])
+
+
+def replace_by_another(store: Harness, name: str) -> None:
+    new = store.prepare(once("other"), job_key("part"))
+    store.store.replace_trigger(key(name), new)
+    store.store.pause(NamedTriggers([key("other")]))
+
+
+def replace_in_place(store: Harness, name: str) -> None:
+    store.add_triggers(job_key("part"), once(name), replace=True)
+    store.store.pause(NamedTriggers([key(name)]))
+
+
+def skip(store: Harness, name: str) -> None:
+    """End a trigger by the skip of its misfire."""
+    store.store.pause(NamedTriggers([key(name)]))
+    store.clock.advance(timedelta(hours=1))
+    store.store.resume(NamedTriggers([key(name)]), Missed.SKIP)
+    store.misfire(store.node("misfires"))
+
+
+REMOVALS = (delete, replace_by_another, replace_in_place, skip)
+
+
+@pytest.mark.parametrize("remove", REMOVALS)
+@pytest.mark.parametrize(("on", "starts"), [("end", True), ("success", False), ("failure", True)])
+def test_a_trigger_of_a_batch_that_ends_without_a_fire_is_an_end_without_success(
+    store: Harness, remove: Callable[[Harness, str], None], on: str, starts: bool
+) -> None:
+    schedule_batch(store, 2, on)
+    store.store.pause(NamedTriggers([key("batch-1")]))
+    node = store.node()
+    store.complete(node, store.fire_one(node))
+    remove(store, "batch-1")
+    assert counts(store) == (1, 0, 1)
+    assert waiting(store) == ["report"] * starts
+    delete(store, "batch-1")
+    assert counts(store) == (1, 0, 1)
+    if starts:
+        [started] = store.fire_due(node)
+        assert joined_of(data_of(started)[1]) == ("batch", (), 1, 0, 1)
+
+
+def test_a_trigger_of_a_batch_that_has_fired_is_counted_by_its_end_only(store: Harness) -> None:
+    node = store.node()
+    schedule_batch(store, 2)
+    store.store.pause(NamedTriggers([key("batch-1")]))
+    fired = store.fire_one(node)
+    delete(store, "batch-0")
+    assert counts(store) == (0, 0, 0)
+    delete(store, "batch-1")
+    assert not waiting(store)
+    store.complete(node, fired, outcome=Outcome.FAILED, error="no", retry_after=SECOND)
+    store.store.delete_triggers(store.store.keys(TriggerKey, GroupMatcher.equals("RETRYING_JOBS")))
+    assert counts(store) == (0, 0, 2)
+    assert waiting(store) == ["report"]
+
+
+def test_the_triggers_of_a_deleted_job_are_ends_and_its_running_execution_is(store: Harness) -> None:
+    node = store.node()
+    schedule_batch(store, 3)
+    store.store.pause(NamedTriggers([key("batch-1"), key("batch-2")]))
+    fired = store.fire_one(node)
+    store.store.delete_jobs([job_key("part")])
+    assert counts(store) == (0, 0, 2)
+    store.complete(node, fired)
+    assert counts(store) == (1, 0, 2)
+    assert waiting(store) == ["report"]
+
+
+def test_what_the_job_of_a_batch_asks_for_all_its_triggers_ends_them(store: Harness) -> None:
+    node = store.node()
+    schedule_batch(store, 3)
+    store.store.pause(NamedTriggers([key("batch-1"), key("batch-2")]))
+    store.complete_asking(node, store.fire_one(node), CompletionInstruction.SET_ALL_JOB_TRIGGERS_COMPLETE)
+    store.store.purge_history(timedelta(days=1), limit=100)
+    assert counts(store) == (1, 0, 2)
+    assert waiting(store) == ["report"]
+    store.store.purge_history(timedelta(days=1), limit=100)
+    assert counts(store) == (1, 0, 2)
+
+
+def test_a_fire_of_a_batch_that_is_skipped_is_an_end(store: Harness) -> None:
+    node = store.node()
+    batch = BatchKey(job_key("report"), "batch")
+    triggers = [store.prepare(once(f"batch-{n}", data=batch_entry(batch)), job_key("part")) for n in range(2)]
+    parts = job("part", durable=True, max_concurrent=1, overlap_policy="skip")
+    entries = [JobEntry(parts, triggers), JobEntry(job("report", durable=True))]
+    store.store.store_jobs(entries, replace=False, batch=BatchEntry(batch, 2, ON["end"]))
+    fired = store.fire_one(node)
+    store.recover(node)
+    store.store.purge_history(timedelta(days=1), limit=100)
+    assert counts(store) == (0, 0, 1)
+    store.complete(node, fired)
     assert waiting(store) == ["report"]

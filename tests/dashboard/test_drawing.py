@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from quartzpy.dashboard.drawing.joins import draw_joins
 from quartzpy.dashboard.drawing.plots import (
     HEIGHT,
     draw_year,
@@ -24,6 +25,7 @@ from quartzpy.dashboard.rendering import said
 from quartzpy.dashboard.times import Times, coarse, span_text
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations import ExecutionSummary, MinuteLateness, MinuteThroughput
+from quartzpy.operations.jobs import UpstreamJob
 from quartzpy.operations.timeline import Bar, Cell, Lane, Timeline
 from quartzpy.operations.timeline import Mark as RunMark
 from quartzpy.states import ExecutionState
@@ -261,3 +263,13 @@ def test_instants_in_sentences_are_shown_in_the_readers_zone_and_the_rest_is_esc
     text = said(times, "<b> fires at 2026-11-22T10:00:00+00:00, not at 2026-99-99T10:00:00Z.")
     assert text.startswith("&lt;b&gt; fires at <time")
     assert ">2026-11-22 11:00:00 CET</time>, not at 2026-99-99T10:00:00Z." in text
+
+
+def test_a_graph_of_many_jobs_is_cut() -> None:
+    jobs = tuple(UpstreamJob(JobKey(f"{'long' * 20}-{number}")) for number in range(15))
+    graph = draw_joins(JobKey("own"), jobs, ())
+    assert graph is not None
+    assert (len(graph.nodes), graph.beyond) == (13, 3)
+    assert all(len(node.label) <= 38 for node in graph.nodes)
+    assert max(node.y + 26 for node in graph.nodes) <= graph.height
+    assert draw_joins(JobKey("own"), (), ()) is None

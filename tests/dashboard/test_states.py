@@ -22,6 +22,7 @@ from quartzpy.keys import UNSCHEDULED_GROUPS
 from quartzpy.operations import Actor, Role
 from quartzpy.states import Outcome, TriggerState
 from quartzpy.store.postgresql.store import SqlJobStore
+from quartzpy.store.protocol import NamedTriggers
 from quartzpy.triggers.cron import CronTrigger
 from tests.admin.conftest import pytest_generate_tests as pytest_generate_tests
 from tests.contract.conftest import sql_backends as sql_backends
@@ -346,3 +347,44 @@ def test_no_page_shows_the_names_of_internals(store: Harness, client: TestClient
     text = re.sub(r"<[^>]*>", "", client.get("/triggers?all=yes").text)
     assert "retry 1 of 2 of often" in text
     assert "by hand" in text
+
+
+def test_the_joins_of_a_job_are_a_graph_that_says_what_has_come(store: Harness, client: TestClient) -> None:
+    node = store.node()
+    for name in ("extract-a", "extract-b", "extract <c>"):
+        store.schedule(job(name, durable=True), once(name))
+    store.schedule(job("report", after=["extract-a", "extract-b", "extract <c>"]))
+    store.schedule(job("mail", group="office", after=["report", "extract-b"]))
+    store.store.pause(NamedTriggers([key("extract <c>")]))
+    first, second = sorted(store.fire_due(node), key=lambda fired: fired.job_name)
+    store.complete(node, first)
+    store.complete(node, second, outcome=Outcome.FAILED, error="no")
+    text = client.get("/job?group=DEFAULT&name=report").text
+    [drawing] = re.findall(r'<svg class="joins".*?</svg>', text, re.DOTALL)
+    assert re.findall(r'<path class="(edge[^"]*)"', drawing) == [
+        "edge came line-good",
+        "edge came line-bad",
+        "edge",
+        "edge",
+        "edge came",
+        "edge came",
+    ]
+    assert re.findall(r'aria-label="(Job [^"]*: [^"]*)"', drawing) == [
+        "Job DEFAULT.extract-a: succeeded",
+        "Job DEFAULT.extract-b: failed",
+        "Job DEFAULT.extract &lt;c&gt;: waited for",
+        "Job office.mail: waited for",
+    ]
+    assert 'href="/job?group=office&amp;name=mail"' in drawing
+    assert (
+        'aria-label="Job DEFAULT.report runs after DEFAULT.extract-a (has come, succeeded),'
+        " DEFAULT.extract-b (has come, failed), DEFAULT.extract &lt;c&gt; (waited for)."
+        " After DEFAULT.report and others run office.mail (waited for)."
+    ) in drawing
+    below = client.get("/job?group=DEFAULT&name=extract-b").text
+    assert re.findall(r'aria-label="(Job [^"]*: [^"]*)"', below) == [
+        "Job DEFAULT.report: failed",
+        "Job office.mail: failed",
+    ]
+    store.schedule(job("alone", durable=True))
+    assert 'class="joins"' not in client.get("/job?group=DEFAULT&name=alone").text

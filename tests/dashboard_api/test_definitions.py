@@ -768,3 +768,72 @@ def test_the_limits_of_the_address_and_the_headers_are_those_of_the_description(
         for operation in operations.values():
             names = {(parameter["name"], parameter["in"]) for parameter in operation["parameters"]}
             assert {(part, "path") for part in resource.parts} | {("If-Match", "header")} <= names
+
+
+# --- batches
+
+
+def put_batch(api: Api, document: Any, name: str = "march", *, group: str = "DEFAULT", **options: Any) -> Any:
+    return api.client.put(f"batches/{group}/summary/{name}", json=document, params=options)
+
+
+def test_a_batch_is_stored_once_and_its_end_runs_a_job(api: Api, store: Harness) -> None:
+    for name in ("letter", "summary"):
+        stored(api, "job", name, REPORT)
+    letters = [{"job": {"name": "letter"}, "data": {"region": region}} for region in ("eu", "us")]
+    document = {"on": "end", "triggers": [*letters, {"name": "own", "group": "g", "job": {"name": "letter"}}]}
+    before = store.everything()
+    planned = put_batch(api, document, dry_run="true")
+    assert (planned.status_code, planned.json()["dry_run"], store.everything()) == (200, True, before)
+    made = put_batch(api, document, reason="the month is over")
+    assert made.status_code == 201, made.text
+    schema = DOCUMENT["paths"]["/batches/{group}/{name}/{batch}"]["put"]
+    validate(made.json(), schema["responses"]["201"]["content"]["application/json"]["schema"])
+    validate(document, schema["requestBody"]["content"]["application/json"]["schema"])
+    assert made.json()["text"] == "Batch march of job DEFAULT.summary was stored with 3 triggers."
+    again = put_batch(api, document)
+    assert (again.status_code, again.json()["outcome"]) == (200, "unchanged")
+    assert "exists already" in problem(put_batch(api, {"triggers": letters}), 409)["detail"]
+    assert rows(api)[:3] == [
+        ("define", "batch march of job DEFAULT.summary", "FAILED"),
+        ("define", "batch march of job DEFAULT.summary", "SUCCEEDED"),
+        ("define", "job DEFAULT.summary", "SUCCEEDED"),
+    ]
+    working = store.node("works")
+    fired = store.fire_due(working, types=["api.report"])
+    assert sorted(str(each.trigger_key) for each in fired) == ["DEFAULT.march-1", "DEFAULT.march-2", "g.own"]
+    store.complete(working, *fired)
+    assert [each.job_name for each in store.fire_due(working, types=["api.report"])] == ["summary"]
+
+
+def test_a_batch_with_faults_is_refused_as_a_whole(api: Api, store: Harness) -> None:
+    for name in ("letter", "summary"):
+        stored(api, "job", name, REPORT)
+    before = store.everything()
+    letter = {"job": {"name": "letter"}}
+    document = {"triggers": [letter, {**letter, "every": "1h"}, {}, {"job": {"name": "nobody"}}, 7], "on": "never"}
+    assert faults(put_batch(api, document)) == {
+        "/on": "must be one of success, failure, end (got 'never')",
+        "/triggers/1": "a trigger of a batch must fire exactly once",
+        "/triggers/2": "job is missing: the job that the trigger fires, as an object with name and group",
+        "/triggers/4": "must be an object (got 7)",
+    }
+    document = {"triggers": [letter, {"job": {"name": "nobody"}}, {**letter, "calendar": "none"}]}
+    assert faults(put_batch(api, document)).keys() == {"/triggers/1/job", "/triggers/2/calendar"}
+    assert faults(put_batch(api, {"triggers": []})).keys() == {"/triggers"}
+    assert problem(put_batch(api, {"triggers": [letter]}, group="other"), 404)
+    assert store.everything() == before
+
+
+def test_a_grant_has_to_cover_all_that_a_batch_starts(api: Api, store: Harness) -> None:
+    for group in ("shop", "hr"):
+        for name in ("letter", "summary"):
+            stored(api, "job", name, REPORT, group=group)
+    api.actor = Actor("bob", Role.OPERATOR)
+    own = {"group": "shop", "job": {"name": "letter", "group": "shop"}}
+    assert problem(put_batch(api, {"triggers": [own]}, group="shop"), 403)
+    api.actor = Actor("shop", Role.VIEWER, Grant(["shop"], ["api.report"]))
+    assert problem(put_batch(api, {"triggers": [own]}, group="hr"), 403)
+    for other in ({**own, "group": "hr"}, {**own, "job": {"name": "letter", "group": "hr"}}):
+        assert problem(put_batch(api, {"triggers": [own, other]}, group="shop"), 403)
+    assert put_batch(api, {"triggers": [own]}, group="shop").status_code == 201

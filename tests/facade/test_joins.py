@@ -59,7 +59,7 @@ def test_a_batch_of_one_call_starts_its_job_once_with_the_numbers() -> None:
     triggers = [SimpleTrigger(job_key=JobKey("part")) for _ in range(20)]
     harness.schedule(triggers, batch=Batch(then="end", name="first"))
     harness.schedule(triggers, batch=Batch(then="end"))
-    assert harness.why(JobKey("end"))[-1] == "It waits for the rest: 0 of 20 executions of batch 'first' have ended."
+    assert harness.why(JobKey("end"))[-1] == "It waits for the rest: 0 of 20 triggers of batch 'first' have ended."
     assert [record.job_key.name for record in harness.run_pending()].count("end") == 2
     assert [join.state for join in harness.joins(job="end", state="FIRED")] == [JoinState.FIRED] * 2
 

@@ -10,12 +10,13 @@ import pytest
 from quartzpy.events import Event, ExpectationBroken
 from quartzpy.expect import Breach, BreachRecord, Expect
 from quartzpy.jobs.job import JobDetail
+from quartzpy.jobs.join import Join
 from quartzpy.metrics.recorder import Recorder
 from quartzpy.operations import Operations
 from quartzpy.operations.judging import EVERY, IncidentJudge
 from quartzpy.states import Outcome
 from quartzpy.store.postgresql.admin import admin
-from quartzpy.store.protocol import Node
+from quartzpy.store.protocol import NamedTriggers, Node
 from tests.contract.harness import MINUTE, SECOND, Harness, at, every, job, key, once
 from tests.database import execute
 from tests.operations.test_incidents import a_node, of_kind
@@ -187,3 +188,59 @@ def test_nothing_is_written_where_nothing_is_expected(
     judge_at(store, operations, node, 65)
     judge_at(store, operations, node, 900)
     assert execute(postgres_dsn, "SELECT count(*) FROM qrtz_expectations") == [(0,)]
+
+
+# --- joins
+
+
+def test_a_job_that_waits_for_others_too_long_is_an_incident_until_it_starts(
+    store: Harness, operations: Operations, node: Node
+) -> None:
+    heard: list[Event] = []
+    operations.scheduler.listeners.add_listener(heard.append, ExpectationBroken)
+    for name in "abc":
+        store.schedule(job(name, durable=True), once(name, at(600)))
+    report = job("report", after=Join(["a", "b", "c"], within="10m"))
+    store.schedule(report)
+    store.schedule(job("silent", after=["a", "b"]))
+    store.store.pause(NamedTriggers([key("b"), key("c")]))
+    store.clock.set(at(600))
+    store.complete(node, store.fire_one(node))
+    judge_at(store, operations, node, 1199)
+    assert lasting(store) == []
+    for seconds in (1205, 1210):
+        judge_at(store, operations, node, seconds)
+        [breach] = lasting(store)
+        assert (breach.kind, breach.job_key, breach.scheduled_fire_time) == (Breach.JOINS_LATE, report.key, at(600))
+        [incident] = of_kind(operations, "joins-late")
+        assert (incident.subject, incident.job, incident.trigger) == (str(report.key), report.key, None)
+        assert incident.what == (
+            "Job DEFAULT.report still waits for b and c of 2026-03-02T12:10Z, 10 minutes after the first end."
+        )
+        assert heard == [ExpectationBroken(breach)]
+    assert operations.job(report.key).waits == (
+        "It waits for b and c of 2026-03-02T12:10Z (all must succeed, at the same instant, within 10 minutes);"
+        " a (SUCCEEDED) has ended.",
+    )
+    store.store.resume(NamedTriggers([key("b"), key("c")]))
+    store.misfire(node, threshold=timedelta(seconds=1))
+    run(store, node)
+    judge_at(store, operations, node, 1300)
+    assert lasting(store) == []
+    assert of_kind(operations, "joins-late") == []
+
+
+def test_a_job_that_may_wait_for_ever_by_now_is_no_incident(
+    store: Harness, operations: Operations, node: Node, postgres_dsn: str
+) -> None:
+    for name in "ab":
+        store.schedule(job(name, durable=True), once(name, at(600)))
+    report = job("report", after=Join(["a", "b"], within="10m"))
+    store.schedule(report)
+    store.store.pause(NamedTriggers([key("b")]))
+    store.clock.set(at(600))
+    run(store, node)
+    store.store.modify_job(report.key, lambda old: old.with_values({"after": ["a", "b"]}), keeps_data=True)
+    judge_at(store, operations, node, 1300)
+    assert lasting(store) == []
+    assert execute(postgres_dsn, "SELECT count(*) FROM qrtz_joins WHERE due_at IS NOT NULL") == [(0,)]

@@ -44,6 +44,7 @@
 \set ask_fire_ids {1}
 \set at '2030-01-01 00:00:00+00'
 \set batch batch
+\set batch_entries '{NULL,"{\\"batch\\": \\"b\\"}"}'
 \set batch_outcomes {SUCCEEDED}
 \set before '2026-01-01 00:00:00+00'
 \set befores '{NULL,"{}"}'
@@ -178,6 +179,8 @@
 \set names {a,b}
 \set news scheduled
 \set news_of_due due
+\set occasion 2026-01-01
+\set occasions {2026-01-01,batch}
 \set next {2026-01-02T00:00:00Z,2026-01-02T00:00:00Z}
 \set node_mode STANDBY
 \set notification_events {began,over}

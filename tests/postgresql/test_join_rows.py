@@ -7,10 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
-from quartzpy.keys import CONTINUATIONS, JobKey
+from quartzpy.jobs.internal_entries import BatchKey, batch_entry
+from quartzpy.jobs.join import ON
+from quartzpy.keys import CONTINUATIONS, JobKey, TriggerKey
 from quartzpy.states import JoinState
 from quartzpy.store.postgresql.store import SqlJobStore
-from quartzpy.store.protocol import JobEntry
+from quartzpy.store.protocol import BatchEntry, JobEntry, NamedTriggers
 from quartzpy.store.queries import JoinQuery, TriggerQuery
 from tests.postgresql.conftest import register
 from tests.postgresql.test_faults import Connect, acquire, ended
@@ -74,3 +76,46 @@ def test_of_two_programs_that_store_jobs_which_wait_for_the_same_neither_is_forg
     [fired] = acquire(store, node).fired
     assert not store.complete(node, [ended(fired)]).deferred
     assert started(store) == [FREE, HELD]
+
+
+def test_an_end_that_is_recorded_while_somebody_deletes_the_rest_of_the_batch_is_not_lost(
+    impatient: SqlJobStore, connect: Connect
+) -> None:
+    """The step passes over the row that the open transaction has written, and counts from what it has committed."""
+    store = impatient
+    node = register(store)
+    job = a_job(JobKey("part"))
+    batch = BatchKey(FREE, "batch")
+    parts = [due(job.key, name, data=batch_entry(batch)) for name in ("first", "second")]
+    entries = [JobEntry(job, parts), JobEntry(a_job(FREE))]
+    store.store_jobs(entries, replace=False, batch=BatchEntry(batch, 2, ON["end"]))
+    store.pause(NamedTriggers([TriggerKey("second")]))
+    [fired] = acquire(store, node).fired
+    user = connect()
+    user.execute("BEGIN")
+    store.within(user).delete_triggers([TriggerKey("second")])
+    assert set(store.complete(node, [ended(fired)]).deferred) == {fired.fire_id}
+    assert not started(store)
+    user.execute("COMMIT")
+    assert not store.complete(node, [ended(fired)]).deferred
+    assert started(store) == [FREE]
+    [row] = store.find(JoinQuery(), 10)
+    assert (row.state, row.succeeded, row.removed) == (JoinState.FIRED, 1, 1)
+
+
+def test_the_deletion_of_the_last_trigger_of_a_batch_starts_its_job_when_it_is_committed(
+    impatient: SqlJobStore, connect: Connect
+) -> None:
+    store = impatient
+    node = register(store)
+    batch = BatchKey(FREE, "batch")
+    job = a_job(JobKey("part"))
+    entries = [JobEntry(job, [due(job.key, "only", data=batch_entry(batch))]), JobEntry(a_job(FREE))]
+    store.store_jobs(entries, replace=False, batch=BatchEntry(batch, 1, ON["end"]))
+    user = connect()
+    for end, keys in (("ROLLBACK", []), ("COMMIT", [FREE])):
+        user.execute("BEGIN")
+        store.within(user).delete_triggers([TriggerKey("only")])
+        user.execute(end)
+        assert started(store) == keys
+    assert [execution.job_key for execution in acquire(store, node).fired] == [FREE]

@@ -23,6 +23,7 @@ from quartzpy.store.postgresql.admin import audit_log, expectations, history, in
 from quartzpy.store.postgresql.admin.records import Lanes
 from quartzpy.store.postgresql.connection.conninfo import session_settings
 from quartzpy.store.postgresql.connection.listen import ANNOUNCE
+from quartzpy.store.postgresql.left_batches import LEAVE_ENDED
 from quartzpy.store.postgresql.pausing import BY_JOB, BY_PAGE, passes
 from quartzpy.store.postgresql.removing import DELETE_SLICE
 from quartzpy.store.postgresql.schema.statement import as_text, prepare
@@ -625,6 +626,20 @@ OF_INCIDENTS: dict[str, tuple[str, dict[str, Any], int]] = {
 }
 
 
+FILL_ENDED = """
+UPDATE qrtz_triggers SET trigger_state = 'COMPLETE', next_fire_time = NULL, prev_fire_time = now()
+ WHERE trigger_name <> 't1';
+UPDATE qrtz_triggers SET trigger_state = 'COMPLETE', next_fire_time = NULL WHERE trigger_name = 't1';
+"""
+
+
+@filled(Fill(FILL_ENDED), Fill(FILL_ENDED, "good"))
+def test_only_triggers_that_ended_without_a_fire_are_read_for_the_batches_that_wait_for_them(
+    explain: Callable[..., list[dict[str, Any]]],
+) -> None:
+    assert read(explain(LEAVE_ENDED)) <= 1
+
+
 @filled(Fill(), Fill(statistics="good"))
 def test_where_nothing_is_late_no_trigger_that_waits_is_read(explain: Callable[..., list[dict[str, Any]]]) -> None:
     assert read(explain(usage.OVERDUE, most=_SOME, late="1 day", limit=200)) <= _SOME
@@ -654,12 +669,20 @@ INSERT INTO qrtz_job_details (sched_name, job_group, job_name, job_type, is_dura
 SELECT 'plans', 'DEFAULT', 'job' || n, 'known', true, false, false,
        CASE WHEN n <= 3 THEN '{"starts_within_us": 5}'::jsonb END
   FROM generate_series(1, 5000) AS n;
+INSERT INTO qrtz_joins (sched_name, job_group, job_name, occasion, state, opened_at, due_at)
+SELECT CASE n % 2 WHEN 0 THEN 'plans' ELSE 'another' END, 'DEFAULT', 'known',
+       to_char(now() - n * interval '1 min', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), 'WAITING', now(),
+       CASE WHEN n <= 40 THEN now() - interval '1 s' WHEN n < 10000 THEN now() + n * interval '1 min' END
+  FROM generate_series(1, 20000) AS n;
 UPDATE qrtz_triggers SET job_name = 'job' || substr(trigger_name, 2)
  WHERE sched_name = 'plans' AND trigger_name IN ('t1', 't2', 't3');
 UPDATE qrtz_triggers SET schedule = '{"expect": {"starts_within_us": 5}}'
  WHERE sched_name = 'plans' AND trigger_name IN ('t3', 't4');
 """
 OF_EXPECTATIONS: dict[str, tuple[str, dict[str, Any], int]] = {
+    # Each with the breach and the join of its job.
+    "joins that are late": (expectations.LATE_JOINS, {"limit": 200}, 20),
+    "joins that are late no more": (expectations.END_LATE_JOINS, {}, 20),
     "those that are due": (expectations.DUE_EXPECTATIONS, {"limit": 200}, 50),
     "of many that are due": (expectations.DUE_EXPECTATIONS, {"limit": 10}, 10),
     "no list, before its time": (expectations.LIST_EXPECTED, {"every": "1 h"}, 2),

@@ -21,7 +21,7 @@ from quartzpy.errors import OutcomeUnknownError, QuartzpyError, StoreUnavailable
 from quartzpy.events.listeners import Listeners
 from quartzpy.job_data import ORIGINAL_NAME, RETRIED_NAME
 from quartzpy.jobs.job import JobTypes, new_instance
-from quartzpy.keys import RECOVERING_JOBS, RETRYING_JOBS
+from quartzpy.keys import CONTINUATIONS, RECOVERING_JOBS, RETRYING_JOBS
 from quartzpy.node.node import SchedulerNode
 from quartzpy.node.parts import NodeParts
 from quartzpy.node.workers.execution import Execution, Executor
@@ -37,7 +37,7 @@ NAME = "protocol"
 WORKERS = 10
 TABLES = (
     *("executions", "misfires", "fired_triggers", "triggers", "job_details", "calendars"),
-    *("paused_trigger_groups", "scheduler_state", "limits", "limit_uses"),
+    *("paused_trigger_groups", "scheduler_state", "limits", "limit_uses", "joins"),
 )
 NOW = "(SELECT instant FROM test_clock)"
 SETTINGS: dict[str, Any] = {
@@ -373,6 +373,9 @@ class Stage(Harness):
             ),
             "calendars": self.rows("SELECT calendar_name, calendar FROM qrtz_calendars ORDER BY 1"),
             "paused": self.rows("SELECT scope, group_name FROM qrtz_paused_trigger_groups ORDER BY 1, 2"),
+            "joins": self.rows(
+                "SELECT job_name, occasion, state, succeeded, failed, removed FROM qrtz_joins ORDER BY 1, 2"
+            ),
             "misfires": Counter(
                 self.rows("SELECT trigger_name, scheduled_time, action, next_fire_time FROM qrtz_misfires")
             ),
@@ -399,7 +402,12 @@ class Stage(Harness):
 def _instant(
     group: str, name: str, at: datetime, retried: str | None, recovered: str | None
 ) -> tuple[str, datetime | None]:
-    """What was to run when, by names that are the same in each life; a retry comes some time after its failure."""
+    """What was to run when, by names that are the same in each life; a retry comes some time after its failure.
+
+    So does what follows an end, whose number is in its name.
+    """
+    if group == CONTINUATIONS:
+        return f"after an end: {name.split('_', 2)[2]}", None
     if group == RETRYING_JOBS:
         return f"retry of {retried}", None
     return f"recovery of {recovered}" if group == RECOVERING_JOBS else f"{group}.{name}", at

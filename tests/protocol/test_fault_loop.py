@@ -22,12 +22,14 @@ import pytest
 
 from quartzpy.calendars.days import HolidayCalendar
 from quartzpy.errors import ObjectAlreadyExistsError, OutcomeUnknownError, StoreUnavailableError
+from quartzpy.jobs.internal_entries import BatchKey, batch_entry
+from quartzpy.jobs.join import ON
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import JobMode
 from quartzpy.store.postgresql.connection import connections
 from quartzpy.store.postgresql.steps import halts
-from quartzpy.store.protocol import EVERYTHING, JobEntry, JobGroups, NamedTriggers, TriggerMove
+from quartzpy.store.protocol import EVERYTHING, BatchEntry, JobEntry, JobGroups, NamedTriggers, TriggerMove
 from tests.contract.harness import SECOND, WINDOW, at, every, job, job_key, key, once, serial, stored_trigger
 from tests.protocol.driver import DrivenNode, Stage
 from tests.protocol.faults import Faults, Mode
@@ -191,6 +193,54 @@ def complete(stage: Stage, other: DrivenNode) -> Prepared:
     node.schedule()
     node.run()
     return Prepared(node.complete, [node])
+
+
+def _joined(stage: Stage) -> None:
+    """Two jobs after which another one runs, and a batch of three triggers with one end; all of them are due."""
+    for name in ("first", "second"):
+        stage.schedule(job(name, durable=True), once(name))
+    stage.schedule(job("joined", after=["first", "second"]))
+    batch = BatchKey(job_key("batched"), "batch")
+    parts = [stage.prepare(once(f"part-{n}", data=batch_entry(batch)), job_key("part")) for n in range(3)]
+    entries = [JobEntry(job("part", durable=True), parts), JobEntry(job("batched", durable=True))]
+    stage.store.store_jobs(entries, replace=False, batch=BatchEntry(batch, len(parts), ON["end"]))
+
+
+@operation
+def complete_joined(stage: Stage, other: DrivenNode) -> Prepared:
+    """The ends that are recorded together start a job that waits for two others, and the one of a batch."""
+    node = stage.living("a")
+    _joined(stage)
+    node.schedule()
+    node.run()
+    return Prepared(node.complete, [node])
+
+
+@operation
+def recover_joined(stage: Stage, other: DrivenNode) -> Prepared:
+    """The ends of a node that died start the job of a batch."""
+    node = stage.living("a")
+    victim = stage.living("c")
+    _joined(stage)
+    victim.schedule()
+    for _ in range(int(WINDOW / (5 * SECOND))):
+        node.check_in()
+        stage.clock.advance(5 * SECOND)
+    node.check_in()
+    stage.clock.advance(SECOND)
+    return Prepared(node.check_in, [node])
+
+
+@operation
+def delete_of_batch(stage: Stage, other: DrivenNode) -> Prepared:
+    """The deletion of the last triggers of a batch starts its job."""
+    node = stage.living("a")
+    _joined(stage)
+    stage.store.pause(NamedTriggers([key("part-1"), key("part-2")]))
+    node.schedule()
+    node.run()
+    node.complete()
+    return Prepared(lambda: stage.store.delete_triggers([key("part-1"), key("part-2")]), [node], by_user=True)
 
 
 @operation
@@ -414,9 +464,15 @@ def faults(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Iterator[Faults]:
     made.end()
 
 
+JOINED = {
+    "complete-joined": [("batched", "FIRED", 0), ("joined", "FIRED", 0)],
+    "recover-joined": [("batched", "FIRED", 0), ("joined", "WAITING", 0)],
+    "delete-of-batch": [("batched", "FIRED", 2), ("joined", "FIRED", 0)],
+}
+"""What waits for several ends, its state afterwards, and the triggers that ended without a fire."""
 STEPS = ("acquire", "acquire-announced", "fire", "release", "settle", "complete", "misfire", "recover")
 """The steps of the protocol: all their round trips, in every run."""
-OF_NODES = (*STEPS, "register", "check-in", "leave")
+OF_NODES = (*STEPS, "register", "check-in", "leave", "complete-joined")
 
 
 @dataclass(frozen=True)
@@ -583,6 +639,9 @@ def test_without_a_fault_each_instant_runs_once(stage: Stage, faults: Faults, na
         "acquire-backlog",
         "complete-backlog",
         "complete-at-length",
+        "complete-joined",
+        "recover-joined",
+        "delete-of-batch",
     ):
         ran = {instant[0] for instant in outcome["runs"]}
         assert {"DEFAULT.due", "DEFAULT.s1", "DEFAULT.fails"} <= ran
@@ -591,3 +650,8 @@ def test_without_a_fault_each_instant_runs_once(stage: Stage, faults: Faults, na
         assert {f"DEFAULT.{limited}-{n}" for limited in ("deep", "keyed", "wide") for n in range(4)} <= ran
     if name.endswith("-backlog"):
         assert len(outcome["runs"]) == BACKLOG
+    if name in JOINED:
+        assert [(job_name, state, removed) for job_name, _, state, _, _, removed in outcome["joins"]] == JOINED[name]
+        started = {what for what, _ in outcome["runs"] if what.startswith("after an end")}
+        names = {"batched": "after an end: batch", "joined": "after an end: join_1"}
+        assert started == {names[job_name] for job_name, state, _ in JOINED[name] if state == "FIRED"}

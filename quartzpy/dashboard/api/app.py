@@ -143,6 +143,20 @@ def create_api(
         is_new = result.outcome is Outcome.CREATED and not result.dry_run
         return JsonResponse(result, 201 if is_new else 200, headers=definitions.etag(result.tag))
 
+    async def batch_endpoint(request: Request) -> Response:
+        if (own := acting(request)) is None:
+            return unauthenticated()
+        check_request(request)
+        body = await request.body()
+        return await in_turn(put_batch, request, own, body)
+
+    def put_batch(request: Request, own: Operations, body: bytes) -> Response:
+        batch = definitions.batch_of(request)
+        values = values_of(definitions.CHANGE_PARAMETERS, request.query_params.multi_items())
+        result = own.definitions.put_batch(batch, definitions.json_document(request, body), **values)
+        is_new = result.outcome is Outcome.CREATED and not result.dry_run
+        return JsonResponse(result, 201 if is_new else 200)
+
     async def apply_endpoint(request: Request) -> Response:
         if (own := acting(request)) is None:
             return unauthenticated()
@@ -166,6 +180,7 @@ def create_api(
         Route(f"/{resource.collection}/{{key:path}}", definition_endpoint(resource), methods=["GET", "PUT", "DELETE"])
         for resource in definitions.RESOURCES
     ]
+    routes.append(Route(f"/{definitions.BATCHES}/{{key:path}}", batch_endpoint, methods=["PUT"]))
     routes.append(Route(definitions.APPLY, apply_endpoint, methods=["POST"]))
     routes += [
         Route(f"/actions/{action.replace('_', '-')}", action_endpoint(action), methods=["POST"])

@@ -14,6 +14,7 @@ from starlette.requests import Request
 
 from quartzpy.dashboard.api.reads import Parameter, boolean
 from quartzpy.errors import InvalidValueError
+from quartzpy.jobs.internal_entries import BatchKey
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations.definitions import Definition, DefinitionResult, Definitions, Expected
 from quartzpy.scheduler.documents import check_nesting
@@ -27,6 +28,9 @@ MOST_YAML_BYTES = 262_144
 WRITERS = 4
 """The number of changes of definitions that are made at the same time. They wait for each other in the database."""
 APPLY = "/apply"
+BATCHES = "batches"
+BATCH_PARTS = ("group", "name", "batch")
+"""The job that runs at the end of a batch, and the name of the batch."""
 _TAG = re.compile(r'(W/)?"([\x21\x23-\x7e\x80-\xff]*)"')
 _MOST_TAGS = 100
 
@@ -106,6 +110,12 @@ RESOURCES = (
         Definitions.delete_calendar,
     ),
 )
+
+
+def batch_of(request: Request) -> BatchKey:
+    """Return the batch in the address of a request. Raises as `key_parts`, or InvalidKeyError."""
+    group, name, batch = key_parts(request, BATCHES, len(BATCH_PARTS))
+    return BatchKey(JobKey(name, group), batch)
 
 
 def key_parts(request: Request, collection: str, number: int) -> list[str]:

@@ -19,6 +19,7 @@ from quartzpy.jobs.join import MOST_JOBS, ON
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.scheduler.declarations import SCHEDULE, STORED_DATA, trigger_words
+from quartzpy.scheduler.documents import MOST_DEFINED
 from quartzpy.states import Missed
 from quartzpy.triggers.trigger import Trigger, trigger_kinds
 
@@ -55,6 +56,7 @@ def schemas() -> dict[str, dict[str, Any]]:
             "anyOf": [*({"$ref": f"#/components/schemas/{_title(kind)}"} for kind in trigger_kinds()), _OF_TEXT],
         },
         **{_title(kind): _trigger(cls) for kind, cls in trigger_kinds().items()},
+        "BatchDocument": _BATCH,
         "CalendarDocument": _CALENDAR,
         "FileDocument": _FILE,
     }
@@ -115,6 +117,10 @@ _JOIN: dict[str, Any] = {
         "on": {"enum": list(ON), "default": "success"},
         "per": {"enum": ["instant", "day"], "default": "instant"},
         "time_zone": {**_NAME, "default": "UTC"},
+        "within": {
+            "type": ["string", "number", "null"],
+            "description": f"The time after which it is an incident that jobs are missing. {_SPAN}",
+        },
     },
     "required": ["jobs"],
     "additionalProperties": False,
@@ -208,6 +214,36 @@ _WINDOW: dict[str, Any] = {
         "missed": {"type": "string", "enum": [str(word) for word in Missed], "default": str(Missed.MISFIRE)},
         "reason": {"type": "string"},
     },
+    "additionalProperties": False,
+}
+_BATCH: dict[str, Any] = {
+    "description": "The triggers of a batch, each of which fires once.",
+    "type": "object",
+    "properties": {
+        "on": {
+            "enum": list(ON),
+            "default": "end",
+            "description": "Whether the job runs in any case, if all have succeeded, or if one has not.",
+        },
+        "triggers": {
+            "type": "array",
+            "items": {
+                "description": "A TriggerDocument with its key. Without a schedule it fires at once.",
+                "type": "object",
+                "properties": {
+                    "name": {**_NAME, "description": "By default that of the batch, with a number."},
+                    "group": {**_NAME, "default": "DEFAULT"},
+                    "job": _KEY,
+                    "start_time": {"type": "string", "description": "The instant of the fire, with an offset."},
+                    "data": _DATA,
+                },
+                "required": ["job"],
+            },
+            "minItems": 1,
+            "maxItems": MOST_DEFINED,
+        },
+    },
+    "required": ["triggers"],
     "additionalProperties": False,
 }
 _FILE: dict[str, Any] = {

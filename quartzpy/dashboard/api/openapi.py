@@ -13,6 +13,8 @@ from quartzpy.dashboard.api import bodies, document_schemas
 from quartzpy.dashboard.api.definitions import (
     APPLY,
     APPLY_PARAMETERS,
+    BATCH_PARTS,
+    BATCHES,
     CHANGE_PARAMETERS,
     JSON_TYPE,
     RESOURCES,
@@ -24,7 +26,7 @@ from quartzpy.dashboard.api.responses import PROBLEM_SCHEMA, PROBLEM_TYPE, Accep
 from quartzpy.keys import Key
 from quartzpy.operations import Actions, Operations
 from quartzpy.operations.actions.table import ACTIONS
-from quartzpy.operations.definitions import AppliedFile, DefinitionResult
+from quartzpy.operations.definitions import AppliedFile, BatchResult, DefinitionResult
 from quartzpy.scheduler.querying import Page
 
 _PLAIN: Mapping[Any, dict[str, Any]] = {
@@ -118,6 +120,8 @@ def document() -> dict[str, Any]:
     paths: dict[str, Any] = {read.path: {"get": _read(read, schemas)} for read in READS}
     paths |= {f"/actions/{action.replace('_', '-')}": {"post": _action(action, schemas)} for action in bodies.METHODS}
     paths |= {resource.path: _definition(resource, schemas) for resource in RESOURCES}
+    batch = "/".join(f"{{{part}}}" for part in BATCH_PARTS)
+    paths |= {f"/{BATCHES}/{batch}": {"put": _batch(schemas)}}
     paths |= {APPLY: {"post": _apply(schemas)}}
     components = {
         **schemas.components,
@@ -164,16 +168,7 @@ def _definition(resource: Resource, schemas: Schemas) -> dict[str, Any]:
     kind = resource.kind
     document = {"schema": _reference(f"{kind.capitalize()}Document")}
     result = {"application/json": {"schema": schemas.of(DefinitionResult)}}
-    places = [
-        {
-            "name": part,
-            "in": "path",
-            "required": True,
-            "description": f"The {part}, with / written as %2F.",
-            "schema": {"type": "string", "minLength": 1, "maxLength": 200},
-        }
-        for part in resource.parts
-    ]
+    places = [_part(part) for part in resource.parts]
     places += [
         {"name": name, "in": "header", "required": False, "description": text, "schema": {"type": "string"}}
         for name, text in _CONDITIONS
@@ -213,6 +208,36 @@ def _definition(resource: Resource, schemas: Schemas) -> dict[str, Any]:
                 "204": {"description": "It is deleted."},
                 "default": _problem(),
             },
+        },
+    }
+
+
+def _part(part: str) -> dict[str, Any]:
+    return {
+        "name": part,
+        "in": "path",
+        "required": True,
+        "description": f"The {part}, with / written as %2F.",
+        "schema": {"type": "string", "minLength": 1, "maxLength": 200},
+    }
+
+
+def _batch(schemas: Schemas) -> dict[str, Any]:
+    result = {"application/json": {"schema": schemas.of(BatchResult)}}
+    body = {"application/json": {"schema": _reference("BatchDocument")}}
+    return {
+        "operationId": "put_batch",
+        "summary": "Stores the triggers of a batch, all or none; the job in the address runs once when all have ended.",
+        "description": f"{_DEFINER} A batch that is stored already with as many triggers is not stored again.",
+        "parameters": [*map(_part, BATCH_PARTS), *map(_parameter, CHANGE_PARAMETERS)],
+        "requestBody": {"required": True, "content": body},
+        "responses": {
+            "200": {
+                "description": "It was stored already, or only with dry_run: it would be stored.",
+                "content": result,
+            },
+            "201": {"description": "It is new.", "content": result},
+            "default": _problem(),
         },
     }
 

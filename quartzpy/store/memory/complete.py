@@ -79,8 +79,8 @@ def complete(
             retries.append(retry(tables, row, job, after, outcome, keeps_admission=completion.is_handed_back))
         elif job is not None:
             followers += follow(tables, row, job, completion.outcome, completion.result)
-            if completion.fired.joins:
-                arrivals.add(row, completion.outcome, completion.result)
+        if completion.retry_after is None and completion.fired.joins:
+            arrivals.add(row, completion.outcome, completion.result)
         ended.append(completion)
     followers += arrivals.settle()
     unblocked = [*tables.unblock(released), *(row for row in retries + followers if row.state is TriggerState.WAITING)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -14,10 +14,13 @@ from quartzpy.jobs.continuation import Predecessor
 from quartzpy.jobs.internal_entries import BatchKey, batch_of, continuation_data, nominal_fire
 from quartzpy.jobs.join import Join
 from quartzpy.keys import CONTINUATIONS, MANUAL_TRIGGERS, JobKey
-from quartzpy.states import JoinState, Outcome
+from quartzpy.states import JoinState, Outcome, TriggerState
 from quartzpy.store.memory.rerun import store_once
 from quartzpy.store.memory.rows import FiredRow, JobRow, JoinRow, TriggerRow, concurrency_key
 from quartzpy.store.memory.tables import Tables
+from quartzpy.store.protocol import Notification
+from quartzpy.triggers.simple import SimpleTrigger
+from quartzpy.triggers.upcoming import UpcomingFireTimes
 
 
 class _Arrival(NamedTuple):
@@ -85,6 +88,34 @@ class Arrivals:
         return [store_once(self.tables, after, job, CONTINUATIONS, name, self.tables.now(), 1, ended)]
 
 
+def settle_left_batches(tables: Tables) -> None:
+    """Count the triggers of batches that have ended without a fire, and start the jobs of batches that are over."""
+    batches, tables.left_batches = Counter(tables.left_batches), []
+    for batch, number in batches.items():
+        row, job = tables.joins.get((batch.job, batch.name)), tables.jobs.get(batch.job)
+        if row is None or job is None or row.state is not JoinState.WAITING:
+            continue
+        row.removed += number
+        row.last_end_at = tables.now()
+        row.state = _state_of_batch(row)
+        if row.state is JoinState.FIRED:
+            _start(tables, job, json.dumps({JOINED: _entry(batch.name, row)}, ensure_ascii=False))
+
+
+def _start(tables: Tables, job: JobRow, data: str) -> None:
+    """Store a trigger that fires the job of a batch once, and follows no execution."""
+    name = f"after_{tables.next_number()}_batch"
+    trigger = SimpleTrigger(
+        name, CONTINUATIONS, job_key=job.key, start_time=tables.now(), repeat_count=0, misfire="ignore"
+    )
+    row = TriggerRow(trigger, job, tables.next_number(), trigger.started(), UpcomingFireTimes(is_complete=True))
+    row.data = data
+    row.concurrency_key = concurrency_key(job.concurrency_key, job.data, data)
+    paused = tables.pauses.cover(row.key, job)
+    tables.add_trigger(row, TriggerState.PAUSED if paused else TriggerState.WAITING)
+    tables.notifications.add(Notification.SCHEDULED)
+
+
 def instant_of(row: FiredRow) -> datetime:
     """Return the scheduled instant for which an execution counts."""
     coalesced = () if row.fired is None else row.fired.coalesced_fire_times
@@ -118,10 +149,10 @@ def _counts(row: JoinRow, upstream: JobKey, after: Join) -> bool:
 
 def _state_of_batch(row: JoinRow) -> JoinState:
     assert row.total is not None
-    if row.succeeded + row.failed < row.total:
+    if row.succeeded + row.failed + row.removed < row.total:
         return JoinState.WAITING
     is_met = Outcome.SUCCEEDED in row.outcomes
-    if row.failed:
+    if row.failed + row.removed:
         is_met = Outcome.FAILED in row.outcomes
     return JoinState.FIRED if is_met else JoinState.UNMET
 
@@ -131,6 +162,7 @@ def _entry(occasion: str, row: JoinRow) -> dict[str, Any]:
         "occasion": occasion,
         "succeeded": row.succeeded,
         "failed": row.failed,
+        "removed": row.removed,
         "ended": [
             {
                 "job_group": end.job_key.group,

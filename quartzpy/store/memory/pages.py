@@ -239,10 +239,11 @@ def joins(tables: Tables, query: JoinQuery, limit: int | None, after: Position |
             ended=tuple(sorted(row.ended.values(), key=lambda end: end.job_key)),
             succeeded=row.succeeded,
             failed=row.failed,
+            removed=row.removed,
             fire_id=row.fire_id,
         )
         for (key, occasion), row in tables.joins.items()
-        if query.job_key in (None, key) and query.state in (None, row.state)
+        if query.job_key in (None, key) and query.state in (None, row.state) and query.occasion in (None, occasion)
     ]
     return _page(records, lambda record: _latest_first(query.position(record)), limit, after and _latest_first(after))
 

@@ -70,6 +70,8 @@ class JoinRow:
     ended: dict[JobKey, Predecessor] = field(default_factory=dict)
     succeeded: int = 0
     failed: int = 0
+    removed: int = 0
+    """The triggers of a batch that ended without a fire."""
     fire_id: int | None = None
     """The execution with whose end the job was started."""
 

@@ -24,6 +24,7 @@ from quartzpy.store.memory import complete as complete_step
 from quartzpy.store.memory import fire as fire_step
 from quartzpy.store.memory import lookups, misfire, pages, pausing, scheduling, shared_limits, time_off
 from quartzpy.store.memory import recover as recover_step
+from quartzpy.store.memory.joins import settle_left_batches
 from quartzpy.store.memory.notifications import Notifications
 from quartzpy.store.memory.tables import Tables
 from quartzpy.store.protocol import BatchEntry, JobEntry, JobStore, JobTransaction, Notification, Repairs, Subscription
@@ -42,6 +43,8 @@ def _locked(function: Callable[Concatenate[Tables, _P], _R]) -> Callable[Concate
     def method(store: RamJobStore, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
         with store._lock:
             answer = function(store._tables, *args, **kwargs)
+            if store._tables.left_batches:
+                settle_left_batches(store._tables)
             notifications, store._tables.notifications = store._tables.notifications, set()
         if notifications:
             store._notifications.send(notifications)
@@ -149,7 +152,9 @@ class RamJobStore:
         now = self._clock.now()
         prepared = [trigger.prepared(now) for entry in entries for trigger in entry.triggers]
         with self._lock:
-            return scheduling.store_jobs(self._tables, entries, prepared, replace=replace, batch=batch)
+            soonest = scheduling.store_jobs(self._tables, entries, prepared, replace=replace, batch=batch)
+            settle_left_batches(self._tables)
+            return soonest
 
     modify_job = _locked(scheduling.modify_job)
     replace_trigger = _locked(scheduling.replace_trigger)

@@ -6,6 +6,7 @@ the sets by state and the claim. A trigger has a fire_id while it is ACQUIRED, a
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import Counter, deque
 from collections.abc import Collection, Iterable
@@ -15,8 +16,10 @@ from datetime import datetime
 from typing import Any
 
 from quartzpy.clock import Clock
+from quartzpy.job_data import BATCH
+from quartzpy.jobs.internal_entries import BatchKey, batch_of
 from quartzpy.jobs.job import JobDetail
-from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey, TriggerKey
+from quartzpy.keys import MANUAL_TRIGGERS, UNSCHEDULED_GROUPS, JobKey, TriggerKey
 from quartzpy.states import (
     PAUSED_STATES,
     Admission,
@@ -138,6 +141,8 @@ class Tables:
         """The jobs that run after others."""
         self.joins: dict[tuple[JobKey, str], JoinRow] = {}
         """By the job that runs, and the occasion or the name of the batch."""
+        self.left_batches: list[BatchKey] = []
+        """The batches of triggers that have ended without a fire, and that are not counted yet."""
         self.due = DueIndex()
         self.by_state: dict[TriggerState, dict[TriggerKey, TriggerRow]] = {state: {} for state in TriggerState}
         self.notifications: set[Notification] = set()
@@ -211,8 +216,10 @@ class Tables:
             self.due.remove(row.job.dispatch_key, row.part, row.entry)
         if (row.bare.misfire, row.bare.misfire_threshold) != (definition.misfire, definition.misfire_threshold):
             row.catch_up_until = None
-        key = row.concurrency_key
+        key, batch = row.concurrency_key, self._awaited_by(row)
         row.become(row.bare.with_values_of(definition))
+        if batch is not None and batch != self._awaited_by(row):
+            self.left_batches.append(batch)
         if waits:
             self.due.add(row.job.dispatch_key, row.part, row.entry)
         if row.concurrency_key != key:
@@ -228,6 +235,9 @@ class Tables:
 
     def remove_trigger(self, row: TriggerRow) -> None:
         """Remove a trigger and the claim on it; a running execution continues."""
+        batch = self._awaited_by(row)
+        if batch is not None:
+            self.left_batches.append(batch)
         self._exit(row)
         del self.triggers[row.key], row.job.triggers[row.key]
 
@@ -243,6 +253,7 @@ class Tables:
         missed_policy: Missed | None = None,
     ) -> None:
         """Set `state` and drop its claim if it leaves ACQUIRED. A trigger that caught up may misfire again."""
+        batch = self._awaited_by(row) if state is TriggerState.COMPLETE else None
         self._exit(row)
         if missed_policy is not None:
             row.missed_policy = missed_policy
@@ -257,6 +268,8 @@ class Tables:
             row.catch_up_until = until if until and following and following <= until else None
         if upcoming is not None:
             row.upcoming = upcoming
+        if state is TriggerState.COMPLETE and batch is not None and row.progress.previous_fire_time is None:
+            self.left_batches.append(batch)
         self._enter(row)
 
     def set_admission(self, row: TriggerRow, admission: Admission | None) -> None:
@@ -296,6 +309,17 @@ class Tables:
             for row in job.triggers.values():
                 if row.state is TriggerState.ACQUIRED:
                     self.move(row, TriggerState.WAITING)
+
+    def _awaited_by(self, row: TriggerRow) -> BatchKey | None:
+        """Return the batch that waits for the first fire of a trigger; None if there is none, or it has fired.
+
+        A run by hand has the data of a trigger that has been counted.
+        """
+        if row.state is TriggerState.COMPLETE or row.progress.previous_fire_time is not None:
+            return None
+        if row.data is None or BATCH not in row.data or row.key.group == MANUAL_TRIGGERS:
+            return None
+        return batch_of(json.loads(row.data))
 
     def _enter(self, row: TriggerRow) -> None:
         self.by_state[row.state][row.key] = row

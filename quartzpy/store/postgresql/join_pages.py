@@ -8,7 +8,8 @@ from typing import Any
 
 from quartzpy.jobs.join import predecessors_from_json
 from quartzpy.keys import JobKey
-from quartzpy.states import JoinState
+from quartzpy.states import JoinState, Outcome
+from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.queries import JoinQuery, Position
 from quartzpy.store.records import JoinRecord
@@ -23,6 +24,7 @@ def joins_text(query: JoinQuery, after: Position | None, *, count: bool = False)
         count=count,
         of_job=query.job_key is not None,
         of_state=query.state is not None,
+        of_occasion=query.occasion is not None,
         after=after is not None,
     )
 
@@ -33,6 +35,7 @@ def values_of_joins(query: JoinQuery, after: Position | None) -> dict[str, Any]:
         "job_group": job and job.group,
         "job_name": job and job.name,
         "join_state": query.state,
+        "occasion": query.occasion,
         "after_at": after and after[0],
         "after_group": after and after[1],
         "after_name": after and after[2],
@@ -41,7 +44,7 @@ def values_of_joins(query: JoinQuery, after: Position | None) -> dict[str, Any]:
 
 
 def join_of(row: Sequence[Any]) -> JoinRecord:
-    group, name, occasion, state, opened_at, last_end_at, total, ended, succeeded, failed, fire_id = row
+    group, name, occasion, state, opened_at, last_end_at, total, ended, succeeded, failed, removed, fire_id = row
     return JoinRecord(
         job_key=JobKey(name, group),
         occasion=occasion,
@@ -52,5 +55,12 @@ def join_of(row: Sequence[Any]) -> JoinRecord:
         ended=predecessors_from_json(json.loads(ended or "{}").values()),
         succeeded=succeeded,
         failed=failed,
+        removed=removed,
         fire_id=fire_id,
     )
+
+
+def waiting_jobs(session: SqlSession, key: JobKey, limit: int) -> list[tuple[JobKey, Outcome | None]]:
+    """Return the jobs that run after this one and others, with its outcome for their latest occasion, if any."""
+    rows = session.read_one(_SQL("waiting_jobs"), group=key.group, name=key.name, limit=limit)
+    return [(JobKey(name, group), None if outcome is None else Outcome(outcome)) for group, name, outcome in rows]

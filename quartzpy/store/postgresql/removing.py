@@ -11,6 +11,7 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.store.postgresql import slices
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement, Result
 from quartzpy.store.postgresql.connection.session import SqlSession, Transaction
+from quartzpy.store.postgresql.left_batches import leave, leave_of_jobs, leave_slice
 from quartzpy.store.postgresql.schema.rows import key_columns
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.orphans import orphans
@@ -39,7 +40,7 @@ def _delete_triggers(session: SqlSession, keys: Collection[TriggerKey]) -> set[T
     values = key_columns(keys)
 
     def work(transaction: Transaction) -> set[TriggerKey]:
-        went = transaction.execute(session.bind(DELETE_TRIGGERS, **values))[0].rows
+        went = transaction.execute(leave(session, keys), session.bind(DELETE_TRIGGERS, **values))[1].rows
         transaction.commit(
             session.bind(VOID_CLAIMS, **values),
             *orphans(session, {row[2:4] for row in went}),
@@ -74,14 +75,15 @@ def _delete_ahead(session: SqlSession, affected: slices.Affected) -> dict[JobKey
             removed.setdefault(JobKey(job_name, job_group), set()).add(TriggerKey(name, group))
         return []
 
-    slices.change(session, affected, delete_slice, note, done="deleted")
+    slices.change(session, affected, delete_slice, note, ahead=partial(leave_slice, session), done="deleted")
     return removed
 
 
 def _delete_jobs(session: SqlSession, keys: Collection[JobKey]) -> dict[JobKey, set[TriggerKey]]:
     values = key_columns(keys)
-    _, triggers, went, _ = session.unlocked(
+    _, _, triggers, went, _ = session.unlocked(
         session.bind(HOLD_JOBS, **values),
+        leave_of_jobs(session, keys),
         session.bind(DELETE_TRIGGERS_OF_JOBS, **values),
         session.bind(DELETE_JOBS, **values),
         session.bind(JOIN_JOBS, **values),

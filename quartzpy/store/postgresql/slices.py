@@ -113,11 +113,12 @@ def change(
     apply: Apply,
     follow: Follow = lambda result, is_whole: [],
     *,
+    ahead: Apply | None = None,
     marks: Sequence[BoundStatement] = (),
     done: str,
     deadline: float = math.inf,
 ) -> bool:
-    """Change all these triggers. `apply` returns the generations of those it changed.
+    """Change all these triggers. `apply` returns the generations of those it changed; `ahead` is executed before it.
 
     The slice in which the deadline of the monotonic clock passes is the last one. Then this returns False, and the same
     call goes on later; otherwise it returns True.
@@ -135,6 +136,7 @@ def change(
                 columns = columns_of(rows)
                 # A statement that waits for a row does not change it after another one has: that is a new version.
                 before = [*marks, *([session.bind(HOLD, **columns)] if waits or is_whole else [])]
+                before += [] if ahead is None else [ahead(columns)]
                 result = _transaction(session, before, apply(columns), follow, is_whole, is_marked=bool(marks))
                 size.adapt(time.monotonic() - began)
                 marks = ()

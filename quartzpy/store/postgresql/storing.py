@@ -38,6 +38,7 @@ from quartzpy.store.postgresql.connection.listen import DUE, announcement, news
 from quartzpy.store.postgresql.connection.locks import LockName
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement, Result
 from quartzpy.store.postgresql.connection.session import CLOCK_TOLERANCE, SqlSession, Transaction
+from quartzpy.store.postgresql.left_batches import leave_replaced
 from quartzpy.store.postgresql.lookups import JOBS, TRIGGERS, trigger_record
 from quartzpy.store.postgresql.removing import DELETE_TRIGGERS, HOLD_JOBS, JOIN_JOBS, VOID_CLAIMS
 from quartzpy.store.postgresql.schema.rows import (
@@ -161,9 +162,10 @@ def replace_trigger(session: SqlSession, old: TriggerKey, new: PreparedTrigger) 
 
     def work(transaction: Transaction) -> datetime | None:
         deleted = transaction.execute(
+            leave_replaced(session, [old], [new.trigger]),
             session.bind(DELETE_TRIGGERS, groups=[old.group], names=[old.name]),
             session.bind(VOID_CLAIMS, groups=[old.group], names=[old.name]),
-        )[0]
+        )[1]
         if not deleted.rows:
             return None
         storing = Storing(session, transaction, replace=False)
@@ -501,11 +503,13 @@ class Storing:
         session = self._session
         statements = [write]
         if self._replace:
+            new = [prepared_trigger.trigger for prepared_trigger in prepared]
+            statements.insert(0, leave_replaced(session, [trigger.key for trigger in new], new))
             statements.append(
                 session.bind(VOID_CLAIMS, **key_columns([prepared_trigger.trigger for prepared_trigger in prepared]))
             )
         before = session.clock.now()
-        written = self._transaction.execute(*statements)[0]
+        written = self._transaction.execute(*statements)[1 if self._replace else 0]
         stored = [_StoredTrigger.of(row) for row in written.rows]
         if stored:
             agrees = session.clock.agrees(stored[-1].now, before)

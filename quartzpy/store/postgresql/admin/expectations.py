@@ -9,8 +9,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from quartzpy.expect import Breach, BreachRecord, JudgedBreach
+from quartzpy.jobs.join import predecessors_from_json
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.store.postgresql.admin.records import WatchRecord
+from quartzpy.store.postgresql.admin.records import LateJoin, WatchRecord
+from quartzpy.store.postgresql.connection.pipeline import BoundStatement
 from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.schema.rows import key_columns
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
@@ -24,6 +26,9 @@ OPEN_BREACHES = _SQL("open_breaches")
 CLOSE_BREACHES = _SQL("close_breaches")
 LASTING_BREACHES = _SQL("lasting_breaches")
 BREACHES_OF_TRIGGER = _SQL("breaches_of_trigger")
+END_LATE_JOINS = _SQL("end_late_joins")
+LATE_JOINS = _SQL("late_joins")
+NOTE_LATE_JOINS = _SQL("note_late_joins")
 
 
 def due_expectations(session: SqlSession, limit: int, listed_every: timedelta) -> list[tuple[TriggerKey, str]]:
@@ -75,16 +80,42 @@ def record_expectations(
     # Each fire counts those before it, so those of one trigger and kind are recorded one after the other.
     for breaches in _in_turns(broken):
         recorded.append(len(statements))
-        statements.append(session.bind(OPEN_BREACHES, turn=turn, **_columns(breaches)))
-        statements.append(
-            _closed(session, turn, {(row.trigger_key, row.kind): row.scheduled_fire_time for row in breaches})
-        )
+        statements += _opened(session, turn, breaches)
     if met:
         statements.append(_closed(session, turn, met))
     if gone:
         statements.append(session.bind(DROP_WATCHES, turn=turn, **key_columns(gone)))
     if not statements:
         return []
+    results = session.unlocked(*statements)
+    return [_record(row) for place in recorded for row in results[place].rows]
+
+
+def late_joins(session: SqlSession, limit: int) -> list[LateJoin]:
+    """Return the joins that have waited for longer than they may, and end the breaches of those that wait no more."""
+    _, late = session.unlocked(session.bind(END_LATE_JOINS), session.bind(LATE_JOINS, limit=limit))
+    return [
+        LateJoin(JobKey(name, group), occasion, predecessors_from_json(json.loads(ended or "{}").values()))
+        for group, name, occasion, ended in late.rows
+    ]
+
+
+def record_late_joins(
+    session: SqlSession, turn: datetime, joins: Sequence[LateJoin], broken: Sequence[JudgedBreach]
+) -> list[BreachRecord]:
+    """Record in one transaction that these joins were looked at, and what is wrong; see `record_expectations`."""
+    statements = [
+        session.bind(
+            NOTE_LATE_JOINS,
+            turn=turn,
+            **key_columns(join.job_key for join in joins),
+            occasions=[join.occasion for join in joins],
+        )
+    ]
+    recorded = []
+    for breaches in _in_turns(broken):
+        recorded.append(len(statements))
+        statements += _opened(session, turn, breaches)
     results = session.unlocked(*statements)
     return [_record(row) for place in recorded for row in results[place].rows]
 
@@ -108,6 +139,13 @@ def _in_turns(broken: Sequence[JudgedBreach]) -> list[list[JudgedBreach]]:
     return list(turns.values())
 
 
+def _opened(session: SqlSession, turn: datetime, breaches: Sequence[JudgedBreach]) -> list[BoundStatement]:
+    return [
+        session.bind(OPEN_BREACHES, turn=turn, **_columns(breaches)),
+        _closed(session, turn, {(row.trigger_key, row.kind): row.scheduled_fire_time for row in breaches}),
+    ]
+
+
 def _columns(broken: Sequence[JudgedBreach]) -> dict[str, list[Any]]:
     return {
         **key_columns(row.trigger_key for row in broken),
@@ -120,7 +158,7 @@ def _columns(broken: Sequence[JudgedBreach]) -> dict[str, list[Any]]:
     }
 
 
-def _closed(session: SqlSession, turn: datetime, met: Mapping[tuple[TriggerKey, Breach], datetime]) -> Any:
+def _closed(session: SqlSession, turn: datetime, met: Mapping[tuple[TriggerKey, Breach], datetime]) -> BoundStatement:
     return session.bind(
         CLOSE_BREACHES,
         turn=turn,

@@ -73,7 +73,7 @@ WITH gone AS (
 UPDATE qrtz_breaches b SET over_at = :now
   FROM gone
  WHERE b.trigger_group = gone.trigger_group AND b.trigger_name = gone.trigger_name AND b.sched_name = :'sched'
-   AND b.over_at IS NULL;
+   AND b.over_at IS NULL AND b.kind <> 'joins-late';
 
 -- name: open_breaches
 -- A fire that is recorded already stays as it is, so that each breach is returned once, to whoever recorded it.
@@ -127,4 +127,34 @@ SELECT
     -- end
   FROM qrtz_breaches
  WHERE trigger_group = :'group' AND trigger_name = :'name' AND sched_name = :'sched' AND over_at IS NULL
+   AND kind <> 'joins-late'
  ORDER BY kind LIMIT :'limit'::int;
+
+-- name: end_late_joins
+-- The jobs of which the wait for others is over: the row does not wait any more, or is gone, or a later one has started
+-- the job. The key of such a breach is that of the job, and its instant that of the occasion.
+UPDATE qrtz_breaches b SET over_at = :now
+ WHERE b.sched_name || '' = :'sched' AND b.over_at IS NULL AND b.kind = 'joins-late'
+   AND (NOT EXISTS (
+           SELECT FROM qrtz_joins j
+            WHERE j.sched_name = :'sched' AND j.job_group = b.job_group AND j.job_name = b.job_name
+              AND j.occasion IN (to_char(b.scheduled_time AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+                                 to_char(b.scheduled_time AT TIME ZONE 'UTC', 'YYYY-MM-DD'))
+              AND j.state = 'WAITING' AND j.total IS NULL OFFSET 0)
+        OR EXISTS (
+           SELECT FROM qrtz_joins j
+            WHERE j.sched_name = :'sched' AND j.job_group = b.job_group AND j.job_name = b.job_name
+              AND j.occasion > to_char(b.scheduled_time AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
+              AND j.state = 'FIRED' AND j.total IS NULL OFFSET 0));
+
+-- name: late_joins
+SELECT job_group, job_name, occasion, ended::text
+  FROM qrtz_joins
+ WHERE sched_name = :'sched' AND due_at <= (SELECT :now)
+ ORDER BY due_at LIMIT :'limit'::int;
+
+-- name: note_late_joins
+UPDATE qrtz_joins j SET due_at = NULL
+  FROM unnest(:'groups'::text[], :'names'::text[], :'occasions'::text[]) AS k(job_group, job_name, occasion)
+ WHERE j.sched_name = :'sched' AND j.job_group = k.job_group AND j.job_name = k.job_name AND j.occasion = k.occasion
+   AND EXISTS (SELECT FROM qrtz_judgements WHERE sched_name = :'sched' AND due_at = :'turn'::timestamptz);

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.store.health_findings import Finding
-from quartzpy.store.postgresql import checks, execution_pages, misfire_pages, pages, schema_version
+from quartzpy.store.postgresql import checks, execution_pages, join_pages, misfire_pages, pages, schema_version
 from quartzpy.store.postgresql.admin import (
     audit_log,
     expectations,
@@ -99,6 +99,9 @@ class Admin:
     record_expectations = calls(expectations.record_expectations)
     lasting_breaches = calls(expectations.lasting_breaches)
     breaches_of_trigger = calls(expectations.breaches_of_trigger)
+    late_joins = calls(expectations.late_joins)
+    waiting_jobs = calls(join_pages.waiting_jobs)
+    record_late_joins = calls(expectations.record_late_joins)
 
     # --- the doctor
 

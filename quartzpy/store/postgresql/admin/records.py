@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from quartzpy.jobs.continuation import Predecessor
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.keys import JobKey, TriggerKey
@@ -246,6 +247,15 @@ class WatchRecord:
     """The watermark as JSON; None leaves it as it is."""
     generation: int | None
     """The generation of the trigger; None leaves it as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class LateJoin:
+    """What a job that runs after others has waited for, for longer than it may."""
+
+    job_key: JobKey
+    occasion: str
+    ended: tuple[Predecessor, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -177,7 +177,9 @@ TABLES: Mapping[str, tuple[str, ...]] = {
         "ended",
         "succeeded",
         "failed",
+        "removed",
         "fire_id",
+        "due_at",
     ),
     "qrtz_judgements": (
         "sched_name",

@@ -17,11 +17,13 @@ from typing import Any, NamedTuple
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import UnknownTimeZoneError, UnsupportedKindError
+from quartzpy.job_data import BATCH
 from quartzpy.states import Missed
 from quartzpy.store.postgresql.connection.error_translation import RefusedRowError
 from quartzpy.store.postgresql.connection.next_due import ANY_TIME
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement
 from quartzpy.store.postgresql.connection.session import SqlSession, require_epoch
+from quartzpy.store.postgresql.left_batches import leave_ended
 from quartzpy.store.postgresql.schema.rows import TriggerColumns, calendar_from_text, schedule_text
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.bad_rows import reason_of, rehearse, to_blame
@@ -147,6 +149,10 @@ def recover_misfires(
         written = _write(session, at_node, late, misfires, spoiled, at)
     done = {(group, name) for group, name in written}
     handled = [misfire for misfire in misfires if (misfire.to.trigger.group, misfire.to.trigger.name) in done]
+    if any(BATCH in (row.trigger.trigger_data or "") for row in rows):
+        # Not in the transaction above: a trigger that it updates twice may wait under the lock for its job. If the node
+        # dies in between, the purge counts them.
+        session.unlocked(leave_ended(session, limit=limit))
     return MisfireOutcome(
         now,
         {misfire.to.trigger.key: misfire.missed for misfire in handled},

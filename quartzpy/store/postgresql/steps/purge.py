@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement
 from quartzpy.store.postgresql.connection.session import SqlSession
+from quartzpy.store.postgresql.left_batches import leave_ended
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.orphans import orphans
 from quartzpy.store.postgresql.steps.rate_limits import PRUNE
@@ -71,7 +72,8 @@ def purge_history(
         return Purged(0)
     # The acquire step deletes the rows of rate limits as well, but not once no job has a limit any more.
     others = session.bind(PRUNE), interrupt_actions(session, ACTION_SILENCE)
-    *results, _, _ = session.unlocked(*executions, *history, *triggers, *others)
+    # A trigger of a batch that ended without a fire is counted before it is deleted.
+    _, *results, _, _ = session.unlocked(leave_ended(session, limit=limit), *executions, *history, *triggers, *others)
     deleted = 0
     if executions:
         [(deleted, last)] = results.pop(0).rows

@@ -164,17 +164,19 @@ arrivals AS MATERIALIZED (
 -- be started. Each is one row, however large the batch is. The lock of the step orders all that count.
 joins AS MATERIALIZED (
     SELECT a.*, stored.row AS join_row, stored.state, stored.ended, stored.total, stored.outcomes, stored.succeeded,
-           stored.failed, job.is_free IS NULL AND stored.state IS DISTINCT FROM 'FIRED'
-                          OR stored.row IS NOT NULL AND own.is_free IS NULL AS is_held,
+           stored.failed, stored.removed,
+           job.is_free IS NULL AND stored.state IS DISTINCT FROM 'FIRED' OR stored.row IS DISTINCT FROM own.row AS is_held,
            job.job_type, job.max_concurrent, job.overlap_policy, job.placement, job.mode, job.rate_limit,
            job.limits, job.concurrency_key, job.job_data
       FROM (SELECT DISTINCT job_group, job_name, occasion, row, after FROM arrivals) AS a
       LEFT JOIN LATERAL (
-        SELECT o.ctid AS row, o.state, o.ended, o.total, o.outcomes, o.succeeded, o.failed FROM qrtz_joins o
+        SELECT o.ctid AS row, o.state, o.ended, o.total, o.outcomes, o.succeeded, o.failed, o.removed
+          FROM qrtz_joins o
          WHERE o.sched_name = :'sched' AND o.job_group = a.job_group AND o.job_name = a.job_name
            AND o.occasion = a.occasion LIMIT 1) AS stored ON true
       LEFT JOIN LATERAL (
-        SELECT true AS is_free FROM qrtz_joins o WHERE o.ctid = stored.row FOR UPDATE SKIP LOCKED) AS own ON true
+        -- A version that is newer than what was read: somebody has removed a trigger of the batch meanwhile.
+        SELECT o.ctid AS row FROM qrtz_joins o WHERE o.ctid = stored.row FOR UPDATE SKIP LOCKED) AS own ON true
       LEFT JOIN LATERAL (
         SELECT true AS is_free, o.job_type, o.max_concurrent, o.overlap_policy, o.placement, o.mode, o.rate_limit,
                o.limits, o.concurrency_key, o.job_data
@@ -375,32 +377,35 @@ decided AS MATERIALIZED (
                                            s.ended -> jsonb_build_array(up.spec ->> 'job_group',
                                                                         up.spec ->> 'job_name')::text ->> 'outcome')
                                ) >= (s.after ->> 'needed')::int THEN 'FIRED' ELSE 'WAITING' END
-                WHEN s.succeeded + s.failed < s.total THEN 'WAITING'
+                WHEN s.succeeded + s.failed + s.removed < s.total THEN 'WAITING'
                 WHEN jsonb_exists(s.outcomes, 'FAILED')
-                     AND (s.failed > 0 OR jsonb_exists(s.outcomes, 'SUCCEEDED'))
-                     OR s.failed = 0 AND jsonb_exists(s.outcomes, 'SUCCEEDED') THEN 'FIRED'
+                     AND (s.failed + s.removed > 0 OR jsonb_exists(s.outcomes, 'SUCCEEDED'))
+                     OR s.failed + s.removed = 0 AND jsonb_exists(s.outcomes, 'SUCCEEDED') THEN 'FIRED'
                 ELSE 'UNMET' END AS state
       FROM (SELECT j.job_group, j.job_name, j.occasion, j.join_row, j.after, j.state AS former, j.total, j.outcomes,
                    CASE WHEN j.after IS NOT NULL
                         THEN coalesce(j.ended, '{}') || coalesce(a.ended, '{}') END AS ended,
                    coalesce(j.succeeded, 0) + a.succeeded AS succeeded, coalesce(j.failed, 0) + a.failed AS failed,
-                   a.fire_id, a.place, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.mode,
-                   j.rate_limit, j.limits, j.concurrency_key, j.job_data
+                   coalesce(j.removed, 0) AS removed, a.fire_id, a.place, j.job_type, j.max_concurrent,
+                   j.overlap_policy, j.placement, j.mode, j.rate_limit, j.limits, j.concurrency_key, j.job_data
               FROM added a
               JOIN joins j USING (job_group, job_name, occasion)) AS s
 ),
 counted AS (
     UPDATE qrtz_joins j
        SET state = d.state, ended = d.ended, succeeded = d.succeeded, failed = d.failed, last_end_at = :now,
-           fire_id = CASE WHEN d.state = 'FIRED' AND d.former <> 'FIRED' THEN d.fire_id ELSE j.fire_id END
+           fire_id = CASE WHEN d.state = 'FIRED' AND d.former <> 'FIRED' THEN d.fire_id ELSE j.fire_id END,
+           due_at = CASE WHEN d.state = 'WAITING' THEN j.due_at END
       FROM decided d
      WHERE j.ctid = d.join_row
 ),
 opened AS (
     INSERT INTO qrtz_joins (sched_name, job_group, job_name, occasion, state, opened_at, last_end_at, ended, succeeded,
-                            failed, fire_id)
+                            failed, fire_id, due_at)
     SELECT :'sched', d.job_group, d.job_name, d.occasion, d.state, :now, :now, d.ended, d.succeeded, d.failed,
-           CASE WHEN d.state = 'FIRED' THEN d.fire_id END
+           CASE WHEN d.state = 'FIRED' THEN d.fire_id END,
+           CASE WHEN d.state = 'WAITING'
+                THEN :now + (d.after ->> 'within_us')::bigint * interval '1 microsecond' END
       FROM decided d
      WHERE d.join_row IS NULL
 ),
@@ -408,7 +413,7 @@ opened AS (
 joined AS MATERIALIZED (
     SELECT d.fire_id, d.place,
            jsonb_build_object('QRTZ_JOINED', jsonb_build_object(
-               'occasion', d.occasion, 'succeeded', d.succeeded, 'failed', d.failed,
+               'occasion', d.occasion, 'succeeded', d.succeeded, 'failed', d.failed, 'removed', d.removed,
                'ended', coalesce((SELECT jsonb_agg(entry.value) FROM jsonb_each(d.ended) AS entry), '[]')))
                AS link_data,
            d.job_group, d.job_name, d.job_type, d.max_concurrent, d.overlap_policy, d.placement, d.mode, d.rate_limit,
@@ -818,7 +823,11 @@ freed AS (
      WHERE t.ctid = l.row AND l.trigger_state <> 'COMPLETE'
 ),
 deleted AS (
-    DELETE FROM qrtz_triggers t USING locked l WHERE t.ctid = l.row AND l.trigger_state = 'COMPLETE'
+    -- One of a batch that was skipped is counted first; see `leave`.
+    DELETE FROM qrtz_triggers t USING locked l
+     WHERE t.ctid = l.row AND l.trigger_state = 'COMPLETE'
+       AND NOT (t.prev_fire_time IS NULL AND jsonb_exists(coalesce(t.job_data, '{}'), 'QRTZ_BATCH')
+                AND NOT jsonb_exists(t.job_data -> 'QRTZ_BATCH', 'left'))
 )
 SELECT trigger_state, job_group, job_name FROM locked;
 

@@ -154,13 +154,19 @@ joins = Table(
     Column("ended", JSONB),
     Column("succeeded", BigInteger, nullable=False, server_default=text("0")),
     Column("failed", BigInteger, nullable=False, server_default=text("0")),
+    # The triggers of a batch that ended without a fire. Who removes them counts them, outside of the lock of the steps.
+    Column("removed", BigInteger, nullable=False, server_default=text("0")),
     # The execution with whose end the job was started.
     Column("fire_id", BigInteger),
+    # The instant at which it is an incident that the job still waits; NULL if it never is, or is one already.
+    Column("due_at", Instant),
     PrimaryKeyConstraint("sched_name", "job_group", "job_name", "occasion", name="qrtz_joins_pkey"),
     CheckConstraint(one_of("state", JoinState), name="qrtz_joins_state_check"),
     # Room for the next versions of a row in the same page: each end of a batch makes one.
     postgresql_with={"fillfactor": "50"},
 )
+# judging: those that wait for longer than they may
+Index("qrtz_joins_due", joins.c.sched_name, joins.c.due_at, postgresql_where=text("due_at IS NOT NULL"))
 # purge, queries: the latest ones
 Index("qrtz_joins_opened", joins.c.sched_name, joins.c.opened_at)
 

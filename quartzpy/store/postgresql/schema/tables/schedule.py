@@ -397,6 +397,12 @@ Index(
     triggers.c.sched_name,
     postgresql_where=text("trigger_state IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED')"),
 )
+# purge: the triggers that ended without a fire, which a batch may wait for
+Index(
+    "qrtz_triggers_unfired",
+    triggers.c.sched_name,
+    postgresql_where=text("trigger_state = 'COMPLETE' AND prev_fire_time IS NULL"),
+)
 # the pauses that end by themselves, the soonest first
 Index(
     "qrtz_triggers_pause_until",
