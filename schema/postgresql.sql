@@ -136,6 +136,7 @@ CREATE TABLE qrtz_job_details (
     mode VARCHAR(10) DEFAULT 'ENABLED' NOT NULL,
     owner VARCHAR(200),
     node_deaths INTEGER DEFAULT 0 NOT NULL,
+    is_stopping BOOLEAN DEFAULT false NOT NULL,
     pause_after_failures INTEGER,
     consecutive_failures INTEGER DEFAULT 0 NOT NULL,
     capture_logs VARCHAR(10),

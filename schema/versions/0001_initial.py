@@ -455,6 +455,7 @@ def upgrade() -> None:
         sa.Column("mode", sa.String(length=10), server_default=sa.text("'ENABLED'"), nullable=False),
         sa.Column("owner", Name, nullable=True),
         sa.Column("node_deaths", sa.Integer(), server_default=sa.text("0"), nullable=False),
+        sa.Column("is_stopping", sa.Boolean(), server_default=sa.text("false"), nullable=False),
         sa.Column("pause_after_failures", sa.Integer(), nullable=True),
         sa.Column("consecutive_failures", sa.Integer(), server_default=sa.text("0"), nullable=False),
         sa.Column("capture_logs", sa.String(length=10), nullable=True),
