@@ -510,7 +510,7 @@ CREATE INDEX qrtz_triggers_new ON qrtz_triggers (sched_name, next_fire_time) WHE
 
 CREATE INDEX qrtz_triggers_rate_limited ON qrtz_triggers (sched_name, slot_pool, GREATEST(rate_limited_until, next_fire_time)) WHERE trigger_state = 'WAITING' AND rate_limit IS NOT NULL;
 
-CREATE INDEX qrtz_triggers_limits ON qrtz_triggers ((sched_name || ''), limits, slot_pool, next_fire_time, priority DESC) WHERE limits IS NOT NULL AND trigger_state = 'WAITING' AND misfire_rule = 'RATE_LIMIT';
+CREATE INDEX qrtz_triggers_limits ON qrtz_triggers ((sched_name || ''), limits, slot_pool, next_fire_time, priority DESC) WHERE limits IS NOT NULL AND trigger_state || '' = 'WAITING' AND misfire_rule = 'RATE_LIMIT';
 
 CREATE INDEX qrtz_triggers_stopped ON qrtz_triggers (trigger_state, trigger_group, trigger_name, sched_name) WHERE trigger_state IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED');
 

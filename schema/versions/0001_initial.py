@@ -1091,7 +1091,9 @@ def upgrade() -> None:
         "qrtz_triggers",
         [sa.text("(sched_name || '')"), "limits", "slot_pool", "next_fire_time", sa.text("priority DESC")],
         unique=False,
-        postgresql_where=sa.text("limits IS NOT NULL AND trigger_state = 'WAITING' AND misfire_rule = 'RATE_LIMIT'"),
+        postgresql_where=sa.text(
+            "limits IS NOT NULL AND trigger_state || '' = 'WAITING' AND misfire_rule = 'RATE_LIMIT'"
+        ),
         schema=schema,
     )
     op.create_index(

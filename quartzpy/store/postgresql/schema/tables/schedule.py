@@ -339,7 +339,7 @@ Index(
     triggers.c.slot_pool,
     triggers.c.next_fire_time,
     triggers.c.priority.desc(),
-    postgresql_where=text("limits IS NOT NULL AND trigger_state = 'WAITING' AND misfire_rule = 'RATE_LIMIT'"),
+    postgresql_where=text("limits IS NOT NULL AND trigger_state || '' = 'WAITING' AND misfire_rule = 'RATE_LIMIT'"),
 )
 # acquire: triggers that users' transactions stored
 Index(
