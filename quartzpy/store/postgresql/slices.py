@@ -132,7 +132,7 @@ def change(
                 began = time.monotonic()
                 columns = columns_of(rows)
                 # A statement that waits for a row does not change it after another one has: that is a new version.
-                before = [*marks, *([session.bind(HOLD, **columns)] if waits_now or waits and is_whole else [])]
+                before = [*marks, *([session.bind(HOLD, **columns)] if waits_now or (waits and is_whole) else [])]
                 result = _transaction(session, before, apply(columns), follow, is_whole, is_marked=bool(marks))
                 size.adapt(time.monotonic() - began)
                 marks = ()

@@ -221,7 +221,7 @@ def test_nodes_and_groups_are_commanded(served: Served, page: Page) -> None:
     page.goto(f"{served.url}/groups")
     page.get_by_role("row").filter(has_text="billing").first.get_by_role("link", name="Pause").click()
     dialog_of(page).get_by_role("button", name="Pause").click()
-    expect(page.get_by_role("status")).to_have_text("Paused trigger group billing: billing.")
+    expect(page.get_by_role("status")).to_have_text("Paused trigger group billing: billing. 2 triggers were paused.")
     page.get_by_role("link", name="Pause everything").click()
     dialog_of(page).get_by_role("button", name="Pause").click()
     expect(page.get_by_text(re.compile("All triggers are paused"))).to_be_visible()
