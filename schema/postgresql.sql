@@ -136,6 +136,7 @@ CREATE TABLE qrtz_job_details (
     mode VARCHAR(10) DEFAULT 'ENABLED' NOT NULL,
     owner VARCHAR(200),
     node_deaths INTEGER DEFAULT 0 NOT NULL,
+    is_stopping BOOLEAN DEFAULT false NOT NULL,
     pause_after_failures INTEGER,
     consecutive_failures INTEGER DEFAULT 0 NOT NULL,
     capture_logs VARCHAR(10),
@@ -513,7 +514,7 @@ CREATE INDEX qrtz_triggers_new ON qrtz_triggers (sched_name, next_fire_time) WHE
 
 CREATE INDEX qrtz_triggers_rate_limited ON qrtz_triggers (sched_name, slot_pool, GREATEST(rate_limited_until, next_fire_time)) WHERE trigger_state = 'WAITING' AND rate_limit IS NOT NULL;
 
-CREATE INDEX qrtz_triggers_limits ON qrtz_triggers ((sched_name || ''), limits, slot_pool, next_fire_time, priority DESC) WHERE limits IS NOT NULL AND trigger_state = 'WAITING' AND misfire_rule = 'RATE_LIMIT';
+CREATE INDEX qrtz_triggers_limits ON qrtz_triggers ((sched_name || ''), limits, slot_pool, next_fire_time, priority DESC) WHERE limits IS NOT NULL AND trigger_state || '' = 'WAITING' AND misfire_rule = 'RATE_LIMIT';
 
 CREATE INDEX qrtz_triggers_unfired ON qrtz_triggers (sched_name) WHERE trigger_state = 'COMPLETE' AND prev_fire_time IS NULL;
 

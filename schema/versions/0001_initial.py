@@ -455,6 +455,7 @@ def upgrade() -> None:
         sa.Column("mode", sa.String(length=10), server_default=sa.text("'ENABLED'"), nullable=False),
         sa.Column("owner", Name, nullable=True),
         sa.Column("node_deaths", sa.Integer(), server_default=sa.text("0"), nullable=False),
+        sa.Column("is_stopping", sa.Boolean(), server_default=sa.text("false"), nullable=False),
         sa.Column("pause_after_failures", sa.Integer(), nullable=True),
         sa.Column("consecutive_failures", sa.Integer(), server_default=sa.text("0"), nullable=False),
         sa.Column("capture_logs", sa.String(length=10), nullable=True),
@@ -1101,7 +1102,9 @@ def upgrade() -> None:
         "qrtz_triggers",
         [sa.text("(sched_name || '')"), "limits", "slot_pool", "next_fire_time", sa.text("priority DESC")],
         unique=False,
-        postgresql_where=sa.text("limits IS NOT NULL AND trigger_state = 'WAITING' AND misfire_rule = 'RATE_LIMIT'"),
+        postgresql_where=sa.text(
+            "limits IS NOT NULL AND trigger_state || '' = 'WAITING' AND misfire_rule = 'RATE_LIMIT'"
+        ),
         schema=schema,
     )
     op.create_index(

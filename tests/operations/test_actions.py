@@ -115,15 +115,22 @@ def test_a_group_and_everything_are_paused_and_resumed(stored: Harness, operatio
     stored.schedule(job("other"), once("o", at(60), group="g"))
     result = operations.actions.pause(Selection.trigger_group("g"), reason="why")
     assert (result.keys, stored.state("o", "g")) == (("g",), "PAUSED")
-    assert latest(operations).subject == "trigger group g"
-    operations.actions.resume(Selection.trigger_group("g"))
-    operations.actions.pause(Selection.job_group("DEFAULT"))
+    assert result.text == "Paused trigger group g: g. 1 trigger was paused."
+    assert (latest(operations).subject, latest(operations).after["triggers"]) == ("trigger group g", 1)
+    again = operations.actions.pause(Selection.trigger_group("g"), reason="why")
+    assert again.text == "Paused trigger group g: g. No triggers were paused."
+    resumed = operations.actions.resume(Selection.trigger_group("g"))
+    assert resumed.text == "Resumed trigger group g: g. 1 trigger was resumed."
+    paused = operations.actions.pause(Selection.job_group("DEFAULT"))
+    assert paused.text == "Paused job group DEFAULT: DEFAULT. 2 triggers were paused."
     assert [stored.state("o", "g"), stored.state("hourly")] == ["PAUSED", "PAUSED"]
     operations.actions.resume(Selection.job_group("DEFAULT"))
     operations.actions.pause(Selection.everything())
     assert stored.store.pauses().everything
     assert latest(operations).subject == "everything"
-    assert operations.actions.resume(Selection.everything()).text == "Resumed everything: DEFAULT, g."
+    assert operations.actions.resume(Selection.everything()).text == (
+        "Resumed everything: DEFAULT, g. 2 triggers were resumed."
+    )
     assert stored.state("hourly") == "WAITING"
 
 

@@ -51,7 +51,7 @@ def test_a_pause_until_an_instant_is_told_and_recorded(stored: Harness, operatio
 
 def test_groups_and_everything_are_paused_until_an_instant(stored: Harness, operations: Operations) -> None:
     text = str(operations.actions.pause(Selection.trigger_group("DEFAULT"), "1h"))
-    assert text == "Paused trigger group DEFAULT until 2026-03-02T13:00:00+00:00: DEFAULT."
+    assert text == "Paused trigger group DEFAULT until 2026-03-02T13:00:00+00:00: DEFAULT. 1 trigger was paused."
     assert operations.groups().triggers[0].paused_until == at(3600)
     operations.actions.pause(Selection.everything(), "2h")
     assert operations.groups().all_paused_until == at(7200)

@@ -989,14 +989,9 @@ def test_limits_that_jobs_share_are_asked_about_as_many_triggers_as_they_have_sl
     ):
         plan = explain(text, **values)
         scans = scans_of_triggers(plan)
-        indices = {node.get("Index Name") for node in scans}
-        if connection.info.server_version < 180_000 and "qrtz_triggers_due" in indices:
-            # With statistics of a time when nothing waited, older servers walk all that wait for limits: decision 58.
-            assert sum(walked(node) for node in scans) <= 3 * 6_000, (text, scans)
-        else:
-            # The first of each set and slot pool, a few times.
-            assert sum(walked(node) for node in scans) <= reads + 8, (text, scans)
-            assert indices <= {"qrtz_triggers_limits", None}, scans
+        # The first of each set and slot pool, a few times.
+        assert sum(walked(node) for node in scans) <= reads + 8, (text, scans)
+        assert {node.get("Index Name") for node in scans} <= {"qrtz_triggers_limits", None}, scans
         if text is SHARED_ADMIT:
             updated = [node for node in plan if node.get("Subplan Name") == "CTE admitted"]
             assert [node["Actual Rows"] for node in updated] == [most - 5]

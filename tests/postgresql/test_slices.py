@@ -18,6 +18,7 @@ from quartzpy.errors import StoreUnavailableError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
+from quartzpy.scheduler.singles import reset_from_error
 from quartzpy.states import JobMode, Missed, TriggerState
 from quartzpy.store.postgresql import batches, slices, time_off
 from quartzpy.store.postgresql.connection.listen import MOST_COMPARED, announcement
@@ -31,6 +32,7 @@ from quartzpy.store.protocol import (
     Notification,
     PauseNote,
     PauseSubjects,
+    RecoveryOutcome,
     TriggerGroups,
     TriggersOfJobs,
 )
@@ -439,7 +441,7 @@ def test_a_batch_of_misfires_is_smaller_after_a_write_that_held_the_lock_for_lon
     handled = []
     more = True
     while more:
-        outcome = store.recover_misfires(node, threshold=SECOND, limit=100)
+        outcome = store.recover_misfires(node, threshold=HOUR, limit=100)
         handled.append(len(outcome.misfired))
         more = outcome.more
     assert handled[:4] == [64, 32, 16, 8]
@@ -676,6 +678,102 @@ def test_a_batch_of_misfires_reads_few_triggers_under_the_lock(
         more = outcome.more
     assert handled == count
     assert max(read) <= 4 * 10, read
+
+
+# --- jobs that kill their nodes
+
+
+def die_of_many(store: SqlJobStore, *, count: int = COUNT, **values: Any) -> Callable[[SqlJobStore], RecoveryOutcome]:
+    """Let a node die while it executes one trigger of many; return its recovery, which stops the job."""
+    store_many(store, count=count, **values)
+    dead = register(store, "dead")
+    store.store_jobs([JobEntry(None, [trigger(901, datetime.now(UTC) - SECOND)])], replace=False)
+    assert len(store.acquire(dead, OPENINGS, limit=10, look_ahead=timedelta(), misfire_threshold=HOUR).fired) == 1
+    [judged] = [record for record in store.list_nodes().nodes if record.instance_id == "dead"]
+    return lambda by: by.recover(register(by, "survivor"), [judged], max_node_deaths=1)
+
+
+ERROR = TriggerState.ERROR
+
+
+@pytest.mark.parametrize("count", [20, 80])
+def test_the_triggers_of_a_job_that_nodes_die_of_are_not_read_under_the_lock(
+    store: SqlJobStore, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    recover = die_of_many(store, count=count, requests_recovery=True)
+    read = rows_of_triggers_under_lock(store, monkeypatch)
+    assert recover(store).quarantined == [MANY]
+    assert max(read) <= 3 * SLICE, read
+    assert len(in_state(store, ERROR)) == count + 2, "those that were stored, and the recovery of what ran"
+
+
+def test_a_job_that_nodes_die_of_is_stopped_in_slices_and_nothing_of_it_is_recovered_meanwhile(
+    store: SqlJobStore, between: Between
+) -> None:
+    recover = die_of_many(store, requests_recovery=True)
+    seen: list[list[str]] = []
+    between(lambda number: seen.append(in_state(store, ERROR)))
+    recover(store)
+    names = in_state(store, ERROR)
+    assert len(seen) >= COUNT / SLICE
+    for some in seen:
+        assert any(name.startswith("recover_") for name in some), "from the first slice on"
+        some_of_many = [name for name in some if name < "many-900"]
+        assert some_of_many == [name for name in names if name < "many-900"][-len(some_of_many) :], "the soonest first"
+
+
+def test_another_node_goes_on_with_a_job_that_nodes_die_of(
+    store: SqlJobStore, make_store: Callable[..., SqlJobStore], between: Between, connect: Connect
+) -> None:
+    """Also if an execution of the job succeeds, or a death is taken back, after the job was to be stopped."""
+    other = make_store()
+    recover = die_of_many(store)
+
+    def cut(number: int) -> None:
+        if number == 2:
+            raise CutError("the connection was lost")
+
+    between(cut)
+    assert recover(store).quarantined == [MANY]
+    assert len(in_state(store, ERROR)) == 2 * SLICE
+    other.subtract_node_deaths([MANY])
+    between(lambda number: None)
+    node = register(other, "another")
+    assert not other.recover(node, []).quarantined, "that it has to stop was reported before"
+    assert len(in_state(store, ERROR)) == COUNT + 1
+    assert connect().execute(MARKS).fetchall() == [(0, False)]
+    reset_from_error(other, TriggerKey("many-003", MANY.group))
+    other.recover(node, [])
+    assert in_state(store, WAITING) == ["many-003"], "what was stopped once may begin again"
+
+
+MARKS = "SELECT node_deaths, is_stopping FROM qrtz_job_details"
+
+
+def test_the_start_of_a_node_stops_a_job_that_its_own_deaths_were_due_to(store: SqlJobStore) -> None:
+    store_many(store)
+    store.store_jobs([JobEntry(None, [trigger(901, datetime.now(UTC) - SECOND)])], replace=False)
+    dead = register(store, "same")
+    assert store.acquire(dead, OPENINGS, limit=10, look_ahead=timedelta(), misfire_threshold=HOUR).fired
+    store.register(
+        "same", host="here", pid=1, checkin_interval=SECOND, window=SECOND, ended_epoch=dead.epoch, max_node_deaths=1
+    )
+    assert len(in_state(store, ERROR)) == COUNT + 1
+
+
+@pytest.mark.parametrize("count", [SLICE - 3, COUNT])
+def test_a_trigger_that_somebody_holds_follows_at_a_later_check_in(
+    make_store: Callable[..., SqlJobStore], connect: Connect, count: int
+) -> None:
+    store = make_store(lock_timeout="500ms")
+    recover = die_of_many(store, count=count)
+    with transaction(connect) as user:
+        user.execute("SELECT FROM qrtz_triggers WHERE trigger_name = 'many-003' FOR UPDATE")
+        recover(store)
+        assert in_state(store, WAITING) == ["many-003"]
+    store.recover(register(store, "later"), [])
+    assert in_state(store, WAITING) == []
+    assert connect().execute(MARKS).fetchall() == [(0, False)]
 
 
 ENDED = PauseNote("the warehouse moves", "ann", datetime(2026, 1, 1, tzinfo=UTC))

@@ -88,6 +88,18 @@ BULK = (
         (f"{_TESTS}::test_a_trigger_that_another_one_replaces_meanwhile_is_left_alone",),
     ),
     Sabotage(
+        "jobs_that_kill_nodes_are_stopped_at_once",
+        "however many triggers a job has, they go to ERROR in one statement under the lock",
+        (Edit(f"{_STORE}.steps.recover", "most=slices.AT_FIRST", "most=1_000_000"),),
+        (f"{_TESTS}::test_the_triggers_of_a_job_that_nodes_die_of_are_not_read_under_the_lock[80]",),
+    ),
+    Sabotage(
+        "the_mark_of_a_job_that_kills_nodes_goes_first",
+        "after a crash between two slices, the rest of the triggers of a job that kills nodes go on firing",
+        (Edit(f"{_SQL_FILES}/steps/recover.sql", "is_stopping = NOT result.is_whole", "is_stopping = false"),),
+        (f"{_TESTS}::test_another_node_goes_on_with_a_job_that_nodes_die_of",),
+    ),
+    Sabotage(
         "deletions_take_any_generation",
         "a trigger is deleted that has replaced one of those that were to be",
         (Edit(f"{_SQL_FILES}/removing.sql", "\n           AND o.generation = k.generation", ""),),

@@ -364,8 +364,11 @@ class Actions:
                 what = "trigger_group" if selected.kind is Subject.TRIGGER_GROUP else "job_group"
                 groups = getattr(transaction, f"{verb}_{what}")(selected.filters["group"], **values)
             shown = ", ".join(sorted(groups)[:10]) or "no group"
-            text = f"{verb.capitalize()}d {selected}{_until(note)}: {shown}."
-            return Change(text, None, {"groups": sorted(groups)[:100], **lasting}, tuple(sorted(groups)), len(groups))
+            number = admin(transaction.store).changed_triggers
+            were = f"{number_of(number, 'trigger')} {'was' if number == 1 else 'were'} {verb}d"
+            text = f"{verb.capitalize()}d {selected}{_until(note)}: {shown}. {were.capitalize()}."
+            after = {"groups": sorted(groups)[:100], "triggers": number, **lasting}
+            return Change(text, None, after, tuple(sorted(groups)), len(groups))
 
         return self._change_one(verb, str(selected), reason, change)
 

@@ -125,10 +125,12 @@ def _pause_at_once(
     waiting, skipping = passes("pause", which)
 
     def work(transaction: Transaction) -> None:
-        taken_away = transaction.execute(*remember, session.bind(waiting, **values))[-1].rows
-        transaction.commit(
-            session.lock(LockName.TRIGGER_ACCESS), session.bind(skipping, **values), *pass_on_of(session, taken_away)
-        )
+        first = transaction.execute(*remember, session.bind(waiting, **values))[-1].rows
+        is_named = BY_TRIGGER[0] in which
+        slots = pass_on_of(session, first) if is_named else []
+        second = transaction.commit(session.lock(LockName.TRIGGER_ACCESS), session.bind(skipping, **values), *slots)[1]
+        if not is_named:
+            session.changed_triggers += sum(row[0] for row in (*first, *second.rows))
 
     session.transaction(work)
 
@@ -179,11 +181,12 @@ def _resume_at_once(
         first = transaction.execute(*forget, session.bind(waiting, **values))[-1]
         # These are announced whatever the second pass finds, because its result is known only with the commit.
         due = _due(first)
-        transaction.commit(
+        _, second, *_ = transaction.commit(
             session.lock(LockName.TRIGGER_ACCESS),
             session.bind(skipping, **values),
             *announcement(session, due, Notification.RESUMED),
         )
+        session.changed_triggers += len(first.rows) + len(second.rows)
         return min((at for _, at in due), default=None)
 
     return session.transaction(work)

@@ -128,13 +128,14 @@ unclaimed AS (
 \if :by_page
 SELECT generation FROM paused
 \else
--- The jobs of which a slot may be left to other triggers. Where all triggers of a job or of a group are paused, few are
--- left: the next check-in passes the slots on.
+\if :by_trigger
+-- The jobs of which a slot may be left to other triggers.
 SELECT DISTINCT job_group, job_name FROM paused
  WHERE max_concurrent IS NOT NULL AND before IN ('WAITING', 'ACQUIRED')
-\if :by_trigger
 \else
- LIMIT 0
+-- How many they are. Where all triggers of a job or of a group are paused, few slots are left to others: the next
+-- check-in passes them on.
+SELECT count(*) FROM paused
 \endif
 \endif
 ;

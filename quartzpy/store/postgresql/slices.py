@@ -34,7 +34,7 @@ HOLD = _SQL("hold")
 Switches: TypeAlias = tuple[
     Literal[
         "by_trigger", "by_page", "by_job", "by_trigger_group", "by_job_group", "scheduled", "held_by_mode", "pauses",
-        "resumes", "by_calendar", "ended", "from_start",
+        "resumes", "by_calendar", "ended", "from_start", "stops",
     ],
     ...,
 ]  # fmt: skip
@@ -116,12 +116,15 @@ def change(
     ahead: Apply | None = None,
     marks: Sequence[BoundStatement] = (),
     done: str,
+    waits: bool = True,
     deadline: float = math.inf,
 ) -> bool:
     """Change all these triggers. `apply` returns the generations of those it changed; `ahead` is executed before it.
 
     The slice in which the deadline of the monotonic clock passes is the last one. Then this returns False, and the same
     call goes on later; otherwise it returns True.
+
+    Unless `waits`, there is no second pass, and nothing waits for a row that another transaction holds.
 
     The transaction of the first slice also executes `marks`, which decide about the triggers that are stored later,
     and commits them under TRIGGER_ACCESS: whoever stores a trigger under that lock either has committed before, and
@@ -130,12 +133,12 @@ def change(
     size = first_size()
     changed: set[int] = set()
     with Progress(session.scheduler, done) as progress:
-        for waits in (False, True):
+        for waits_now in (False, True) if waits else (False,):
             for rows, is_whole in _slices(session, affected, size, changed):
                 began = time.monotonic()
                 columns = columns_of(rows)
                 # A statement that waits for a row does not change it after another one has: that is a new version.
-                before = [*marks, *([session.bind(HOLD, **columns)] if waits or is_whole else [])]
+                before = [*marks, *([session.bind(HOLD, **columns)] if waits_now or (waits and is_whole) else [])]
                 before += [] if ahead is None else [ahead(columns)]
                 result = _transaction(session, before, apply(columns), follow, is_whole, is_marked=bool(marks))
                 size.adapt(time.monotonic() - began)

@@ -56,6 +56,9 @@ SELECT page.at::text, page.generation, page.trigger_group, page.trigger_name
 \if :resumes
            AND t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') AND t.next_fire_time IS NOT NULL
 \endif
+\if :stops
+           AND t.trigger_state NOT IN ('COMPLETE', 'ERROR')
+\endif
 \if :ended
            AND t.pause_missed IS NULL AND NOT t.held_by_mode
 \endif

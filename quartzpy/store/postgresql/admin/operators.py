@@ -44,6 +44,11 @@ class Admin:
         self._steps = steps
         self._config = config
 
+    @property
+    def changed_triggers(self) -> int:
+        """The number of triggers that this transaction has changed by pauses and resumptions of groups."""
+        return self._session.changed_triggers
+
     tallies = calls(usage.tallies)
     unscheduled_triggers = calls(usage.unscheduled_triggers)
     overdue = calls(usage.overdue)

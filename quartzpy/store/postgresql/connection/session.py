@@ -133,6 +133,9 @@ class SqlSession:
         self._statements: dict[str, Statement] = {}
         self.channel = channel(scheduler, names.prefix)
         """The channel of this scheduler's notifications."""
+        self.changed_triggers = 0
+        """The number of triggers that pauses and resumptions of groups have changed in the transaction of this session;
+        it is read where a transaction has a session of its own."""
         self.has_new = False
         """True if triggers waited to be reconciled at the last check; see `storing`."""
         self.next_due = NextDueCache()

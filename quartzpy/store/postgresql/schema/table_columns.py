@@ -155,6 +155,7 @@ TABLES: Mapping[str, tuple[str, ...]] = {
         "mode",
         "owner",
         "node_deaths",
+        "is_stopping",
         "pause_after_failures",
         "consecutive_failures",
         "capture_logs",

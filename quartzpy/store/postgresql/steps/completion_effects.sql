@@ -8,6 +8,7 @@ UPDATE qrtz_job_details j SET node_deaths = 0
  CROSS JOIN LATERAL (
     SELECT o.ctid AS row FROM qrtz_job_details o
      WHERE o.sched_name = :'sched' AND o.job_group = d.job_group AND o.job_name = d.job_name
+       AND NOT o.is_stopping
        FOR NO KEY UPDATE SKIP LOCKED) AS survivor
  WHERE j.ctid = survivor.row;
 

@@ -14,10 +14,13 @@ from typing import Any
 from quartzpy.errors import JobStoreError
 from quartzpy.keys import JobKey
 from quartzpy.store import refusals
+from quartzpy.store.postgresql import slices
 from quartzpy.store.postgresql.connection.conninfo import session_prefix
 from quartzpy.store.postgresql.connection.listen import news
 from quartzpy.store.postgresql.connection.locks import MAKE, LockName
+from quartzpy.store.postgresql.connection.pipeline import BoundStatement
 from quartzpy.store.postgresql.connection.session import SqlSession, require_epoch
+from quartzpy.store.postgresql.schema.rows import key_columns
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.checkin import LEAVE, NODES, REGISTER, REPLACE_SILENT, records
 from quartzpy.store.postgresql.steps.holdings import RELEASE_OTHERS
@@ -38,6 +41,9 @@ REMOVE_DEAD = _SQL("remove_dead")
 END_SESSIONS = _SQL("end_sessions")
 FREE = _SQL("free")
 QUARANTINE = _SQL("quarantine")
+STOPPING = _SQL("stopping")
+STOP_SLICE = _SQL("stop_slice")
+ALL_STOPPED = _SQL("all_stopped")
 STUCK = _SQL("stuck")
 ANYTHING_STUCK = _SQL("anything_stuck")
 NEXT_CHANGE = SqlFile("time_off.sql")("next_change")
@@ -80,11 +86,13 @@ def recover(
         session.bind(NEXT_CHANGE),
     )
     require_epoch(node, standing)
-    is_anything_stuck, has_open_slots = looked.rows[0]
+    is_anything_stuck, has_open_slots, is_any_job_stopping = looked.rows[0]
     next_time_off = time_off.rows[0][0]
     if has_open_slots:
         session.locked(pass_on(session))
     if not dead and not is_anything_stuck:
+        if is_any_job_stopping:
+            _stop_in_slices(session)
         return RecoveryOutcome(next_time_off=next_time_off)
     end_sessions(session, dead)
     removed, given_back, quarantine, repaired = session.locked(
@@ -92,7 +100,7 @@ def recover(
         session.bind(RECORD_LOST, instance=node.instance_id, **_identified(dead)),
         session.bind(REMOVE_DEAD, **_identified(dead)),
         session.bind(FREE, died=[record.epoch for record in dead], misfire_threshold=session.misfire_threshold),
-        session.bind(QUARANTINE, max_deaths=max_node_deaths),
+        _quarantine(session, max_node_deaths),
         session.bind(REPAIR),
         session.bind(FORGET),
         news(session),
@@ -104,9 +112,34 @@ def recover(
     if jobs:
         session.locked(*orphans(session, jobs))
     recovered, lost, released = given_back.rows[0]
-    quarantined = [JobKey(name, group) for group, name in quarantine.rows]
+    quarantined = [JobKey(name, group) for group, name, _ in quarantine.rows]
+    if is_any_job_stopping or any(is_stopping for *_, is_stopping in quarantine.rows):
+        _stop_in_slices(session)
     nodes = [name for (name,) in removed.rows]
     return RecoveryOutcome(nodes, recovered, lost, released, odd, quarantined, next_time_off)
+
+
+def _quarantine(session: SqlSession, max_node_deaths: int) -> BoundStatement:
+    return session.bind(QUARANTINE, max_deaths=max_node_deaths, most=slices.AT_FIRST)
+
+
+def _stop_in_slices(session: SqlSession) -> None:
+    """Put the triggers of the jobs that are stopping into ERROR, however many they are, without TRIGGER_ACCESS.
+
+    Their mark stays until none is left. So another node goes on if this one dies, and a trigger whose row somebody
+    holds follows at a later check-in: this thread waits for no row.
+    """
+
+    def stop_slice(columns: dict[str, list[Any]]) -> BoundStatement:
+        return session.bind(STOP_SLICE, **columns)
+
+    try:
+        keys = key_columns([JobKey(name, group) for group, name in session.read_one(STOPPING)])
+        slices.change(session, slices.Affected(("by_job", "stops"), keys), stop_slice, done="set to ERROR", waits=False)
+        session.unlocked(session.bind(ALL_STOPPED, **keys))
+    except JobStoreError as error:
+        # What the transaction under the lock has committed is still reported to the caller.
+        logger.warning("cannot set all triggers of a job to ERROR yet; the next check-in goes on: %s", error)
 
 
 def register(
@@ -125,7 +158,7 @@ def register(
     _, present = session.unlocked(
         session.bind(MAKE, names=list(LockName)), session.bind(PRESENT_EPOCH, instance=instance_id)
     )
-    _, _, registered, _, _, _, nodes = session.locked(
+    _, _, registered, _, quarantine, _, nodes = session.locked(
         session.lock(LockName.TRIGGER_ACCESS),
         session.bind(REPLACE_SILENT, instance=instance_id, ended_epoch=ended_epoch),
         session.bind(
@@ -138,7 +171,7 @@ def register(
             process=process,
         ),
         session.bind(FREE, died=[epoch for (epoch,) in present.rows], misfire_threshold=session.misfire_threshold),
-        session.bind(QUARANTINE, max_deaths=max_node_deaths),
+        _quarantine(session, max_node_deaths),
         session.bind(FORGET),
         session.bind(NODES),
         name=LockName.STATE_ACCESS,
@@ -148,6 +181,8 @@ def register(
         raise refusals.instance_id_in_use(
             next(record for record in records(nodes.rows) if record.instance_id == instance_id)
         )
+    if any(is_stopping for *_, is_stopping in quarantine.rows):
+        _stop_in_slices(session)
     return Node(instance_id, row[0])
 
 

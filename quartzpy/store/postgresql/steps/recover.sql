@@ -498,30 +498,45 @@ SELECT (SELECT count(*) FROM reruns), (SELECT count(*) FROM terminated), (SELECT
 -- name: quarantine
 -- A separate statement after `free`, because it changes triggers that `free` has just stored or released. A recovery
 -- trigger becomes ERROR as well, and runs when somebody resets it, so that no fire is lost. The count restarts.
-WITH quarantined_jobs AS (
-    UPDATE qrtz_job_details j SET node_deaths = 0
-      FROM (SELECT o.ctid AS row, o.node_deaths AS deaths FROM qrtz_job_details o
-             WHERE o.sched_name = :'sched' AND o.node_deaths > 0 AND o.node_deaths >= :'max_deaths'::int
-               FOR NO KEY UPDATE SKIP LOCKED) AS deadly
-     WHERE j.ctid = deadly.row
-    RETURNING j.job_group, j.job_name, deadly.deaths
+-- Few triggers change here, under the lock. If there are more, only the recovery triggers do, which nobody may fire; the
+-- jobs are marked, and the others follow in slices: see `stop_slice`.
+WITH deadly AS MATERIALIZED (
+    SELECT o.ctid AS row, o.job_group, o.job_name, o.node_deaths AS deaths FROM qrtz_job_details o
+     WHERE o.sched_name = :'sched' AND o.node_deaths > 0 AND o.node_deaths >= :'max_deaths'::int AND NOT o.is_stopping
+       FOR NO KEY UPDATE SKIP LOCKED
 ),
-quarantined_triggers AS (
-    SELECT t.*, q.deaths
-      FROM quarantined_jobs q
+-- So many of their triggers that it shows whether there are too many.
+some_triggers AS MATERIALIZED (
+    SELECT t.row, t.trigger_state, d.deaths
+      FROM deadly d
      CROSS JOIN LATERAL (
-        SELECT o.ctid AS row, o.fire_id FROM qrtz_triggers o
-         WHERE o.sched_name = :'sched' AND o.job_group = q.job_group AND o.job_name = q.job_name
-           AND o.trigger_state || '' NOT IN ('COMPLETE', 'ERROR')
-           FOR NO KEY UPDATE SKIP LOCKED) AS t
+        SELECT o.ctid AS row, o.trigger_state FROM qrtz_triggers o
+         WHERE o.sched_name = :'sched' AND o.job_group = d.job_group AND o.job_name = d.job_name
+         LIMIT :'most'::int + 1) AS t
+     LIMIT :'most'::int + 1
+),
+number AS MATERIALIZED (SELECT count(*) <= :'most'::int AS is_small FROM some_triggers),
+affected AS MATERIALIZED (
+    SELECT s.row, s.deaths FROM some_triggers s
+     WHERE s.trigger_state NOT IN ('COMPLETE', 'ERROR') AND (SELECT is_small FROM number)
+    UNION ALL
+    SELECT r.row, d.deaths
+      FROM (SELECT o.ctid AS row, o.job_group, o.job_name FROM qrtz_triggers o
+             WHERE o.sched_name = :'sched' AND o.trigger_group = 'RECOVERING_JOBS'
+               AND o.trigger_state || '' NOT IN ('COMPLETE', 'ERROR') AND NOT (SELECT is_small FROM number)
+            OFFSET 0) AS r
+      JOIN deadly d USING (job_group, job_name)
 ),
 stopped AS (
     UPDATE qrtz_triggers t
        SET trigger_state = 'ERROR', fire_id = NULL,
-           error = quarantined_triggers.deaths || ' nodes died in a row while they executed its job (max_node_deaths)'
-      FROM quarantined_triggers
-     WHERE t.ctid = quarantined_triggers.row
-    RETURNING quarantined_triggers.fire_id
+           error = own.deaths || ' nodes died in a row while they executed its job (max_node_deaths)'
+      FROM (SELECT a.row, a.deaths, free.fire_id
+              FROM affected a
+             CROSS JOIN LATERAL (
+                SELECT o.fire_id FROM qrtz_triggers o WHERE o.ctid = a.row FOR NO KEY UPDATE SKIP LOCKED) AS free) AS own
+     WHERE t.ctid = own.row
+    RETURNING own.fire_id
 ),
 -- The claims on them are void; one whose row another transaction has locked stays, and never fires.
 unclaimed AS (
@@ -534,8 +549,67 @@ unclaimed AS (
            FOR UPDATE SKIP LOCKED) AS void
      WHERE f.ctid = void.row
      -- end
+),
+-- A trigger whose row another transaction holds follows in a slice.
+result AS MATERIALIZED (
+    SELECT is_small AND (SELECT count(*) FROM stopped) = (SELECT count(*) FROM affected) AS is_whole FROM number
+),
+quarantined_jobs AS (
+    UPDATE qrtz_job_details j
+       SET node_deaths = CASE WHEN result.is_whole THEN 0 ELSE j.node_deaths END, is_stopping = NOT result.is_whole
+      FROM deadly, result
+     WHERE j.ctid = deadly.row
+    RETURNING j.job_group, j.job_name, j.is_stopping
 )
-SELECT job_group, job_name FROM quarantined_jobs ORDER BY 1, 2;
+SELECT job_group, job_name, is_stopping FROM quarantined_jobs ORDER BY 1, 2;
+
+-- name: stopping
+SELECT job_group, job_name FROM qrtz_job_details
+ WHERE sched_name = :'sched' AND node_deaths > 0 AND is_stopping;
+
+-- name: stop_slice
+-- Sets a slice of the triggers of jobs that are stopping to ERROR, with the claims on them. What others hold is passed
+-- over, and the jobs stay marked.
+WITH stopped AS (
+    UPDATE qrtz_triggers t
+       SET trigger_state = 'ERROR', fire_id = NULL,
+           error = own.deaths || ' nodes died in a row while they executed its job (max_node_deaths)'
+      FROM (SELECT o.row, o.fire_id, job.deaths
+              FROM unnest(:'groups'::text[], :'names'::text[], :'generations'::bigint[])
+                   AS k(trigger_group, trigger_name, generation)
+             CROSS JOIN LATERAL (
+                SELECT c.ctid AS row, c.fire_id, c.job_group, c.job_name FROM qrtz_triggers c
+                 WHERE c.sched_name = :'sched' AND c.trigger_group = k.trigger_group AND c.trigger_name = k.trigger_name
+                   AND c.generation = k.generation AND c.trigger_state || '' NOT IN ('COMPLETE', 'ERROR')
+                   FOR NO KEY UPDATE SKIP LOCKED) AS o
+             CROSS JOIN LATERAL (
+                SELECT j.node_deaths AS deaths FROM qrtz_job_details j
+                 WHERE j.sched_name = :'sched' AND j.job_group = o.job_group AND j.job_name = o.job_name AND j.is_stopping
+                 LIMIT 1) AS job) AS own
+     WHERE t.ctid = own.row
+    RETURNING t.generation, own.fire_id
+),
+unclaimed AS (
+    DELETE FROM qrtz_fired_triggers f
+     USING stopped AS changed
+     -- include: void_claims
+     CROSS JOIN LATERAL (
+        SELECT o.ctid AS row FROM qrtz_fired_triggers o
+         WHERE o.fire_id = changed.fire_id AND o.state = 'ACQUIRED'
+           FOR UPDATE SKIP LOCKED) AS void
+     WHERE f.ctid = void.row
+     -- end
+)
+SELECT generation FROM stopped;
+
+-- name: all_stopped
+-- Removes the mark of jobs of which no trigger is left to stop.
+UPDATE qrtz_job_details j SET node_deaths = 0, is_stopping = false
+  FROM unnest(:'groups'::text[], :'names'::text[]) AS k(job_group, job_name)
+ WHERE j.sched_name = :'sched' AND j.job_group = k.job_group AND j.job_name = k.job_name AND j.is_stopping
+   AND NOT EXISTS (SELECT FROM qrtz_triggers t
+                    WHERE t.sched_name = :'sched' AND t.job_group = k.job_group AND t.job_name = k.job_name
+                      AND t.trigger_state || '' NOT IN ('COMPLETE', 'ERROR') OFFSET 0);
 
 -- name: stuck
 WITH RECURSIVE
@@ -747,7 +821,8 @@ SELECT EXISTS (SELECT FROM qrtz_fired_triggers f
                   AND NOT EXISTS (SELECT FROM qrtz_scheduler_state s
                                    WHERE s.sched_name = f.sched_name AND s.epoch = f.epoch))
     OR EXISTS (SELECT FROM stuck),
-       EXISTS (SELECT FROM freed);
+       EXISTS (SELECT FROM freed),
+       EXISTS (SELECT FROM qrtz_job_details j WHERE j.sched_name = :'sched' AND j.node_deaths > 0 AND j.is_stopping);
 
 -- name: repair
 WITH RECURSIVE

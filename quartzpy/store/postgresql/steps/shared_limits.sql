@@ -1,6 +1,7 @@
 -- `admit` runs before `acquire`, and `charge` after it; `shared_limits.py` says what for. Triggers that wait for limits
--- are read by an index of their own, by the limits that they need; the scheduler is an expression in it. No statement
--- here walks over triggers that wait for a limit which is used up.
+-- are read by an index of their own, by the limits that they need; the scheduler is an expression in it, and so is the
+-- state in its predicate: no other index of waiting triggers can serve these statements, whatever the planner believes.
+-- No statement here walks over triggers that wait for a limit which is used up.
 --
 -- A slot of a limit is used by each claim and each execution that `limit_uses` names, as long as its row of
 -- `fired_triggers` is there. Nothing gives a slot back: an end, a recovery, a release and a lost claim delete that row.
@@ -29,7 +30,7 @@ node AS MATERIALIZED (
 sets AS (
     (SELECT t.limits, t.slot_pool, t.next_fire_time, t.priority, t.job_type, t.placement, t.max_concurrent
        FROM qrtz_triggers t
-      WHERE t.sched_name || '' = :'sched' AND t.limits IS NOT NULL AND t.trigger_state = 'WAITING'
+      WHERE t.sched_name || '' = :'sched' AND t.limits IS NOT NULL AND t.trigger_state || '' = 'WAITING'
         AND t.misfire_rule = 'RATE_LIMIT'
       ORDER BY t.limits, t.slot_pool, t.next_fire_time, t.priority DESC LIMIT 1)
     UNION ALL
@@ -38,7 +39,7 @@ sets AS (
      CROSS JOIN LATERAL (
         SELECT t.limits, t.slot_pool, t.next_fire_time, t.priority, t.job_type, t.placement, t.max_concurrent
           FROM qrtz_triggers t
-         WHERE t.sched_name || '' = :'sched' AND t.limits IS NOT NULL AND t.trigger_state = 'WAITING'
+         WHERE t.sched_name || '' = :'sched' AND t.limits IS NOT NULL AND t.trigger_state || '' = 'WAITING'
            AND t.misfire_rule = 'RATE_LIMIT' AND (t.limits, t.slot_pool) > (s.limits, s.slot_pool)
          ORDER BY t.limits, t.slot_pool, t.next_fire_time, t.priority DESC LIMIT 1) AS other
 ),
@@ -123,7 +124,7 @@ due AS MATERIALIZED (
                     THEN coalesce(t.misfire_threshold, :'threshold'::interval) END AS patience
           FROM qrtz_triggers t
          WHERE t.sched_name || '' = :'sched' AND t.limits = a.limits AND t.slot_pool = a.slot_pool
-           AND t.trigger_state = 'WAITING' AND t.misfire_rule = 'RATE_LIMIT'
+           AND t.trigger_state || '' = 'WAITING' AND t.misfire_rule = 'RATE_LIMIT'
            AND t.next_fire_time <= a.at
            AND t.generation <> ALL(:'passed_over'::bigint[])
            -- include: is_not_refused
@@ -276,7 +277,7 @@ WITH RECURSIVE node AS MATERIALIZED (SELECT :now AS at),
 sets AS (
     (SELECT t.limits, t.slot_pool, t.next_fire_time, t.priority, t.job_type, t.placement, t.max_concurrent
        FROM qrtz_triggers t
-      WHERE t.sched_name || '' = :'sched' AND t.limits IS NOT NULL AND t.trigger_state = 'WAITING'
+      WHERE t.sched_name || '' = :'sched' AND t.limits IS NOT NULL AND t.trigger_state || '' = 'WAITING'
         AND t.misfire_rule = 'RATE_LIMIT'
       ORDER BY t.limits, t.slot_pool, t.next_fire_time, t.priority DESC LIMIT 1)
     UNION ALL
@@ -285,7 +286,7 @@ sets AS (
      CROSS JOIN LATERAL (
         SELECT t.limits, t.slot_pool, t.next_fire_time, t.priority, t.job_type, t.placement, t.max_concurrent
           FROM qrtz_triggers t
-         WHERE t.sched_name || '' = :'sched' AND t.limits IS NOT NULL AND t.trigger_state = 'WAITING'
+         WHERE t.sched_name || '' = :'sched' AND t.limits IS NOT NULL AND t.trigger_state || '' = 'WAITING'
            AND t.misfire_rule = 'RATE_LIMIT' AND (t.limits, t.slot_pool) > (s.limits, s.slot_pool)
          ORDER BY t.limits, t.slot_pool, t.next_fire_time, t.priority DESC LIMIT 1) AS other
 ),
@@ -347,7 +348,7 @@ contenders AS MATERIALIZED (
              CROSS JOIN LATERAL (
                 SELECT t.next_fire_time, t.priority, t.job_type, t.placement FROM qrtz_triggers t
                  WHERE t.sched_name || '' = :'sched' AND t.limits = n.limits AND t.slot_pool = n.slot_pool
-                   AND t.trigger_state = 'WAITING' AND t.misfire_rule = 'RATE_LIMIT'
+                   AND t.trigger_state || '' = 'WAITING' AND t.misfire_rule = 'RATE_LIMIT'
                    AND t.generation <> ALL(:'passed_over'::bigint[])
                    -- include: is_not_refused
                    -- This node has not said that it does not run such triggers.
@@ -405,7 +406,7 @@ WITH RECURSIVE
 sets AS (
     (SELECT t.limits, t.slot_pool, t.next_fire_time, t.priority, t.job_type, t.placement, t.max_concurrent
        FROM qrtz_triggers t
-      WHERE t.sched_name || '' = :'sched' AND t.limits IS NOT NULL AND t.trigger_state = 'WAITING'
+      WHERE t.sched_name || '' = :'sched' AND t.limits IS NOT NULL AND t.trigger_state || '' = 'WAITING'
         AND t.misfire_rule = 'RATE_LIMIT'
       ORDER BY t.limits, t.slot_pool, t.next_fire_time, t.priority DESC LIMIT 1)
     UNION ALL
@@ -414,7 +415,7 @@ sets AS (
      CROSS JOIN LATERAL (
         SELECT t.limits, t.slot_pool, t.next_fire_time, t.priority, t.job_type, t.placement, t.max_concurrent
           FROM qrtz_triggers t
-         WHERE t.sched_name || '' = :'sched' AND t.limits IS NOT NULL AND t.trigger_state = 'WAITING'
+         WHERE t.sched_name || '' = :'sched' AND t.limits IS NOT NULL AND t.trigger_state || '' = 'WAITING'
            AND t.misfire_rule = 'RATE_LIMIT' AND (t.limits, t.slot_pool) > (s.limits, s.slot_pool)
          ORDER BY t.limits, t.slot_pool, t.next_fire_time, t.priority DESC LIMIT 1) AS other
 ),
@@ -471,7 +472,7 @@ WITH RECURSIVE
 sets AS (
     (SELECT t.limits, t.slot_pool, t.next_fire_time, t.priority, t.job_type, t.placement, t.max_concurrent
        FROM qrtz_triggers t
-      WHERE t.sched_name || '' = :'sched' AND t.limits IS NOT NULL AND t.trigger_state = 'WAITING'
+      WHERE t.sched_name || '' = :'sched' AND t.limits IS NOT NULL AND t.trigger_state || '' = 'WAITING'
         AND t.misfire_rule = 'RATE_LIMIT'
       ORDER BY t.limits, t.slot_pool, t.next_fire_time, t.priority DESC LIMIT 1)
     UNION ALL
@@ -480,7 +481,7 @@ sets AS (
      CROSS JOIN LATERAL (
         SELECT t.limits, t.slot_pool, t.next_fire_time, t.priority, t.job_type, t.placement, t.max_concurrent
           FROM qrtz_triggers t
-         WHERE t.sched_name || '' = :'sched' AND t.limits IS NOT NULL AND t.trigger_state = 'WAITING'
+         WHERE t.sched_name || '' = :'sched' AND t.limits IS NOT NULL AND t.trigger_state || '' = 'WAITING'
            AND t.misfire_rule = 'RATE_LIMIT' AND (t.limits, t.slot_pool) > (s.limits, s.slot_pool)
          ORDER BY t.limits, t.slot_pool, t.next_fire_time, t.priority DESC LIMIT 1) AS other
 ),
@@ -492,7 +493,7 @@ waiting AS MATERIALIZED (
         SELECT count(*) AS number
           FROM (SELECT FROM qrtz_triggers t
                  WHERE t.sched_name || '' = :'sched' AND t.limits = s.limits AND t.slot_pool = s.slot_pool
-                   AND t.trigger_state = 'WAITING' AND t.misfire_rule = 'RATE_LIMIT' AND t.next_fire_time <= :now
+                   AND t.trigger_state || '' = 'WAITING' AND t.misfire_rule = 'RATE_LIMIT' AND t.next_fire_time <= :now
                  LIMIT :'most'::int) AS first_of_set) AS due
 )
 SELECT l.limit_name, l.max_concurrent, l.rate_limit::text, l.tat, :now,

@@ -81,6 +81,8 @@ job_details = Table(
     Column("owner", Name),
     # The number of nodes that died while executing the job since its last success.
     Column("node_deaths", Integer, nullable=False, server_default=text("0")),
+    # So many nodes have died that its triggers go to ERROR, and some have not done so yet.
+    Column("is_stopping", Boolean, nullable=False, server_default=text("false")),
     # Its triggers are paused after this number of failed executions in a row; NULL: never.
     Column("pause_after_failures", Integer),
     # The failed executions since the last success; counted only where pause_after_failures is set.
@@ -138,7 +140,7 @@ Index(
     job_details.c.sched_name,
     postgresql_where=text("rate_limit IS NOT NULL OR limits IS NOT NULL"),
 )
-# complete: the few jobs whose success resets node_deaths
+# complete: the few jobs whose success resets node_deaths; recover: those that nodes died of
 Index(
     "qrtz_job_details_deaths",
     job_details.c.sched_name,
@@ -337,7 +339,7 @@ Index(
     triggers.c.slot_pool,
     triggers.c.next_fire_time,
     triggers.c.priority.desc(),
-    postgresql_where=text("limits IS NOT NULL AND trigger_state = 'WAITING' AND misfire_rule = 'RATE_LIMIT'"),
+    postgresql_where=text("limits IS NOT NULL AND trigger_state || '' = 'WAITING' AND misfire_rule = 'RATE_LIMIT'"),
 )
 # acquire: triggers that users' transactions stored
 Index(
