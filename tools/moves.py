@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -74,6 +75,8 @@ class Move:
 
     directory: Path
     receiver: Receiver
+    installed: Path | None = None
+    """An environment with quartzpy, in place of the one that the page makes."""
     steps: list[tuple[str, float]] = field(default_factory=list)
     _server: subprocess.Popen[str] | None = None
     _output: list[str] = field(default_factory=list)
@@ -92,10 +95,10 @@ class Move:
                 self._server.kill()
 
     def timed(self, name: str, action: Callable[[], object]) -> None:
-        began = time.monotonic()
+        began, used = time.monotonic(), _used()
         action()
         self.steps.append((name, time.monotonic() - began))
-        print(f"{self.steps[-1][1]:8.1f} s  {name}", flush=True)
+        print(f"{self.steps[-1][1]:8.1f} s {_used() - used:8.1f} s  {name}", flush=True)
 
     def _write(self, name: str, text: str) -> None:
         if name.startswith("/"):
@@ -123,6 +126,8 @@ class Move:
         *before, last = text.strip().splitlines()
         if last.startswith("quartzpy serve "):
             self._serve("\n".join([*before, f"exec {last} --port 0"]))
+            return
+        if last.startswith("pip install") and self.installed is not None:
             return
         self.timed(
             last, lambda: subprocess.run(self._shell(text), **self._surroundings(), check=True, timeout=PATIENCE)
@@ -169,19 +174,26 @@ class Move:
 
     def _surroundings(self) -> dict[str, object]:
         variables = {name: value for name, value in os.environ.items() if not name.startswith(("QUARTZPY_", "PYTHON"))}
-        programs = [self.directory / ".venv" / "bin", self.directory / "bin"]
+        programs = [(self.installed or self.directory / ".venv") / "bin", self.directory / "bin"]
         path = os.pathsep.join([*map(str, programs), variables["PATH"]])
         return {"cwd": self.directory, "env": variables | {"PATH": path, "PYTHONUNBUFFERED": "1"}}
 
 
-def follow(name: str, *, keep: bool = False) -> Move:
+def _used() -> float:
+    """Return the processor time of the processes that have ended, which does not depend on what else runs."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def follow(name: str, installed: Path | None = None, *, keep: bool = False) -> Move:
     """Follow one of the pages, and return what it took."""
     directory = Path(tempfile.mkdtemp(prefix=f"quartzpy-{name}-"))
     # PostgreSQL's own user has to reach it.
     directory.chmod(0o755)
-    print(f"{name}: {PAGES[name]} in {directory}", flush=True)
+    print(f"{name}: {PAGES[name]} in {directory}; seconds, and those of processors in processes that ended", flush=True)
+    used = _used()
     with Receiver() as receiver:
-        move = Move(directory, receiver)
+        move = Move(directory, receiver, installed)
         try:
             move.follow((ROOT / PAGES[name]).read_text())
         finally:
@@ -189,7 +201,10 @@ def follow(name: str, *, keep: bool = False) -> Move:
             if not keep:
                 shutil.rmtree(directory, ignore_errors=True)
         total = sum(seconds for _, seconds in move.steps)
-        print(f"{total:8.1f} s  in all, {number_of(receiver.calls, 'call')} of {HOST}\n", flush=True)
+        print(
+            f"{total:8.1f} s {_used() - used:8.1f} s  in all, {number_of(receiver.calls, 'call')} of {HOST}\n",
+            flush=True,
+        )
     return move
 
 
@@ -197,11 +212,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", nargs="*", help=f"{', '.join(PAGES)}; by default all")
     parser.add_argument("--keep", action="store_true", help="Leave the directories.")
+    parser.add_argument("--installed", type=Path, help="Use this virtual environment, and install nothing.")
     options = parser.parse_args()
     for name in options.name or PAGES:
         if name not in PAGES:
             sys.exit(f"{name}: not one of {', '.join(PAGES)}")
-        follow(name, keep=options.keep)
+        follow(name, options.installed, keep=options.keep)
 
 
 if __name__ == "__main__":
