@@ -101,7 +101,7 @@ def _set(environment: dict[str, str], variable: re.Match[str], subject: str, not
     name, value = (_unquoted(part) for part in variable.groups())
     environment[name] = value
     if name == _MAIL and value:
-        text = f"the output is not mailed to {value}; it is for the job to report"
+        text = f"the output is not mailed to {value}; notify: of a schedule file, or notify_channels, tells of failures"
         notes.append(Note(Severity.DIFFERS, subject, text))
     if name == _DELAY:
         notes.append(Note(Severity.DIFFERS, subject, "the lines below start at their times, without a random delay"))
