@@ -137,12 +137,15 @@ def _cut(connected: socket.socket) -> None:
         connected.shutdown(socket.SHUT_RDWR)
 
 
-def signed(secret: str, content: bytes, identity: str, now: int) -> dict[str, str]:
-    """Return the headers of Standard Webhooks (https://www.standardwebhooks.com) for a body.
+def webhook_headers(secret: str | None, content: bytes, identity: str, now: int) -> dict[str, str]:
+    """Return the headers of Standard Webhooks (https://www.standardwebhooks.com) for a body, signed by the secret.
 
     Raises:
         OutgoingError: the secret begins with whsec_, and is not base64 after it.
     """
+    headers = {"webhook-id": identity, "webhook-timestamp": str(now)}
+    if secret is None:
+        return headers
     key = secret.encode()
     if secret.startswith("whsec_"):
         try:
@@ -150,11 +153,7 @@ def signed(secret: str, content: bytes, identity: str, now: int) -> dict[str, st
         except ValueError:
             raise OutgoingError("a secret that begins with whsec_ must be base64 after it") from None
     digest = hmac.digest(key, f"{identity}.{now}.".encode() + content, "sha256")
-    return {
-        "webhook-id": identity,
-        "webhook-timestamp": str(now),
-        "webhook-signature": f"v1,{base64.b64encode(digest).decode()}",
-    }
+    return {**headers, "webhook-signature": f"v1,{base64.b64encode(digest).decode()}"}
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import getpass
 import json
 import shutil
 import sys
@@ -164,45 +165,88 @@ def celery_beat(target: Target, source: str, prefix: str, group: str, **applying
 @import_.command()
 @_apply_options
 @click.argument("file", type=click.File(encoding="utf-8"))
-@click.option("--time-zone", required=True, help="The time zone of the machine: Europe/Berlin.")
-@click.option("--job-type", required=True, help="The job type that runs commands; its data has the entry command.")
+@click.option("--time-zone", help="The time zone of the crontab: Europe/Berlin. Default: that of this machine.")
+@click.option("--job-type", help="A job type of yours that runs commands; its data has the entry command.")
 @click.option("--system", is_flag=True, help="Lines have a field for the user, as in /etc/crontab.")
-@click.option("--group", default="crontab", show_default=True, help="The group of the jobs.")
+@click.option("--user", help="With --system: the user whose lines are read. Default: you; with --job-type, all users.")
+@click.option("--group", default="crontab", show_default=True, help="The group of the jobs, with --job-type.")
 @click.option(
     "--write",
-    "definitions",
+    "written",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write a file of declared jobs (TOML) instead, and store nothing.",
+    help="Write to this file. With --job-type: a file of declared jobs (TOML).",
 )
 def crontab(
     target: Target,
     file: Any,
-    time_zone: str,
-    job_type: str,
+    time_zone: str | None,
+    job_type: str | None,
     system: bool,
+    user: str | None,
     group: str,
-    definitions: Path | None,
+    written: Path | None,
     **applying: Any,
 ) -> None:
-    """Import a crontab FILE ("-" for standard input).
+    """Write a crontab FILE ("-" for standard input) as a schedule that quartzpy serve runs.
 
-    Each line becomes a job whose data has the entries command, stdin (what is after a "%"), user and environment. The
-    job type is one of yours, which runs such a command.
+    `crontab -l | quartzpy import crontab - > schedule.yaml`
+
+    Each line becomes a job with its command, its schedule, the variables above it, and the comment directly above it.
+    What does not come over is said on standard error, with the number of its line.
+
+    With --job-type, the lines become jobs of that type in a cluster: a plan is printed, which --apply stores. The data
+    of a job are the entries command, stdin (what is after a "%"), user and environment.
     """
+    from quartzpy.embedded.schedule_file import zone_of_machine
     from quartzpy.migrate import read_crontab
 
+    if user is not None and not system:
+        raise click.UsageError("--user needs --system: other crontabs do not name users")
+    if job_type is None and user is None and system:
+        user = getpass.getuser()
+    zone = time_zone or zone_of_machine()
     plan = read_crontab(
-        file.read(), time_zone=time_zone, job_type=job_type, system=system, group=group, name=str(file.name)
+        file.read(),
+        time_zone=zone,
+        job_type=job_type or "crontab.Line",
+        system=system,
+        user=user,
+        group=group,
+        name=str(file.name),
     )
-    if definitions is None:
+    if job_type is not None and written is None:
         _run(plan, target, **applying)
         return
-    from quartzpy.migrate.plan import definitions_text
-
-    definitions.write_text(definitions_text(plan), encoding="utf-8")
+    if applying["apply_it"] or applying["json_output"]:
+        option = "--apply" if applying["apply_it"] else "--json"
+        raise click.UsageError(f"{option} needs --job-type, and no --write: otherwise a file is written")
     for note in plan.notes:
         click.echo(plain(str(note)), err=True)
-    click.echo(f"{definitions}: {number_of(len(plan.jobs), 'job')}")
+    if job_type is not None:
+        from quartzpy.migrate.plan import definitions_text
+
+        text = definitions_text(plan)
+    else:
+        from quartzpy.migrate.apply import refuse_undecided
+        from quartzpy.migrate.schedule_text import schedule_text
+
+        refuse_undecided(plan, skip_undecided=applying["skip_undecided"])
+        text = schedule_text(plan, time_zone=zone, home=_home)
+    if written is not None:
+        written.write_text(text, encoding="utf-8")
+    else:
+        click.echo(text, nl=False)
+    jobs = f"{written or 'schedule.yaml'}: {number_of(len(plan.jobs), 'job')}"
+    following = "" if job_type else f"; quartzpy serve {written or 'schedule.yaml'} --data data runs them"
+    click.echo(jobs + following, err=written is None)
+
+
+def _home(user: str | None) -> str:
+    """Return the home directory of a user of this machine, of the one that runs this command by default."""
+    try:
+        return str(Path(f"~{user or ''}").expanduser())
+    except RuntimeError:  # The crontab is that of another machine.
+        return "/"
 
 
 def _decisions(path: Path | None) -> ClassMap:

@@ -27,7 +27,6 @@ def test(target: Target, channel: str | None) -> None:
     """
     from quartzpy.clock import SystemClock
     from quartzpy.config.config import SchedulerConfig
-    from quartzpy.config.notifying import Channel
     from quartzpy.config.sources import CONFIG_FILE
     from quartzpy.errors import SettingsError
     from quartzpy.keys import unique_name
@@ -36,7 +35,7 @@ def test(target: Target, channel: str | None) -> None:
     from quartzpy.texts import did_you_mean
 
     config = SchedulerConfig.of(target.settings(target.name or SchedulerConfig.name))
-    channels = {name: Channel.of(value) for name, value in config.notify_channels.items()}
+    channels = config.channels
     if not channels:
         raise SettingsError(
             f"notify_channels is not set: write it into {CONFIG_FILE}, or set QUARTZPY_NOTIFY_CHANNELS=ops=env:OPS_URL"

@@ -66,6 +66,7 @@ def serve(
         assert server.schedule is not None
         jobs = len(server.schedule.declarations.jobs)
         report(f"{jobs} job{'' if jobs == 1 else 's'}, time zone {server.schedule.time_zone}, data in {data}")
+        click.echo(f"other commands reach it by --url embedded:{data}")
         if not no_page:
             _serve_page(server, port, read_only, stack)
         status = EXIT_STATUS[server.run(drain_timeout=drain_timeout)]

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from quartzpy.operations.operations import Operations
 
 DEFAULT_NAME = "quartzpy"
+EMBEDDED = "embedded:"
+"""The scheme of a URL that is the directory of an embedded PostgreSQL, that of quartzpy serve for instance."""
 
 _Command = Callable[..., None]
 
@@ -47,7 +49,7 @@ _FLAGS: dict[str, tuple[str, ...]] = {
 SELECTING = tuple(_FLAGS)
 """The settings that select a scheduler, which are options of the commands."""
 _HELP = {
-    URL: "The database: postgresql+psycopg://user@host/database",
+    URL: "The database: postgresql+psycopg://user@host/database, or embedded:DIR for quartzpy serve --data DIR",
     "schema": "The database schema of the quartzpy tables.",
     "table_prefix": f"The prefix of the names of the quartzpy tables. [default: {DEFAULT_TABLE_PREFIX}]",
     "name": "The name of the scheduler. Optional if the database has only one.",
@@ -71,13 +73,19 @@ class Target:
 
         Raises:
             SettingsError: no source gives one.
+            StoreUnavailableError: it is `embedded:DIR`, and no server runs in that directory.
         """
         if URL not in self.values:
             raise SettingsError(
                 f'no database is selected: give --url, set {environment_variable(URL)}, or write url = "..." in a'
                 f" file {CONFIG_FILE} in this directory or above it"
             )
-        return str(self.values[URL])
+        url = str(self.values[URL])
+        if not url.startswith(EMBEDDED):
+            return url
+        from quartzpy.embedded.server import EmbeddedPostgres
+
+        return EmbeddedPostgres(url.removeprefix(EMBEDDED)).running_dsn
 
     @property
     def has_database(self) -> bool:

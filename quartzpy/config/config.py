@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from quartzpy.config.notifying import NOTIFIERS, Channel, channel_label, check_place
 from quartzpy.errors import InvalidKeyError, SettingsError
@@ -532,6 +532,11 @@ class SchedulerConfig:
     def all_executors(self) -> Mapping[str, ExecutorConfig | str]:
         """The additional worker pools, with that of notifications if there are channels."""
         return {NOTIFIERS: NOTIFIERS_POOL, **self.executors} if self.notify_channels else self.executors
+
+    @property
+    def channels(self) -> Mapping[str, Channel]:
+        """The channels of `notify_channels`, in whichever form they were written."""
+        return cast(Mapping[str, Channel], self.notify_channels)
 
     @property
     def lease(self) -> timedelta:

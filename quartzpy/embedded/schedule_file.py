@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 import inspect
 import os
+import re
+import shlex
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -32,7 +34,8 @@ from quartzpy.texts import did_you_mean, quoted, reason
 _KINDS = ("command", "url", "request", "function")
 _AT_START = {"notify": "notify_channels", "monitors": "monitors", "heartbeat_url": "heartbeat_url"}
 """The keys that are settings by other names: whom the node tells. It reads them once."""
-_OF_FILE = ("jobs", "time_zone", "networks", "secrets", *_AT_START)
+_OF_FILE = ("jobs", "time_zone", "directory", "environment", "networks", "secrets", *_AT_START)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _OF_TRIGGER = ("time_zone", "misfire")
 _OF_JOB = ({field.name for field in fields(JobDetail)} | {ARGS, KWARGS}) - {"job", "name", "data"}
 
@@ -78,13 +81,19 @@ def read_schedule(path: Path) -> ScheduleFile:
     if not isinstance(networks, list):
         raise SettingsError(f"{path}: networks is a list, such as [10.0.0.0/8]")
     hosts = {str(network) for network in networks}
+    surroundings = _Surroundings(
+        zone,
+        path.absolute().parent,
+        _directory(document.get("directory", ""), path),
+        _variables(document.get("environment", {}), str(path)),
+    )
     entries = []
     for name, declared in jobs.items():
         where = f"{path}: job {name}"
         if not isinstance(declared, Mapping):
             raise SettingsError(f"{where}: a mapping with command:, url: or function:, and schedule: is needed")
         try:
-            entries.append(_entry(str(name), dict(declared), zone, path.absolute().parent, commands, hosts))
+            entries.append(_entry(str(name), dict(declared), surroundings, commands, hosts))
         except SettingsError as error:
             raise SettingsError(f"{where}: {error}") from error
         except (QuartzpyError, TypeError) as error:
@@ -98,8 +107,50 @@ def read_schedule(path: Path) -> ScheduleFile:
     )
 
 
+@dataclass(frozen=True)
+class _Surroundings:
+    """What a file says for all of its jobs."""
+
+    time_zone: Any
+    of_file: Path
+    """The directory of the file, where the modules of its functions are."""
+    directory: Path
+    environment: dict[str, str]
+
+
+def _directory(value: object, path: Path) -> Path:
+    if not isinstance(value, str):
+        raise SettingsError(f"{path}: directory is a text, such as /home/ada (got {quoted(value)})")
+    return path.absolute().parent / value
+
+
+def _variables(value: object, where: str) -> dict[str, str]:
+    if not isinstance(value, Mapping):
+        raise SettingsError(f"{where}: environment is a mapping of variables, such as {{LANG: C.UTF-8}}")
+    for name, content in value.items():
+        if not isinstance(name, str) or not _VARIABLE.fullmatch(name):
+            raise SettingsError(f"{where}: environment: {quoted(name)} is not the name of a variable")
+        if isinstance(content, bool) or not isinstance(content, str | int):
+            raise SettingsError(f"{where}: environment: {name} must be a text (got {quoted(content)}); write quotes")
+    return {name: str(content) for name, content in value.items()}
+
+
+def _with_variables(values: Mapping[str, Any], variables: Mapping[str, str]) -> dict[str, Any]:
+    """Return the values of a command that the shell runs with these variables, and by SHELL, as cron does.
+
+    No job sets variables, because those of a node are part of what it allows. A line for the shell may do anything.
+    """
+    shell = variables.get("SHELL", SHELL)
+    if values.get("shell") is None:
+        line = f"exec {shlex.join(Command(**values).words)}"
+    else:
+        line = values["shell"] if shell == SHELL else f"exec {shlex.join([shell, '-c', values['shell']])}"
+    exports = " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
+    return {**{name: value for name, value in values.items() if name != "argv"}, "shell": f"export {exports}\n{line}"}
+
+
 def _entry(
-    name: str, declared: dict[str, Any], zone: Any, directory: Path, commands: set[str], hosts: set[str]
+    name: str, declared: dict[str, Any], around: _Surroundings, commands: set[str], hosts: set[str]
 ) -> dict[str, Any]:
     """Return a job in the form of declared jobs, and add what it needs to what is allowed."""
     kinds = [kind for kind in _KINDS if kind in declared]
@@ -110,22 +161,28 @@ def _entry(
     if "schedule" not in declared:
         raise SettingsError('schedule is missing, such as schedule: "0 2 * * *" or schedule: every 10m')
     trigger = _trigger(
-        declared.pop("schedule"), zone, {key: declared.pop(key) for key in _OF_TRIGGER if key in declared}
+        declared.pop("schedule"), around.time_zone, {key: declared.pop(key) for key in _OF_TRIGGER if key in declared}
     )
+    variables = around.environment
+    if kind == "command":
+        variables = variables | _variables(declared.pop("environment", {}), "command")
     for key in declared:
         if key not in _OF_JOB:
-            names = sorted({*_OF_JOB, *_OF_TRIGGER, *_KINDS, "schedule"})
+            names = sorted({*_OF_JOB, *_OF_TRIGGER, *_KINDS, "schedule", "environment"})
             raise SettingsError(f"{quoted(key)} is not known; {did_you_mean(str(key), names, 'keys')}")
     entry = {**declared, "name": name, "trigger": trigger}
     if kind == "function":
-        return entry | {"type": _function(what, directory)}
+        return entry | {"type": _function(what, around.of_file)}
     if kind == "command":
         values = {"shell": what} if isinstance(what, str) else what if isinstance(what, Mapping) else {"argv": what}
-        command = Command(**{"directory": str(directory), **values})
+        values = {"directory": str(around.directory), **values}
+        if variables:
+            values = _with_variables(values, variables)
+        command = Command(**values)
         commands.add(SHELL if command.shell is not None else command.argv[0])
         if command.shell is None and "/" in command.argv[0] and not command.argv[0].startswith("/"):
             raise SettingsError(f"command: {quoted(command.argv[0])} must be an absolute path, or a name in PATH")
-        return entry | {"type": "quartzpy.CommandJob", "data": {"directory": str(directory), **values}}
+        return entry | {"type": "quartzpy.CommandJob", "data": values}
     values = {"url": what} if kind == "url" else what
     if not isinstance(values, Mapping):
         raise SettingsError("request: a mapping with url: is needed")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from quartzpy.config.file_stamps import stamp_of
+from quartzpy.config.file_watch import FileWatch
 from quartzpy.embedded.schedule_file import ScheduleFile, read_schedule
 from quartzpy.embedded.server import EmbeddedPostgres
 from quartzpy.errors import OutcomeUnknownError, SchedulerStateError, SettingsError, StoreUnavailableError
@@ -54,7 +53,6 @@ class ScheduleServer:
         self._settings = {"log_executions": "INFO", **settings}
         self._stack = ExitStack()
         self._scheduler: Scheduler | None = None
-        self._ended = threading.Event()
         self.schedule: ScheduleFile | None = None
         """What the file says, as it was read last without an error."""
 
@@ -78,7 +76,7 @@ class ScheduleServer:
         """
         if self._scheduler is not None:
             return
-        stamp = stamp_of(self._file)
+        watch = FileWatch([self._file], self._reread, "quartzpy-schedule")
         schedule = read_schedule(self._file)
         with ExitStack() as stack:
             stack.enter_context(self._postgres)
@@ -89,11 +87,8 @@ class ScheduleServer:
             self._store(scheduler, schedule)
             self._stack = stack.pop_all()
         self._scheduler = scheduler
-        self._ended.clear()
-        thread = threading.Thread(target=self._watch, args=(scheduler, stamp), name="quartzpy-schedule", daemon=True)
-        self._stack.callback(thread.join, 5)
-        self._stack.callback(self._ended.set)
-        thread.start()
+        self._stack.callback(watch.stop)
+        watch.start(self._pause)
 
     def start(self) -> None:
         """Begin to run the jobs, in this process and in the background. Errors as for `open` and `Scheduler.start`."""
@@ -102,8 +97,10 @@ class ScheduleServer:
 
     def stop(self) -> None:
         """Wait up to 30 seconds for running jobs, and stop the node and PostgreSQL."""
-        self._scheduler = None
-        self._stack.close()
+        try:
+            self._stack.close()
+        finally:
+            self._scheduler = None
 
     def run(self, *, drain_timeout: Span = "30s") -> RunEnd:
         """Run the jobs until SIGTERM, SIGINT or a call of `scheduler.shutdown`, and stop. Errors as for `start`.
@@ -136,11 +133,12 @@ class ScheduleServer:
         self.schedule = schedule
         return str(plan)
 
-    def _replace(self, scheduler: Scheduler, schedule: ScheduleFile) -> str:
+    def _replace(self, schedule: ScheduleFile) -> str:
         """Allow what another schedule names, and store it."""
         assert self.schedule is not None
         if schedule.at_start != self.schedule.at_start:
             logger.warning("%s: another notify, monitors or heartbeat_url is used after a restart", self._file)
+        scheduler = self.scheduler
         scheduler._allow(**schedule.settings)
         try:
             return self._store(scheduler, schedule)
@@ -148,24 +146,18 @@ class ScheduleServer:
             scheduler._allow(**self.schedule.settings)
             raise
 
-    def _watch(self, scheduler: Scheduler, stored: tuple[int, int] | None) -> None:
-        before = stored
-        while not self._ended.wait(self._pause):
-            stamp = stamp_of(self._file)
-            if stamp == stored or stamp != before:
-                # Unchanged, or possibly still being written.
-                before = stamp
-                continue
-            stored = stamp
-            try:
-                plan = self._replace(scheduler, read_schedule(self._file))
-            except (StoreUnavailableError, OutcomeUnknownError) as error:
-                stored = None
-                logger.warning("%s will be reloaded when the database is available: %s", self._file, error)
-            except Exception as error:
-                # A wrong file must not end the thread: the next change is read again.
-                logger.error("%s was not reloaded, and nothing has changed: %s", self._file, reason(error))
-                self._report(f"not reloaded, nothing has changed: {reason(error)}")
-            else:
-                logger.info("%s was reloaded:\n%s", self._file, plan)
-                self._report(f"reloaded:\n{plan}")
+    def _reread(self) -> bool:
+        """Take over the file, and return whether that is done."""
+        try:
+            plan = self._replace(read_schedule(self._file))
+        except (StoreUnavailableError, OutcomeUnknownError) as error:
+            logger.warning("%s will be reloaded when the database is available: %s", self._file, error)
+            return False
+        except Exception as error:
+            # A wrong file must not end the thread: the next change is read again.
+            logger.error("%s was not reloaded, and nothing has changed: %s", self._file, reason(error))
+            self._report(f"not reloaded, nothing has changed: {reason(error)}")
+        else:
+            logger.info("%s was reloaded:\n%s", self._file, plan)
+            self._report(f"reloaded:\n{plan}")
+        return True

@@ -77,6 +77,17 @@ class EmbeddedPostgres:
         """The URL of the server's database."""
         return self.dsn_of(DATABASE)
 
+    @property
+    def running_dsn(self) -> str:
+        """The URL of the server's database, for a process that does not start the server.
+
+        Raises:
+            StoreUnavailableError: no server runs in the directory, or it belongs to another user.
+        """
+        if self.postmaster_pid is None:
+            raise StoreUnavailableError(f"no PostgreSQL of yours runs in {self._root}; quartzpy serve starts it")
+        return self.dsn
+
     def dsn_of(self, database: str) -> str:
         """Return the URL of another database of the server."""
         return f"postgresql+psycopg://{USER}:{self._files.password}@127.0.0.1:{self.port}/{database}"

@@ -22,13 +22,14 @@ from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urljoin
+from weakref import WeakKeyDictionary
 
 from quartzpy.errors import HttpFailedError, InvalidJobDataError, NotAllowedError
 from quartzpy.instants import Span, as_span
 from quartzpy.jobs.http_hosts import AllowedHosts, Target, target_of
 from quartzpy.jobs.included import settings_of_node
 from quartzpy.jobs.job import Job
-from quartzpy.outgoing import OutgoingError, signed
+from quartzpy.outgoing import OutgoingError, webhook_headers
 from quartzpy.texts import quoted, reason, storable_text
 
 if TYPE_CHECKING:
@@ -261,13 +262,14 @@ class HttpJob(Job, type_name="quartzpy.HttpJob", data_type=HttpRequest):
             async with asyncio.timeout(span.total_seconds()):
                 secret = await caller.authorization(request, target, content, context.execution_key)
                 answer = await caller.call(request, target, headers, secret, content)
+                if answer.status == 401 and caller.forget_token():
+                    secret = await caller.authorization(request, target, content, context.execution_key)
+                    answer = await caller.call(request, target, headers, secret, content)
         except TimeoutError:
             raise HttpFailedError(f"{what}: no answer within {request.timeout}") from None
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError) as error:
             raise HttpFailedError(f"{what}: {type(error).__name__}: {reason(error)}") from error
         context.result = {"status": answer.status, "body": answer.text}
-        if answer.status == 401:
-            caller.forget_token(request)
         if answer.status not in _statuses(request.success, "success"):
             retried = _statuses(request.retry, "retry")
             beginning = f"; the answer begins with:\n{answer.text[:500]}" if answer.text else ""
@@ -387,6 +389,8 @@ class _Answer:
 
 _tokens: dict[tuple[str, ...], tuple[str, float]] = {}
 """The tokens of this process, with the monotonic time until which each is used."""
+_fetches: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, ...], asyncio.Lock]] = WeakKeyDictionary()
+"""Jobs that begin at the same time wait for one token, instead of fetching one each."""
 
 
 class _Caller:
@@ -397,6 +401,11 @@ class _Caller:
         self._secrets = secrets
         self._tls = tls
         self._token_key: tuple[str, ...] | None = None
+        self._used_token: str | None = None
+        self._was_stored = False
+        """Whether the token was fetched for a call before, so that it may be refused because it has expired."""
+        self._showed_secret = False
+        """Whether the last request had the secret: a redirect to another server has not."""
 
     async def call(
         self,
@@ -410,6 +419,7 @@ class _Caller:
         method = request.method
         for followed in range(request.redirects + 1):
             limit = request.result_bytes
+            self._showed_secret = bool(secret)
             answer = await self._send(method, target, {**headers, **secret}, content, limit)
             if answer.status not in REDIRECTS or not answer.location:
                 return answer
@@ -486,9 +496,19 @@ class _Caller:
         secret = read_secret(self._secrets, oidc["secret"], issuer, target)
         digest = hashlib.sha256(secret.encode()).hexdigest()
         self._token_key = key = (*(oidc.get(name, "") for name in _OIDC), digest)
-        cached = _tokens.get(key)
-        if cached is not None and time.monotonic() < cached[1]:
-            return cached[0]
+        locks = _fetches.setdefault(asyncio.get_running_loop(), {})
+        if len(locks) >= MAX_TOKENS:
+            locks.clear()
+        async with locks.setdefault(key, asyncio.Lock()):
+            stored = _tokens.get(key)
+            self._was_stored = stored is not None and time.monotonic() < stored[1]
+            if stored is not None and self._was_stored:
+                self._used_token = stored[0]
+            else:
+                self._used_token = await self._fetch(oidc, issuer, secret, key)
+        return self._used_token
+
+    async def _fetch(self, oidc: Mapping[str, str], issuer: Target, secret: str, key: tuple[str, ...]) -> str:
         form = {"grant_type": "client_credentials"} | {
             name: oidc[name] for name in ("scope", "audience") if name in oidc
         }
@@ -513,10 +533,15 @@ class _Caller:
             _tokens[key] = token, time.monotonic() + lasts - EARLY
         return token
 
-    def forget_token(self, request: HttpRequest) -> None:
-        """Forget a token that the server has refused."""
-        if self._token_key is not None:
-            _tokens.pop(self._token_key, None)
+    def forget_token(self) -> bool:
+        """Forget a token that the server has refused. Return whether a fresh one may be taken."""
+        if self._token_key is None or not self._showed_secret:
+            return False
+        stored = _tokens.get(self._token_key)
+        # Another execution may have fetched a fresh one in the meantime.
+        if stored is not None and stored[0] == self._used_token:
+            del _tokens[self._token_key]
+        return self._was_stored
 
 
 async def resolve(host: str, port: int) -> list[str]:
@@ -534,7 +559,7 @@ def signature(secret: str, content: bytes, execution_key: str, now: int) -> dict
     # The same in all attempts, and without a full stop, which separates the parts.
     identity = f"fire_{hashlib.sha256(execution_key.encode()).hexdigest()[:32]}"
     try:
-        return signed(secret, content, identity, now)
+        return webhook_headers(secret, content, identity, now)
     except OutgoingError as error:
         raise NotAllowedError(str(error)) from None
 

@@ -73,16 +73,25 @@ def apply(
 
 
 def _refuse(plan: ImportPlan, *, held: bool, skip_undecided: bool, while_running: bool) -> None:
+    refuse_undecided(plan, skip_undecided=skip_undecided)
+    if plan.running is not None and not (held or while_running):
+        raise SettingsError(
+            f"{plan.source} still runs ({plan.running}), so both would fire the same triggers; nothing was imported."
+            " Stop it first, or import with --paused, or pass --while-running"
+        )
+
+
+def refuse_undecided(plan: ImportPlan, *, skip_undecided: bool) -> None:
+    """Refuse an import that needs decisions, unless what they are about is left out.
+
+    Raises:
+        SettingsError: the plan has undecided notes, and `skip_undecided` is false.
+    """
     if plan.undecided and not skip_undecided:
         number = numbered(len(plan.undecided), "object needs", "objects need")
         raise SettingsError(
             f"{number} a decision ({plan.undecided[0].subject} is the first); nothing was"
             " imported. Decide about them, or pass --skip-undecided to leave them out"
-        )
-    if plan.running is not None and not (held or while_running):
-        raise SettingsError(
-            f"{plan.source} still runs ({plan.running}), so both would fire the same triggers; nothing was imported."
-            " Stop it first, or import with --paused, or pass --while-running"
         )
 
 

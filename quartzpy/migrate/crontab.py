@@ -24,6 +24,13 @@ _FIELDS = 5
 _REBOOT = "@reboot"
 _ZONE = "CRON_TZ"
 _MAIL = "MAILTO"
+_DELAY = "RANDOM_DELAY"
+_OF_CRON = (_ZONE, _MAIL, _DELAY)
+"""The variables that are for cron itself."""
+_HEADING = re.compile(r"[-|.*+\s]*|m\s+h\s.*", re.IGNORECASE)
+"""The lines of comments that name the columns of a crontab."""
+_TURNED_OFF = re.compile(r"(@[a-z]+|([0-9*][0-9*/,~-]*\s+){2}(\S+\s+){3}\S)", re.IGNORECASE)
+"""How a comment begins that is a line of the crontab which somebody has turned off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +47,7 @@ def read_crontab(
     time_zone: str,
     job_type: str,
     system: bool = False,
+    user: str | None = None,
     group: str = GROUP,
     name: str = "crontab",
 ) -> ImportPlan:
@@ -47,7 +55,8 @@ def read_crontab(
 
     The data of a job are `command`, and where the crontab has them `stdin`, `user` and `environment`. `time_zone` is
     the zone of the machine; a line `CRON_TZ=...` overrides it for the lines after it. With `system`, lines have a field
-    for the user, as in /etc/crontab. `name` identifies the crontab in a later import.
+    for the user, as in /etc/crontab; those of others than `user` are left out, if it is given. The comment directly
+    above a line becomes the description. `name` identifies the crontab in a later import.
 
     Raises:
         UnknownTimeZoneError: there is no such zone.
@@ -55,12 +64,13 @@ def read_crontab(
     notes: list[Note] = []
     jobs: dict[JobKey, ImportedJob] = {}
     environment: dict[str, str] = {}
-    comment = None
+    comment: list[str] = []
     now = datetime.now(UTC)  # noqa: TID251 - a crontab has no other clock
     for number, raw in enumerate(text.splitlines(), start=1):
         line = raw.strip()
         if not line or line.startswith("#"):
-            comment = line.lstrip("# ") or None
+            words = line.lstrip("# \t")
+            comment = [] if _HEADING.fullmatch(words) or _TURNED_OFF.match(words) else [*comment, words]
             continue
         subject = f"line {number}"
         variable = _VARIABLE.fullmatch(line)
@@ -69,8 +79,10 @@ def read_crontab(
             continue
         try:
             parsed = _parsed(line, system)
+            if user is not None and parsed.user not in (None, user):
+                raise LeftOut(f"it runs as {parsed.user}, and not as {user}; import it as that user")
             zone = environment.get(_ZONE, time_zone)
-            imported = _imported(parsed, zone, job_type, group, environment, comment, now)
+            imported = _imported(parsed, zone, job_type, group, environment, " ".join(comment), now)
         except LeftOut as error:
             notes.append(Note(Severity.LEFT_OUT, subject, str(error)))
         except QuartzpyError as error:
@@ -79,7 +91,7 @@ def read_crontab(
             if imported.job.key in jobs:
                 notes.append(Note(Severity.DIFFERS, subject, "it repeats a line before; the job runs once for both"))
             jobs[imported.job.key] = imported
-        comment = None
+        comment = []
     return ImportPlan(
         source=f"crontab {name}", owner=f"import:crontab:{name}"[:200], jobs=list(jobs.values()), notes=notes
     )
@@ -89,8 +101,10 @@ def _set(environment: dict[str, str], variable: re.Match[str], subject: str, not
     name, value = (_unquoted(part) for part in variable.groups())
     environment[name] = value
     if name == _MAIL and value:
-        text = f"the output is not mailed to {value}; it is for the job to report"
+        text = f"the output is not mailed to {value}; notify: of a schedule file, or notify_channels, tells of failures"
         notes.append(Note(Severity.DIFFERS, subject, text))
+    if name == _DELAY:
+        notes.append(Note(Severity.DIFFERS, subject, "the lines below start at their times, without a random delay"))
 
 
 def _unquoted(text: str) -> str:
@@ -103,7 +117,7 @@ def _parsed(line: str, system: bool) -> _Line:
     columns = fields + (1 if system else 0)
     parts = line.split(maxsplit=columns)
     if parts[0].lower() == _REBOOT:
-        raise LeftOut("@reboot has no meaning in a cluster; start the program as a service of the machine")
+        raise LeftOut("@reboot is no time of a schedule; start the program as a service of the machine")
     if len(parts) <= columns:
         expected = "a schedule, a user and a command" if system else "a schedule and a command"
         raise LeftOut(f"it is no line of a crontab, which has {expected}: {quoted(line)}")
@@ -123,11 +137,11 @@ def _imported(
     job_type: str,
     group: str,
     environment: dict[str, str],
-    comment: str | None,
+    comment: str,
     now: datetime,
 ) -> ImportedJob:
     key = JobKey(_name(line), group)
-    variables = {name: value for name, value in environment.items() if name not in (_ZONE, _MAIL)}
+    variables = {name: value for name, value in environment.items() if name not in _OF_CRON}
     data: dict[str, Any] = {"command": line.command}
     data |= {"stdin": line.stdin} if line.stdin is not None else {}
     data |= {"user": line.user} if line.user is not None else {}
@@ -136,7 +150,7 @@ def _imported(
     following = next(iter(trigger.upcoming(1, now)), None)
     if following is None:
         raise LeftOut("it never fires")
-    job = JobDetail(job_type, key.name, key.group, data=data, description=comment[:1000] if comment else None)
+    job = JobDetail(job_type, key.name, key.group, data=data, description=comment[:1000] or None)
     return ImportedJob(job, [ImportedTrigger(trigger, TriggerProgress(following))])
 
 

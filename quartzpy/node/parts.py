@@ -9,7 +9,7 @@ from typing import Any
 
 from quartzpy.clock import Clock
 from quartzpy.config.config import ExecutorConfig, Role, SchedulerConfig
-from quartzpy.config.notifying import Channel, channel_label
+from quartzpy.config.notifying import channel_label
 from quartzpy.events.listeners import Listeners
 from quartzpy.jobs.context import Middleware
 from quartzpy.jobs.internal_entries import Tracing
@@ -248,8 +248,7 @@ class NodeParts:
 def _labels_of_channels(config: SchedulerConfig) -> list[str]:
     """Return the labels for the channels whose URL and secret this node can read: others leave them to other nodes."""
     labels = []
-    for name, value in config.notify_channels.items():
-        channel = Channel.of(value)
+    for name, channel in config.channels.items():
         try:
             for place in (channel.url, channel.secret):
                 if place is not None:

@@ -39,7 +39,7 @@ class Notification(Job, type_name=NOTIFICATION_TYPE):
         """Send the notification that the trigger names, unless it was delivered before."""
         settings = settings_of_node(context)
         name, notification_id = context.job_key.name, str(context.job_data.get(ENTRY, ""))
-        if name not in settings.notify_channels:
+        if name not in settings.channels:
             raise NotAllowedError(f"the setting notify_channels of this node has no {name!r}")
         views = admin(context.scheduler._store)
         row = views.notification(notification_id)
@@ -48,7 +48,7 @@ class Notification(Job, type_name=NOTIFICATION_TYPE):
         if row.is_delivered:
             return "it was delivered before"
         try:
-            answer = send(Channel.of(settings.notify_channels[name]), row.document, notification_id)
+            answer = send(settings.channels[name], row.document, notification_id)
         except OutgoingError as error:
             is_last = context.attempt >= RETRY.attempts
             views.note_attempt(notification_id, storable_text(str(error))[:MOST_ERROR], is_last=is_last)
@@ -71,11 +71,9 @@ def send(channel: Channel, document: Mapping[str, Any], notification_id: str) ->
 
 def _post(url: str, channel: Channel, document: Mapping[str, Any], notification_id: str) -> str:
     body = json.dumps(document, ensure_ascii=False).encode(errors="backslashreplace")
-    headers = {"content-type": "application/json", "webhook-id": notification_id, "idempotency-key": notification_id}
-    now = int(time.time())
-    headers["webhook-timestamp"] = str(now)
-    if channel.secret is not None:
-        headers |= outgoing.signed(read_place(channel.secret), body, notification_id, now)
+    secret = None if channel.secret is None else read_place(channel.secret)
+    headers = {"content-type": "application/json", "idempotency-key": notification_id}
+    headers |= outgoing.webhook_headers(secret, body, notification_id, int(time.time()))
     answer = outgoing.call("POST", url, body, headers)
     if 200 <= answer.status < 300:
         return f"status {answer.status}"

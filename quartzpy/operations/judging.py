@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from quartzpy import outgoing
-from quartzpy.config.notifying import Channel
 from quartzpy.errors import StoreUnavailableError
 from quartzpy.events.events import ExpectationBroken
 from quartzpy.expect import BreachRecord
@@ -110,7 +109,7 @@ class IncidentJudge:
         gap: tuple[JudgedIncident, datetime, datetime] | None,
     ) -> Sequence[Planned]:
         """Return the notifications that are due. Where nothing is wrong, or nobody is notified, it reads nothing."""
-        channels = {name: Channel.of(value) for name, value in self._scheduler.config.notify_channels.items()}
+        channels = self._scheduler.config.channels
         if not channels and not any(record.notified for record in recorded.values()):
             return []
         subjects = [_lasting(incident, recorded.get(identity), now) for identity, incident in incidents.items()]
@@ -131,7 +130,7 @@ class IncidentJudge:
 
     def _deliver_in_spite_of(self, pauses: Pauses) -> None:
         """Resume the notifications that only a pause of everything holds: what it holds is what people are told of."""
-        channels = self._scheduler.config.notify_channels
+        channels = self._scheduler.config.channels
         if channels and pauses.everything and NOTIFICATIONS not in pauses.job_groups:
             keys = {job_key_of(name) for name in channels}
             self._scheduler._changed(self._store.resume(TriggersOfJobs(keys)))

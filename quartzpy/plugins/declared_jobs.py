@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections import Counter
 from pathlib import Path
 
 from quartzpy.calendars.calendar import BaseCalendar
-from quartzpy.config.file_stamps import stamp_of
+from quartzpy.config.file_watch import FileWatch
 from quartzpy.errors import (
     OutcomeUnknownError,
     PluginStartError,
@@ -53,8 +52,7 @@ class DeclaredJobs:
         self._version = version
         pause = None if reread_every is None else as_span(reread_every, "reread_every", SettingsError)
         self._pause = None if pause is None else pause.total_seconds()
-        self._ended = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._watch: FileWatch | None = None
 
     def initialize(self, scheduler: BaseScheduler) -> None:
         """Read the files.
@@ -71,25 +69,23 @@ class DeclaredJobs:
         Raises:
             PluginStartError: the declarations cannot be stored, for example because a calendar is missing.
         """
-        stored = self._stamps()
+        watch = FileWatch(self._paths, self._reread, "quartzpy-declared-jobs")
+        is_stored = True
         try:
             self.sync()
         except (StoreUnavailableError, OutcomeUnknownError) as error:
             logger.warning("the declared jobs will be stored when the database is available: %s", error)
-            stored = []
+            is_stored = False
         except QuartzpyError as error:
             files = ", ".join(map(str, self._paths))
             raise PluginStartError(f"the jobs declared in {files} cannot be stored: {error}") from error
         if self._pause is not None:
-            self._thread = threading.Thread(
-                target=self._watch, args=(self._pause, stored), name="quartzpy-declared-jobs", daemon=True
-            )
-            self._thread.start()
+            self._watch = watch
+            watch.start(self._pause, is_read=is_stored)
 
     def shutdown(self) -> None:
-        self._ended.set()
-        if self._thread is not None:
-            self._thread.join(5)
+        if self._watch is not None:
+            self._watch.stop()
 
     def sync(self) -> SyncPlan:
         """Store the current declarations. Return the plan that was carried out."""
@@ -117,23 +113,14 @@ class DeclaredJobs:
                 raise SettingsError(f"window {quoted(name)} is declared in two files")
         return Declarations([pair for declared in files for pair in declared.jobs], calendars, windows)
 
-    def _stamps(self) -> list[tuple[int, int] | None]:
-        return [stamp_of(path) for path in self._paths]
-
-    def _watch(self, pause: float, stored: list[tuple[int, int] | None]) -> None:
-        before = stored
-        while not self._ended.wait(pause):
-            try:
-                stamps = self._stamps()
-                if stamps == stored or (stored and stamps != before):
-                    # Unchanged, or possibly still being written: half a file would declare half of the jobs.
-                    before = stamps
-                    continue
-                logger.info("%s: reloaded:\n%s", ", ".join(map(str, self._paths)), self.sync())
-                stored = stamps
-            except (StoreUnavailableError, OutcomeUnknownError) as error:
-                logger.warning("the declared jobs will be updated when the database is available: %s", error)
-            except BaseException:
-                stored = before
-                # Invalid files must not end the thread: the next change is read again.
-                logger.exception("the changed declarations cannot be stored; the stored jobs do not change")
+    def _reread(self) -> bool:
+        """Store what the files declare now, and return whether that is done."""
+        try:
+            logger.info("%s: reloaded:\n%s", ", ".join(map(str, self._paths)), self.sync())
+        except (StoreUnavailableError, OutcomeUnknownError) as error:
+            logger.warning("the declared jobs will be updated when the database is available: %s", error)
+            return False
+        except BaseException:
+            # Invalid files must not end the thread: the next change is read again.
+            logger.exception("the changed declarations cannot be stored; the stored jobs do not change")
+        return True

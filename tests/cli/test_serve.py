@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +22,17 @@ from quartzpy import Scheduler
 from quartzpy.embedded import ScheduleServer
 from quartzpy.embedded.schedule_file import read_schedule
 from quartzpy.errors import SettingsError
+from tests.cli.test_commands import quartzpy
 from tests.docs.code_blocks import ROOT
+from tests.waiting import wait_until
 
 PAGE = (ROOT / "docs" / "how-to" / "from-cron.md").read_text()
 FILES = dict(re.findall(r'^```(?:yaml|python) title="([^"]+)"\n(.*?)^```', PAGE, re.S | re.M))
-[COMMAND] = re.findall(r"^```sh\n(.*?)\n```", PAGE, re.S | re.M)
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("QUARTZPY_")} | {
+    "PYTHONPATH": str(ROOT),
+    "PYTHONUNBUFFERED": "1",
+}
+[COMMAND] = re.findall(r"^quartzpy serve .*", PAGE, re.M)
 
 
 @pytest.fixture
@@ -42,15 +50,14 @@ def directory() -> Iterator[Path]:
 class Served:
     """The command of the page, and its output so far."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *options: str) -> None:
         words = shlex.split(COMMAND)
         assert words[0] == "quartzpy"
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("QUARTZPY_")}
         self.process = subprocess.Popen(
             # Another program of this machine may listen at the port of the page.
-            [sys.executable, "-m", "quartzpy", *words[1:], "--port", "0"],
+            [sys.executable, "-m", "quartzpy", *words[1:], "--port", "0", *options],
             cwd=directory,
-            env=environment | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},
+            env=ENVIRONMENT,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -102,6 +109,69 @@ def test_the_page_to_the_letter(directory: Path) -> None:
         handle = scheduler.trigger_job("report")
         assert handle.wait("90s").result == "the report of eu"
         assert handle.wait("90s").error is None
+
+
+CRONTAB = """\
+GREETING=it's cron
+# Says hello
+@every_second cat; echo "for $GREETING"%hello, 100\\%
+@reboot /opt/start
+"""
+INTERRUPTED = """
+  lost: {command: "echo $$ >> lost; sleep 1000; true", schedule: every 1h}
+  again:
+    command: test -e again || rest=1000; echo $$ >> again; sleep ${rest-0}
+    schedule: every 1h
+    requests_recovery: true
+"""
+
+
+def test_a_crontab_runs_and_goes_on_after_the_process_was_killed(directory: Path) -> None:
+    imported = subprocess.run(
+        [sys.executable, "-m", "quartzpy", "import", "crontab", "-"],
+        input=CRONTAB,
+        env=ENVIRONMENT | {"HOME": str(directory)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "left out: line 4: @reboot" in imported.stderr
+    (directory / "schedule.yaml").write_text(imported.stdout + INTERRUPTED)
+    served = Served(directory, "--no-page")
+    try:
+        served.read_until("3 jobs, time zone ")
+        served.read_until("hello, 100%")
+        served.read_until("for it's cron")
+        pids = [int(wait_until(partial(read_lines, directory / name))[0]) for name in ("lost", "again")]
+        served.process.kill()
+        served.process.wait()
+        # The process that keeps a command ends it when the node is gone.
+        wait_until(lambda: not any(map(exists, pids)))
+    finally:
+        served.close()
+    served = Served(directory, "--no-page")
+    try:
+        served.read_until("DEFAULT.cat is SUCCEEDED")
+        served.read_until("DEFAULT.again is SUCCEEDED")
+        for job, state in (("DEFAULT.lost", "TERMINATED"), ("DEFAULT.again", "SUCCEEDED")):
+            url = f"embedded:{directory / 'data'}"
+            listed = json.loads(quartzpy("executions", "--url", url, "--job", job, "--json").stdout)
+            assert [item["state"] for item in listed["items"]] == [state], listed
+        assert served.end(signal.SIGINT) == 0
+    finally:
+        served.close()
+
+
+def read_lines(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 @pytest.mark.parametrize(

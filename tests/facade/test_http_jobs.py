@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import gzip
 import hashlib
 import hmac
+import itertools
 import json
 import ssl
 import threading
+import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -244,28 +248,99 @@ def oidc(server: Server, host: str = "other.test") -> dict[str, Any]:
     return {"oidc": {"token_url": url, "client_id": "me:1", "secret": "client", "scope": "read"}}
 
 
+def give_tokens(server: Server, expires_in: float = 3600) -> list[str]:
+    """Let the server give the tokens t1, t2 and so on, and return those that are valid, in a list to be changed."""
+    valid: list[str] = []
+    numbers = itertools.count(1)
+
+    def give(handler: Handler) -> None:
+        valid.append(f"t{next(numbers)}")
+        handler.send(200, json.dumps({"access_token": valid[-1], "expires_in": expires_in}).encode())
+
+    def check(handler: Handler) -> None:
+        token = handler.headers["authorization"].removeprefix("Bearer ")
+        handler.send(200 if token in valid else 401, token.encode())
+
+    server.answers |= {"/token": give, "/": check}
+    return valid
+
+
+def paths(server: Server) -> list[str]:
+    return [path for _, path, _, _ in server.received]
+
+
 def test_a_token_is_fetched_once_and_again_after_it_was_refused(
     server: Server, run: Callable[..., ExecutionRecord]
 ) -> None:
-    tokens = iter("abc")
-    server.answers["/token"] = lambda handler: handler.send(
-        200, json.dumps({"access_token": next(tokens), "expires_in": 3600}).encode()
-    )
+    valid = give_tokens(server)
     for _ in range(2):
         assert run(auth=oidc(server), settings=secrets(server)).outcome is Outcome.SUCCEEDED
-    server.answers["/"] = lambda handler: handler.send(401)
-    run(auth=oidc(server), settings=secrets(server))
-    del server.answers["/"]
-    run(auth=oidc(server), settings=secrets(server))
-    assert [path for _, path, _, _ in server.received] == ["/token", "/", "/", "/", "/token", "/"]
+    # It expires by the clock of the other side, or is revoked. The call of the same execution is made once more.
+    valid.clear()
+    record = run(method="POST", json={"n": 1}, auth=oidc(server), settings=secrets(server))
+    assert record.outcome is Outcome.SUCCEEDED
+    assert record.result == {"status": 200, "body": "t2"}
+    assert paths(server) == ["/token", "/", "/", "/", "/token", "/"]
+    refused, repeated = server.received[3], server.received[5]
+    assert refused[3] == repeated[3] == b'{"n": 1}'
+    assert refused[2]["idempotency-key"] == repeated[2]["idempotency-key"]
     _, _, headers, body = server.received[0]
     assert body == b"grant_type=client_credentials&scope=read"
     assert base64.b64decode(headers["authorization"].removeprefix("Basic ")) == b"me%3A1:s3cret"
     sent = [headers["authorization"] for _, path, headers, _ in server.received if path == "/"]
-    assert sent == ["Bearer a", "Bearer a", "Bearer a", "Bearer b"]
+    assert sent == ["Bearer t1", "Bearer t1", "Bearer t1", "Bearer t2"]
 
 
 # --- hostile tries: where no call goes
+
+
+def test_a_fresh_token_that_is_refused_is_an_answer(server: Server, run: Callable[..., ExecutionRecord]) -> None:
+    give_tokens(server)
+    server.answers["/"] = lambda handler: handler.send(401)
+    for _ in range(2):
+        assert "answered with status 401" in error_of(run(auth=oidc(server), settings=secrets(server)))
+    assert paths(server) == ["/token", "/", "/token", "/"]
+
+
+def test_another_server_that_refuses_gets_no_token(server: Server, run: Callable[..., ExecutionRecord]) -> None:
+    give_tokens(server)
+    run(auth=oidc(server), settings=secrets(server))
+    server.answers["/"] = lambda handler: handler.send(302, location=f"http://other.test:{server.port}/there")
+    server.answers["/there"] = lambda handler: handler.send(401)
+    run(auth=oidc(server), settings=secrets(server), redirects=1)
+    assert paths(server) == ["/token", "/", "/", "/there"]
+    assert "authorization" not in server.received[-1][2]
+
+
+@pytest.mark.parametrize(("expires_in", "fetched"), [(3600, 2), (20, 4)])
+def test_a_token_that_expires_between_two_fires_is_fetched_again(
+    server: Server,
+    run: Callable[..., ExecutionRecord],
+    monkeypatch: pytest.MonkeyPatch,
+    expires_in: int,
+    fetched: int,
+) -> None:
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(http, "time", SimpleNamespace(monotonic=lambda: clock.now, time=time.time))
+    give_tokens(server, expires_in)
+    for clock.now in (1_000, 4_569, 4_571, 4_600):
+        assert run(auth=oidc(server), settings=secrets(server)).outcome is Outcome.SUCCEEDED
+    # One that lasts for less than half a minute is used once.
+    assert paths(server).count("/token") == fetched
+    assert paths(server).count("/") == 4
+
+
+def test_calls_that_begin_together_fetch_one_token(server: Server, names: dict[str, Any]) -> None:
+    give_tokens(server)
+    hosts = AllowedHosts([f"http://{host}:{server.port}" for host in ("api.test", "other.test")] + [LOOPBACK])
+    target = target_of(f"http://api.test:{server.port}/")
+
+    async def tokens() -> list[str]:
+        callers = [http._Caller(hosts, secrets(server)["http_secrets"], ssl.create_default_context()) for _ in range(4)]
+        return await asyncio.gather(*(caller._token(oidc(server)["oidc"], target) for caller in callers))
+
+    assert asyncio.run(tokens()) == ["t1"] * 4
+    assert paths(server) == ["/token"]
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
 from quartzpy import CronTrigger, Job, JobExecutionContext
+from quartzpy.embedded.schedule_file import read_schedule
 from quartzpy.migrate import ImportPlan
 from quartzpy.migrate.crontab import read_crontab
+from quartzpy.migrate.schedule_text import program_of, schedule_text
 from quartzpy.scheduler.declarations import load_definitions
 from tests.cli.test_commands import quartzpy
 
@@ -45,7 +49,7 @@ def test_lines_variables_and_input() -> None:
         "environment": environment,
     }
     assert backup.job.name.startswith("backup.sh-")
-    assert backup.job.description == "of the database"
+    assert backup.job.description == "Backups of the database"
     assert backup.triggers[0].trigger == CronTrigger(
         "30 2 * * 1-5", backup.job.name, "crontab", dialect="crontab", time_zone="Europe/Berlin", job_key=backup.job.key
     )
@@ -75,13 +79,143 @@ def test_the_crontab_of_the_system_names_users() -> None:
     ]
 
 
+def test_lines_of_another_user_are_left_out() -> None:
+    plan = read_crontab("@daily ada x\n@daily root y\n", time_zone="UTC", job_type=TYPE, system=True, user="ada")
+    assert [imported.job.data for imported in plan.jobs] == [{"command": "x", "user": "ada"}]
+    assert [str(note) for note in plan.notes] == [
+        "left out: line 2: it runs as root, and not as ada; import it as that user"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("above", "description"),
+    [
+        ("# m h  dom mon dow   command\n", None),
+        ("# |  |  |  |  |\n# *  *  *  *  * user-name command\n", None),
+        ("# Old\n#0 5 * * 1 tar -zcf /var/backups/home.tgz /home/\n", None),
+        ("# Far away\n\n", None),
+        ("# Two\n# lines\n", "Two lines"),
+        ("#0 5 * * * /opt/old\n# At 5 * 60 seconds\nA=b\n", "At 5 * 60 seconds"),
+    ],
+)
+def test_the_comment_directly_above_is_the_description(above: str, description: str | None) -> None:
+    [imported] = read(f"{above}@daily x\n").jobs
+    assert imported.job.description == description
+
+
+@pytest.mark.parametrize(
+    ("command", "program"),
+    [
+        ("/opt/backup.sh --all", "backup.sh"),
+        ("cd /srv && nice -n 5 /opt/backup.sh", "backup.sh"),
+        ("test -x /usr/sbin/anacron || ( cd / && run-parts --report /etc/cron.daily )", "run-parts"),
+        ("[ -f /x ] && PGUSER=app env LANG=C pg_dump app | gzip > /x", "pg_dump"),
+        ("sleep 30; curl -fsS https://example.com/", "curl"),
+        ('"$HOME/my jobs/report" --day', "report"),
+        ("cd /srv", "cd"),
+        ("echo 'it", "echo"),
+        ("$(x)", "command"),
+        ("* * *", "command"),
+    ],
+)
+def test_a_job_is_named_by_its_program(command: str, program: str) -> None:
+    assert program_of(command) == program
+
+
+SCHEDULE = """\
+# From crontab crontab.
+time_zone: Europe/Berlin
+directory: /home/ada
+environment:
+  SHELL: /bin/bash
+
+jobs:
+  backup.sh:
+    description: Nightly
+    command: '/opt/backup.sh --to "/mnt/a b" # all'
+    schedule: 30 2 * * 1-5
+    misfire: do_nothing
+
+  date:
+    command: |-
+      exec <<'INPUT_'
+      INPUT
+      second
+      INPUT_
+      date +%F; cat
+    schedule: '@hourly'
+    misfire: do_nothing
+    environment:
+      LEVEL: it's 5
+
+  backup.sh-2:
+    command:
+      shell: /opt/backup.sh
+      directory: /srv
+    schedule: 0 9 * * *
+    time_zone: America/New_York
+    misfire: do_nothing
+    environment:
+      LEVEL: it's 5
+      HOME: /srv
+"""
+
+
+def test_a_crontab_becomes_a_schedule_file(tmp_path: Path) -> None:
+    plan = read(
+        "SHELL=/bin/bash\n"
+        "# Nightly\n"
+        '30 2 * * 1-5 /opt/backup.sh --to "/mnt/a b" # all\n'
+        "LEVEL=it's 5\n"
+        "@hourly date +\\%F; cat%INPUT%second\n"
+        "CRON_TZ=America/New_York\nHOME=/srv\n"
+        "0 9 * * * /opt/backup.sh\n"
+    )
+    text = schedule_text(plan, time_zone="Europe/Berlin", home=lambda user: "/home/ada")
+    assert text == SCHEDULE
+    file = tmp_path / "schedule.yaml"
+    file.write_text(text)
+    schedule = read_schedule(file)
+    assert schedule.settings["commands"] == ("/bin/sh",)
+    (backup, _), (date, _), (later, [trigger]) = schedule.declarations.jobs
+    assert backup.data["directory"] == "/home/ada"
+    assert trigger.time_zone == "America/New_York"  # type: ignore[attr-defined]
+    assert later.data["directory"] == "/srv"
+    # The shell itself says what the line means.
+    for job, said in ((backup, "bash /mnt/a b"), (date, f"{datetime.now():%Y}")):  # noqa: DTZ005
+        line = job.data["shell"].replace("/opt/backup.sh --to", 'echo "${BASH_VERSION:+bash}"').replace("%F", "%Y")
+        done = subprocess.run(["/bin/sh", "-c", line], capture_output=True, text=True, check=True)
+        assert done.stdout.splitlines()[0] == said
+    assert done.stdout.splitlines()[1:] == ["INPUT", "second"]
+
+
+def test_the_command_writes_a_schedule_file(tmp_path: Path) -> None:
+    file = tmp_path / "crontab"
+    file.write_text("*/5 * * * * /opt/poll\n@reboot /opt/start\n5~9 * * * * /opt/any\n")
+    refused = quartzpy("import", "crontab", str(file))
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "undecided: line 3: minutes field '5~9'" in refused.stderr
+    done = quartzpy("import", "crontab", str(file), "--skip-undecided", "--time-zone", "Asia/Tokyo")
+    assert done.returncode == 0
+    assert "left out: line 2: @reboot" in done.stderr
+    assert "schedule.yaml: 1 job; quartzpy serve schedule.yaml --data data runs them" in done.stderr
+    (tmp_path / "schedule.yaml").write_text(done.stdout)
+    [(job, _)] = read_schedule(tmp_path / "schedule.yaml").declarations.jobs
+    assert job.name == "poll"
+    assert "time_zone: Asia/Tokyo" in done.stdout
+    apply = quartzpy("import", "crontab", str(file), "--apply")
+    assert apply.returncode == 2
+    assert "--apply needs --job-type" in apply.stderr
+
+
 @pytest.mark.parametrize(
     ("line", "severity", "text"),
     [
-        ("@reboot /opt/x", "left out", "@reboot has no meaning in a cluster; start the program as a service"),
+        ("@reboot /opt/x", "left out", "@reboot is no time of a schedule; start the program as a service"),
         ("0 1 * * *", "left out", "it is no line of a crontab, which has a schedule and a command: '0 1 * * *'"),
         ("61 1 * * * x", "undecided", "61"),
         ("MAILTO=ops@example.org", "differs", "the output is not mailed to ops@example.org"),
+        ("RANDOM_DELAY=5", "differs", "without a random delay"),
         ("0 1 * * * x\n0 1 * * * x", "differs", "it repeats a line before; the job runs once for both"),
     ],
 )
@@ -118,5 +252,5 @@ def test_the_command_stores_jobs(postgres_dsn: str, tmp_path: Path) -> None:
     assert "no database is selected: give --url" in refused.stderr
     stored = quartzpy(*command, "--dsn", postgres_dsn, "--name", "imported", "--apply")
     assert stored.returncode == 0, stored.stderr
-    assert "left out: line 2: @reboot has no meaning in a cluster" in stored.stdout
+    assert "left out: line 2: @reboot is no time of a schedule" in stored.stdout
     assert "1 new jobs, 1 new triggers" in stored.stdout
