@@ -780,7 +780,7 @@ class AsyncStoringMethods(AsyncMethods[_StoringMethodsT]):
         """Make the store match the declared jobs and calendars, all or nothing; return the plan.
 
         `calendars` are the declared calendars by name, and `windows` the maintenance windows; None leaves those
-        alone. `apply=False` is a dry run.
+        alone. A declared window that is over is none. `apply=False` is a dry run.
 
         A trigger whose schedule did not change keeps its fire times, its misfires and its pause, even if other values
         of it or its job changed; one that has ended stays COMPLETE and does not fire again. If a calendar changes, the
