@@ -13,7 +13,7 @@ from quartzpy.operations.actions.action import Action, Role
 from quartzpy.operations.actions.inputs import Choice, Data, End, Flag, Instant, Number, Text
 from quartzpy.operations.selection import Subject
 from quartzpy.scheduler.methods.pausing import MOST_SKIPPED
-from quartzpy.scheduler.methods.triggering import MOST_RUNS
+from quartzpy.scheduler.past_fires import MOST_RUNS
 from quartzpy.states import ExecutionState, Missed, TriggerState
 
 _MISSED = Choice(
@@ -185,6 +185,7 @@ SECTIONS: Mapping[str, tuple[Action, ...]] = {
                     "Begins",
                     hint="a cron expression; empty: once, from the start to the end below",
                     placeholder="0 2 * * SUN",
+                    begins_form=True,
                 ),
                 Text(
                     "duration",
