@@ -116,8 +116,8 @@ def test_a_job_that_ignores_the_request_is_killed_and_the_next_has_another_child
     execution = execution_of(jobs.Stubborn, begun=path)
     runner = begun(shared, execution)
     pid = pid_said(path)
-    execution.stop()
     asked_at = time.monotonic()
+    execution.stop()
     found = runner.end()
     assert KILL_AFTER <= time.monotonic() - asked_at < KILL_AFTER + 30
     assert found.completion.outcome is Outcome.CANCELLED
