@@ -141,3 +141,21 @@ def number_of(count: int, noun: str) -> str:
 def numbered(count: int, singular: str, plural: str) -> str:
     """Return a number with the words that agree with it: `numbered(1, "node is silent", "nodes are silent")`."""
     return f"{count:,} {singular if count == 1 else plural}"
+
+
+_STEPS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+
+
+def coarse(seconds: int) -> str:
+    """Return a span in its two largest units: "1 d 4 h", "3 min 20 s". From ten minutes on, seconds are left out."""
+    parts: list[str] = []
+    for unit, size in _STEPS:
+        count, rest = divmod(seconds, size)
+        if count or (unit == "s" and not parts):
+            parts.append(f"{count} {unit}")
+            if len(parts) == 2 or (unit == "min" and count >= 10):
+                break
+        elif parts:
+            break
+        seconds = rest
+    return " ".join(parts)

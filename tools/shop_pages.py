@@ -57,6 +57,7 @@ PAGES = {
     "jobs": "/jobs",
     "jobs-by-failures": "/jobs?sort=-failed",
     "job": "/job?group=billing&name=charge-cards",
+    "job-running": "/job?group=search&name=rebuild-index",
     "job-by-hand": "/job?group=mail&name=resend-receipts",
     "triggers": "/triggers",
     "triggers-all": "/triggers?all=yes&sort=next",
@@ -86,6 +87,8 @@ PAGES = {
     "form-backfill": "/actions/backfill?kind=trigger&group=ops&name=every-10s",
     "form-pause": "/actions/pause?kind=job&group=billing&name=charge-cards",
     "form-delete": "/actions/delete?kind=job&group=billing&name=charge-cards",
+    "form-window": "/actions/set_window?window=sunday-night",
+    "form-limit": "/actions/set_limit?limit=erp",
     "form-acknowledge": "/incidents",
     "dialog": "/job?group=billing&name=charge-cards",
     "dialog-acknowledge": "/",
@@ -219,6 +222,10 @@ def operate(client: Scheduler) -> None:
     bob.trigger(JobKey("charge-cards", "billing"))
     ann.pause(JobKey("charge-cards", "billing"), reason="the bank is down")
     ann.pause(Selection.job_group("ops"), reason="new servers")
+    ann.set_limit("erp", "5, 10/minute", reason="its licence")
+    ann.set_window(
+        "sunday-night", "0 2 * * SUN", "4h", "Europe/Berlin", job_group="billing", reason="the bank rests then"
+    )
     _REST.wait(10)
     bob.resume(JobKey("charge-cards", "billing"))
     ann.resume(Selection.job_group("ops"), missed="skip")

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 from starlette.datastructures import FormData, QueryParams
@@ -52,10 +52,13 @@ from quartzpy.operations.calendar_changes import CalendarDifference
 from quartzpy.operations.schedules import short
 from quartzpy.operations.selection import NAMES, Keys, Selection, Subject
 from quartzpy.scheduler.methods.queries import checked_fire_id
+from quartzpy.scheduler.past_fires import MOST_RUNS, PastFires, check_span
 from quartzpy.texts import quoted
 
 ALL = "all"
 """The scope of an action on everything that matches the filter of a list, and not only what is selected there."""
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,44 +186,73 @@ def _key(kind: Subject, value: str) -> JobKey | TriggerKey | int:
 
 
 @dataclass(frozen=True, slots=True)
-class Preview:
+class Preview(Generic[_T]):
     """The preview of an action on one trigger, or on one calendar."""
 
     template: str
-    present: Callable[[RequestContext, Any], dict[str, str]]
+    read: Callable[[RequestContext, Any], _T]
+    """Returns what is read of the trigger or calendar, once for the texts of the fields and the preview of them."""
+    present: Callable[[RequestContext, _T], dict[str, str]]
     """Returns the texts that the fields have before anybody types."""
-    values: Callable[[RequestContext, Any, FormInput], dict[str, Any]]
+    values: Callable[[RequestContext, _T, FormInput], dict[str, Any]]
     """Returns the values for the template."""
     is_live: bool = True
     """Whether it follows what somebody types. Otherwise it has a button, because the texts may be long."""
 
 
-def backfill_times(context: RequestContext, trigger: TriggerKey, form: FormInput) -> list[datetime]:
+def backfill_times(context: RequestContext, past: PastFires, form: FormInput) -> list[datetime]:
     """Return the fire times that a backfill of these parameters would run the job for.
 
     Raises:
         InvalidValueError: a field has a wrong value, or the span has too many fire times.
     """
     values = form.values(ACTIONS["backfill"], context.times.zone_name)
-    start, end = values["start"], values["end"]
+    start, end, most = values["start"], values["end"], values["max_runs"]
     if start >= end:
         raise InvalidValueError("“Until before” must be later than “From”")
-    return context.operations.actions.backfill_times(trigger, start, end, max_runs=values["max_runs"])
+    check_span(start, end, most)
+    times = past.first(start, end, most + 1)
+    if len(times) > most:
+        raise InvalidValueError(
+            f"There are more than {most:,} fires in this span, the first of them from"
+            f" {context.times.exact(times[0])} to {context.times.exact(times[-2])}. Choose a shorter span, or allow"
+            f" more fires (at most {MOST_RUNS:,})."
+        )
+    return times
 
 
-def _last_day(context: RequestContext, trigger: TriggerKey) -> dict[str, str]:
+def _past_fires(context: RequestContext, trigger: TriggerKey) -> PastFires:
+    return context.operations.actions.past_fires(trigger)
+
+
+_SPANS = tuple(timedelta(minutes=minutes) for minutes in (24 * 60, 12 * 60, 6 * 60, 3 * 60, 60, 30, 10, 5, 2, 1))
+"""The spans with which the form of a backfill begins: the longest that does not have too many fires."""
+
+
+def _last_span(context: RequestContext, past: PastFires) -> dict[str, str]:
     now = context.times.now.astimezone(zone(context.times.zone_name)).replace(second=0, microsecond=0)
-    return {
-        "start": (now - timedelta(days=1)).replace(tzinfo=None).isoformat(timespec="minutes"),
-        "end": now.replace(tzinfo=None).isoformat(timespec="minutes"),
-    }
+    most = next(item.default for item in ACTIONS["backfill"].inputs if item.name == "max_runs")
+    span = past.longest_span(now, _SPANS, max_runs=most)
+    start = None if span is None else (now - span).astimezone(now.tzinfo)
+    return {"start": "" if start is None else _typed(start), "end": _typed(now)}
 
 
-def _times(context: RequestContext, trigger: TriggerKey, form: FormInput) -> dict[str, Any]:
+def _typed(at: datetime) -> str:
+    """Return an instant as the field of an instant has it: a date and a time of the reader's clock."""
+    return at.replace(tzinfo=None).isoformat(timespec="minutes")
+
+
+def _times(context: RequestContext, past: PastFires, form: FormInput) -> dict[str, Any]:
+    if not (form.get("start").strip() and form.get("end").strip()):
+        return {"times": None, "wrong": None}
     try:
-        return {"times": backfill_times(context, trigger, form), "wrong": None}
+        return {"times": backfill_times(context, past, form), "wrong": None}
     except InvalidValueError as error:
         return {"times": None, "wrong": str(error)}
+
+
+def _key_alone(context: RequestContext, key: _T) -> _T:
+    return key
 
 
 def _present_schedule(context: RequestContext, trigger: TriggerKey) -> dict[str, str]:
@@ -243,7 +275,7 @@ def _present_window(context: RequestContext, name: str) -> dict[str, str]:
         return {"in_zone": context.times.zone_name}
     window, there = record.window, zone(context.times.zone_name)
     instants = {
-        end: at.astimezone(there).replace(tzinfo=None).isoformat(timespec="minutes")
+        end: _typed(at.astimezone(there))
         for end, at in (("start", window.start), ("end", window.end))
         if at is not None
     }
@@ -285,10 +317,10 @@ def _difference(context: RequestContext, calendar: str, form: FormInput) -> dict
         return {"difference": None, "wrong": str(error)}
 
 
-PREVIEWS: Mapping[str, Preview] = {
-    "reschedule": Preview("actions/schedule_preview.html", _present_schedule, _schedule),
-    "backfill": Preview("actions/backfill_preview.html", _last_day, _times),
-    "refresh_calendar": Preview("actions/calendar_preview.html", _coming_years, _difference, is_live=False),
+PREVIEWS: Mapping[str, Preview[Any]] = {
+    "reschedule": Preview("actions/schedule_preview.html", _key_alone, _present_schedule, _schedule),
+    "backfill": Preview("actions/backfill_preview.html", _past_fires, _last_span, _times),
+    "refresh_calendar": Preview("actions/calendar_preview.html", _key_alone, _coming_years, _difference, is_live=False),
 }
 """The previews, by the names of their actions."""
 
@@ -309,13 +341,8 @@ def argument_of(action: Action, subjects: Subjects) -> Any:
     raise InvalidValueError(f"this is done to one {kind} at a time (got {subjects})")
 
 
-def filled_in(context: RequestContext, form: FormInput, action: Action, subjects: Subjects) -> FormInput:
+def filled_in(form: FormInput, action: Action, texts: Mapping[str, str]) -> FormInput:
     """Return the parameters with a text for each field of the form, also for those that nobody has typed in."""
-    argument = argument_of(action, subjects)
-    preview = PREVIEWS.get(action.name)
-    texts: Mapping[str, str] = preview.present(context, argument) if preview else {}
-    if action.name == "set_window":
-        texts = _present_window(context, argument)
     defaults = {item.field: texts.get(item.field, str(item.default or "")) for item in action.inputs}
     typed = [(name, form.get(name, default)) for name, default in defaults.items()]
     return FormInput(form.query, FormData([*form.fields.multi_items(), *typed]))
@@ -331,7 +358,7 @@ def carry_out(
     """
     argument, values = argument_of(action, subjects), form.values(action, context.times.zone_name)
     if action.name == "backfill":
-        runs = len(backfill_times(context, argument, form))
+        runs = len(backfill_times(context, _past_fires(context, argument), form))
         if form.get("expected") != str(runs):
             raise InvalidValueError(f"these are {runs:,} fires: check them below, then run them")
     if action.name == "refresh_calendar":
@@ -402,7 +429,14 @@ def _ask(context: RequestContext, form: FormInput, *, error: str | None = None, 
     actions.check_permitted(action.name)
     subjects = subjects_of(context, form, action)
     keys = subjects.keys if isinstance(subjects, Keys) else ()
-    form, shown = filled_in(context, form, action, subjects), PREVIEWS.get(action.name)
+    argument, shown = argument_of(action, subjects), PREVIEWS.get(action.name)
+    texts: Mapping[str, str] = {}
+    if shown:
+        read = shown.read(context, argument)
+        texts = shown.present(context, read)
+    elif action.name == "set_window":
+        texts = _present_window(context, argument)
+    form = filled_in(form, action, texts)
     takes_data = any(isinstance(item, Data) for item in action.inputs)
     return _rendered(
         context,
@@ -417,10 +451,10 @@ def _ask(context: RequestContext, form: FormInput, *, error: str | None = None, 
         about=_sentence_about(context, subjects),
         next=_next(context, form),
         error=error,
-        data_fields=actions.data_fields(argument_of(action, subjects)) if takes_data else None,
+        data_fields=actions.data_fields(argument) if takes_data else None,
         preview_template=shown.template if shown else None,
         has_live_preview=shown is not None and shown.is_live,
-        **(shown.values(context, argument_of(action, subjects), form) if shown else {}),
+        **(shown.values(context, read, form) if shown else {}),
     )
 
 
@@ -438,7 +472,7 @@ def show_preview(context: RequestContext) -> Response:
         raise HTTPException(404, f"there is no preview of {action.name}")
     form = FormInput(context.request.query_params, FormData())
     argument = argument_of(action, subjects_of(context, form, action))
-    return _rendered(context, shown.template, **shown.values(context, argument, form))
+    return _rendered(context, shown.template, **shown.values(context, shown.read(context, argument), form))
 
 
 def _done(

@@ -12,11 +12,11 @@ from starlette.requests import Request
 
 from quartzpy.errors import UnknownTimeZoneError
 from quartzpy.instants import zone as zone_of
+from quartzpy.texts import coarse
 
 ZONE_COOKIE = "quartzpy_zone"
 """The reader's time zone, which the browser's script sets."""
 _LOCALTIME = Path("/etc/localtime")
-_STEPS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,9 @@ class Times:
         """Return these times with another present."""
         return replace(self, present=present)
 
-    def exact(self, at: datetime) -> str:
-        """Return the wall-clock time in the reader's zone: "2026-11-22 08:14:03 CET"."""
-        local = at.astimezone(zone_of(self.zone_name))
+    def exact(self, at: datetime, zone_name: str | None = None) -> str:
+        """Return the wall-clock time in the reader's zone, or in another one: "2026-11-22 08:14:03 CET"."""
+        local = at.astimezone(zone_of(zone_name or self.zone_name))
         return f"{local:%Y-%m-%d %H:%M:%S} {local.tzname()}"
 
     def precise(self, at: datetime) -> str:
@@ -67,29 +67,14 @@ class Times:
         return f"in {text}" if seconds > 0 else f"{text} ago"
 
 
-def coarse(seconds: int) -> str:
-    """Return a span in its two largest units: "1 d 4 h", "3 min 20 s". From ten minutes on, seconds are left out."""
-    parts: list[str] = []
-    for unit, size in _STEPS:
-        count, rest = divmod(seconds, size)
-        if count or (unit == "s" and not parts):
-            parts.append(f"{count} {unit}")
-            if len(parts) == 2 or (unit == "min" and count >= 10):
-                break
-        elif parts:
-            break
-        seconds = rest
-    return " ".join(parts)
-
-
 def span_text(span: timedelta | float | None) -> str:
-    """Return a measured span with about three significant digits: "12 ms", "3.4 s", "2 min 5 s"."""
+    """Return a measured span with about three significant digits: "412 ms", "3.4 s", "2 min 5 s"."""
     if span is None:
         return "–"
     seconds = span.total_seconds() if isinstance(span, timedelta) else float(span)
     sign = "-" if seconds < 0 else ""
     seconds = abs(seconds)
-    if seconds < 0.0995:
+    if seconds < 0.9995:
         return f"{sign}{seconds * 1_000:.0f} ms" if seconds >= 0.001 or seconds == 0 else f"{sign}<1 ms"
     if seconds < 9.95:
         return f"{sign}{seconds:.1f} s"

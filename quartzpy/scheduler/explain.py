@@ -32,7 +32,7 @@ from quartzpy.store.records import (
     RunningRecord,
     TriggerRecord,
 )
-from quartzpy.texts import headline, numbered
+from quartzpy.texts import coarse, headline, numbered
 from quartzpy.triggers.recurring import RecurringMisfire
 from quartzpy.triggers.trigger import FIRE_ALL, Trigger, TriggerProgress
 
@@ -462,19 +462,15 @@ def _instant(situation: Situation) -> str:
 
 
 def span_in_words(span: timedelta) -> str:
-    """Return a length of time, as "250 ms", "2.5 s", "3 minutes", "23 h 38 min" or "2 d 7 h"."""
+    """Return a length of time, as "less than 1 ms", "250 ms", "2.5 s", "3 min 20 s" or "2 d 7 h"."""
     seconds = span.total_seconds()
     if 0 < seconds < 0.001:
         return "less than 1 ms"
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
-    if seconds < 120:
+    if seconds < 9.95:
         return f"{seconds:.1f} s"
-    if seconds < 7200:
-        return f"{seconds / 60:.0f} minutes"
-    days, hours, minutes = int(seconds // 86_400), int(seconds // 3_600 % 24), int(seconds // 60 % 60)
-    parts = ((days, "d"), (hours, "h")) if days else ((hours, "h"), (minutes, "min"))
-    return " ".join(f"{number} {unit}" for number, unit in parts if number)
+    return coarse(round(seconds))
 
 
 class Moment:

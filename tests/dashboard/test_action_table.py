@@ -110,9 +110,27 @@ def test_what_undoes_it_is_an_action_on_the_same_kinds_of_subjects(action: Actio
 
 
 def test_every_public_method_that_acts_is_in_the_table() -> None:
-    others = {"apply", "permits", "check_permitted", "reporting", "data_fields"}
+    others = {"apply", "permits", "check_permitted", "reporting", "data_fields", "past_fires"}
     methods = {name for name, _ in inspect.getmembers(Actions, inspect.isfunction) if not name.startswith("_")}
     assert methods - others == set(bodies.METHODS)
+
+
+@pytest.mark.parametrize(
+    ("action", "field"),
+    [
+        ("trigger", "reason"),
+        ("pause", "reason"),
+        ("skip_next", "reason"),
+        ("acknowledge", "reason"),
+        ("delete", "reason"),
+        ("backfill", "start"),
+        ("reschedule", "schedule"),
+        ("set_limit", "value"),
+        ("set_window", "cron"),
+    ],
+)
+def test_the_form_begins_with_what_cannot_be_empty(action: str, field: str) -> None:
+    assert ACTIONS[action].first_field == field
 
 
 def test_a_box_that_is_not_ticked_is_false() -> None:

@@ -16,7 +16,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.testclient import TestClient
 
-from quartzpy import JobDetail, Scheduler, SimpleTrigger
+from quartzpy import CronTrigger, JobDetail, Scheduler, SimpleTrigger
 from quartzpy.dashboard import allow_everyone, background, create_app
 from quartzpy.job_data import TRIGGERED_BY
 from quartzpy.keys import MANUAL_TRIGGERS, JobKey, TriggerKey
@@ -180,6 +180,24 @@ def test_a_backfill_says_how_many_fires_it_makes_before_it_makes_them(admin: Tes
         "/actions/backfill/preview", params={**inputs, "kind": "trigger", "group": "billing", "name": "at-two"}
     )
     assert "10 fires will run" in visible_text(shown.text)
+
+
+def test_a_backfill_of_a_trigger_that_fires_often_begins_with_a_span_that_is_allowed(
+    admin: TestClient, scheduler: Scheduler
+) -> None:
+    often = CronTrigger("0/10 * * * * ?", "every-10s", "billing", job_key=NIGHTLY, time_zone="UTC")
+    scheduler.schedule(often)
+    first = admin.get(url_of("backfill", often.key))
+    assert "360 fires will run" in visible_text(first.text)
+    preview = {**form_of(first.text), "kind": "trigger", "group": "billing", "name": "every-10s"}
+    long = admin.get("/actions/backfill/preview", params={**preview, "start": "2026-03-01T00:00"})
+    assert re.search(
+        r"There are more than 1,000 fires in this span, the first of them from 2026-03-01 00:00:00 \S+ to 2026-03-01"
+        r" 02:46:30 \S+\. Choose a shorter span, or allow more fires \(at most 10,000\)\.",
+        visible_text(long.text),
+    )
+    empty = admin.get("/actions/backfill/preview", params={**preview, "start": ""})
+    assert "Enter a span to see the fires in it." in visible_text(empty.text)
 
 
 def test_skip_disable_enable_reset_and_delete(admin: TestClient, scheduler: Scheduler) -> None:

@@ -22,7 +22,7 @@ from quartzpy.dashboard.drawing.plots import (
 )
 from quartzpy.dashboard.drawing.timeline import WIDTH, draw_timeline
 from quartzpy.dashboard.rendering import said
-from quartzpy.dashboard.times import Times, coarse, span_text
+from quartzpy.dashboard.times import Times, span_text
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations import ExecutionSummary, MinuteLateness, MinuteThroughput
 from quartzpy.operations.jobs import UpstreamJob
@@ -30,6 +30,7 @@ from quartzpy.operations.timeline import Bar, Cell, Lane, Timeline
 from quartzpy.operations.timeline import Mark as RunMark
 from quartzpy.states import ExecutionState
 from quartzpy.store.postgresql.admin.records import Lanes, LastRun
+from quartzpy.texts import coarse
 
 NOW = datetime(2026, 11, 22, 8, tzinfo=UTC)
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
@@ -71,7 +72,7 @@ def test_an_axis_has_its_unit_and_round_values() -> None:
     assert plot.bars[0].height == pytest.approx(54.5)
     lateness = lateness_plot([MinuteLateness(NOW, SECOND / 50, SECOND / 20)])
     assert lateness is not None
-    assert lateness.scale == ("0.1 s", "50 ms", "0")
+    assert lateness.scale == ("100 ms", "50 ms", "0")
     runs = run_bars([execution("SUCCEEDED", ran=span) for span in (70 * SECOND, 50 * SECOND)])
     assert runs is not None
     assert runs.scale == ("2 min", "1 min", "0")
@@ -82,10 +83,10 @@ def test_a_single_spike_flattens_nothing_and_is_marked() -> None:
     spans = [*usual[:30], 45 * SECOND, *usual[30:]]
     late = lateness_plot([MinuteLateness(NOW + n * MINUTE, span / 2, span) for n, span in enumerate(spans)])
     assert late is not None
-    assert (late.scale, late.beyond, late.top) == (("0.4 s", "0.2 s", "0"), (305.0,), "45 s")
+    assert (late.scale, late.beyond, late.top) == (("400 ms", "200 ms", "0"), (305.0,), "45 s")
     bars = run_bars([execution("SUCCEEDED", ran=span) for span in spans])
     assert bars is not None
-    assert (bars.scale[0], len(bars.beyond)) == ("0.4 s", 1)
+    assert (bars.scale[0], len(bars.beyond)) == ("400 ms", 1)
     assert max(one.height for one in bars.bars) == HEIGHT
     ended = throughput_plot([MinuteThroughput(NOW, {"SUCCEEDED": n, "FAILED": 1}, n + 1) for n in (8, 9, 7, 900)])
     assert ended is not None
@@ -104,7 +105,7 @@ def test_a_sparkline_says_the_same_in_words() -> None:
     runs = [LastRun("SUCCEEDED", SECOND / 2)] * 22 + [LastRun("FAILED", 2 * SECOND), LastRun("TERMINATED", None)]
     plot = sparkline(runs)
     assert plot is not None
-    assert plot.text == "20 runs: 18 succeeded, 1 failed, 1 terminated; 0.5 s to 2.0 s"
+    assert plot.text == "20 runs: 18 succeeded, 1 failed, 1 terminated; 500 ms to 2.0 s"
     assert [one.tone for one in plot.bars] == ["good"] * 18 + ["bad"] * 2
     assert [round(one.height) for one in plot.bars[-3:]] == [50, 100, 18]
     few = sparkline(runs[-1:])
@@ -252,9 +253,10 @@ def test_times_are_relative_and_exact_in_the_readers_zone() -> None:
     assert times.relative(NOW + 90 * SECOND) == "in 1 min 30 s"
     assert times.relative(NOW - SECOND) == "1 s ago"
     assert times.exact(NOW) == "2026-11-22 09:00:00 CET"
+    assert times.exact(NOW, "America/New_York") == "2026-11-22 03:00:00 EST"
     assert times.clock(NOW + timedelta(days=1)) == "2026-11-23 09:00:00"
-    assert [span_text(value) for value in (None, 0.0, 0.0004, 0.012, 3.44, -75.0)] == [
-        "–", "0 ms", "<1 ms", "12 ms", "3.4 s", "-1 min 15 s",
+    assert [span_text(value) for value in (None, 0.0, 0.0004, 0.012, 0.412, 3.44, -75.0)] == [
+        "–", "0 ms", "<1 ms", "12 ms", "412 ms", "3.4 s", "-1 min 15 s",
     ]  # fmt: skip
 
 

@@ -277,6 +277,21 @@ def test_each_page_asks_at_most_three_times(scene: Scene, page: TestClient, prox
     assert {path: count for path, count in pipelines.items() if not 1 <= count <= MOST} == {}
 
 
+def test_the_form_of_a_backfill_finds_its_span_by_what_its_preview_reads(page: TestClient, proxy: Proxy) -> None:
+    trigger = "kind=trigger&group=DEFAULT&name=weekdays"
+    span = "start=2026-03-01T00:00&end=2026-03-02T00:00"
+
+    def questions(path: str) -> int:
+        before = proxy.pipelines
+        page.get(path).raise_for_status()
+        return proxy.pipelines - before
+
+    questions(f"/actions/backfill/preview?{trigger}&{span}")
+    of_preview = questions(f"/actions/backfill/preview?{trigger}&{span}")
+    # The trigger and its calendar. The span ends at the store's present, which is asked too.
+    assert (of_preview, questions(f"/actions/backfill?{trigger}")) == (2, 3)
+
+
 def test_a_page_asks_for_the_time_with_its_first_question(page: TestClient, proxy: Proxy) -> None:
     before = proxy.pipelines
     page.get("/nodes").raise_for_status()

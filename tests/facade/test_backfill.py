@@ -17,6 +17,7 @@ from quartzpy import (
     WeeklyCalendar,
 )
 from quartzpy.errors import IllegalStateChangeError, InvalidValueError, TriggerNotFoundError
+from quartzpy.scheduler.past_fires import PastFires
 from quartzpy.testing.scheduler import SchedulerHarness
 
 KEY = TriggerKey("daily")
@@ -102,3 +103,24 @@ def test_what_cannot_be_backfilled_is_refused_and_nothing_is_stored(client: Sche
     with pytest.raises(IllegalStateChangeError, match="is disabled"):
         client.backfill(KEY, MONDAY, MONDAY + DAY)
     assert client.trigger_keys() == {KEY}
+
+
+@pytest.mark.parametrize(
+    ("schedule", "span"),
+    [
+        ("0 0 6 * * ?", DAY),
+        ("0 * * * * ?", timedelta(hours=12)),
+        ("0/10 * * * * ?", timedelta(hours=1)),
+        ("* * * * * ?", timedelta(minutes=10)),
+    ],
+)
+def test_the_longest_span_is_told_that_does_not_have_too_many_fires(schedule: str, span: timedelta) -> None:
+    spans = [timedelta(minutes=10), timedelta(hours=1), timedelta(hours=12), DAY]
+    past = PastFires(CronTrigger(schedule, "often", time_zone="UTC", start_time=MONDAY))
+    assert past.longest_span(MONDAY, spans, max_runs=1_000) == span
+    assert len(past.between(MONDAY - span, MONDAY, max_runs=1_000)) <= 1_000
+
+
+def test_no_span_is_told_where_each_has_too_many_fires() -> None:
+    often = SimpleTrigger("often", interval=timedelta(milliseconds=50), repeat_count=None, start_time=MONDAY)
+    assert PastFires(often).longest_span(MONDAY + DAY, [timedelta(minutes=1), DAY], max_runs=1_000) is None

@@ -80,7 +80,7 @@ def test_its_group_is_limited(scheduler: Scheduler) -> None:
 def test_it_is_late_beyond_its_threshold(client: Scheduler) -> None:
     client.schedule_job(JobDetail(jobs.Recorded, "job"), SimpleTrigger("t", start_time=datetime.now(UTC) - HOUR))
     assert (
-        "60 minutes late, which is a misfire (more than 60.0 s): its default rule for misfires fires it once"
+        "1 h late, which is a misfire (more than 1 min): its default rule for misfires fires it once"
         in client.why(KEY)[0]
     )
 

@@ -289,7 +289,7 @@ def test_the_page_of_an_execution_says_that_it_ignores_its_timeout(
     assert len(operations.execution(fired.fire_id).why) == 1
     store.clock.advance(1240 * SECOND)
     assert operations.execution(fired.fire_id).why == (
-        "Node a fired it 21 minutes ago, and it has not ended.",
+        "Node a fired it 20 min ago, and it has not ended.",
         "It ignores its timeout of 5.0 s, and occupies a worker. A thread cannot be stopped from outside: restart the"
         " node to free the worker.",
     )
@@ -301,12 +301,12 @@ def test_a_misfire_is_judged_by_the_threshold_of_the_nodes(
     store.schedule(job("train", executor="gpu"), once("train"))
     store.clock.advance(30 * SECOND)
     [late] = operations.overview().late
-    assert late.why[0] == "It has been due for 30.0 s, and no node has claimed it yet."
+    assert late.why[0] == "It has been due for 30 s, and no node has claimed it yet."
     facts = {"a": {MISFIRE_THRESHOLD: str(3 * SECOND)}, "b": {MISFIRE_THRESHOLD: str(MINUTE)}, "older": {}}
     list_nodes = SqlJobStore.list_nodes
     monkeypatch.setattr(SqlJobStore, "list_nodes", lambda store: replace(list_nodes(store), metadata=facts))
     [late] = operations.overview().late
-    assert late.why[0].startswith("It is 30.0 s late, which is a misfire (more than 3.0 s)")
+    assert late.why[0].startswith("It is 30 s late, which is a misfire (more than 3.0 s)")
     assert late.why[0].endswith(": its default rule for misfires fires it once, at once.")
 
 

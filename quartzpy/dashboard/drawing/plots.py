@@ -214,7 +214,8 @@ def run_bars(runs: Sequence[ExecutionSummary]) -> Plot | None:
     spans = [(run.ran or timedelta()).total_seconds() for run in in_order]
     top = _top(spans, 0.002, _round_span)
     bars, beyond = [], []
-    for number, (run, seconds) in enumerate(zip(in_order, spans, strict=True)):
+    # Few runs are at the right, where the latest is.
+    for number, (run, seconds) in enumerate(zip(in_order, spans, strict=True), start=max(0, 30 - len(in_order))):
         # A run that took no time, or never started, is still visible.
         height = min(HEIGHT, max(6.0, seconds / top * HEIGHT))
         state = str(run.state).lower()

@@ -136,6 +136,11 @@ class Action:
         return next(iter(self.subjects)).value if self.is_single else "selection"
 
     @property
+    def first_field(self) -> str:
+        """The name of the field of its form that people begin with: the first that cannot be empty, or the reason."""
+        return next((item.field for item in self.inputs if item.is_required or item.begins_form), "reason")
+
+    @property
     def command(self) -> str:
         """The name of its command."""
         return self.name.replace("_", "-")

@@ -43,6 +43,7 @@ from quartzpy.operations.selection import Keys, Selected, Selection, Subject, as
 from quartzpy.operations.source import Redaction
 from quartzpy.scheduler import singles
 from quartzpy.scheduler.methods.pausing import Until
+from quartzpy.scheduler.past_fires import PastFires
 from quartzpy.scheduler.reading import Reading
 from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.scheduler.sync import Declarations, Existing, SyncPlan
@@ -240,6 +241,14 @@ class Actions:
     ) -> list[datetime]:
         """Return the instants that `backfill` would run the job for; see `Scheduler.backfill_times`."""
         return self._log.scheduler.backfill_times(checked_key(trigger, TriggerKey), start, end, max_runs=max_runs)
+
+    def past_fires(self, trigger: TriggerRef) -> PastFires:
+        """Return the past of a trigger's schedule, which tells the instants of any span without another question.
+
+        Raises:
+            TriggerNotFoundError: the trigger is not stored.
+        """
+        return self._log.scheduler._past_fires(checked_key(trigger, TriggerKey))
 
     def cancel(self, selection: Selected, *, reason: str = "") -> ActionResult:
         """Ask running executions to stop, on any node: by their fire ids, or all those of jobs.

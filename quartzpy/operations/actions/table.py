@@ -13,7 +13,7 @@ from quartzpy.operations.actions.action import Action, Role
 from quartzpy.operations.actions.inputs import Choice, Data, End, Flag, Instant, LongText, Number, Text
 from quartzpy.operations.selection import Subject
 from quartzpy.scheduler.methods.pausing import MOST_SKIPPED
-from quartzpy.scheduler.methods.triggering import MOST_RUNS
+from quartzpy.scheduler.past_fires import MOST_RUNS
 from quartzpy.states import ExecutionState, Missed, TriggerState
 
 _MISSED = Choice(
@@ -54,7 +54,9 @@ SECTIONS: Mapping[str, tuple[Action, ...]] = {
                 _EVEN_IF_PAUSED,
             ),
             question="Run",
-            title="Trigger now",
+            title="Trigger",
+            button="Trigger now",
+            label="Trigger now",
             explanation="The job runs once, now, beside its schedule.",
             tone="primary",
         ),
@@ -185,6 +187,7 @@ SECTIONS: Mapping[str, tuple[Action, ...]] = {
                     "Begins",
                     hint="a cron expression; empty: once, from the start to the end below",
                     placeholder="0 2 * * SUN",
+                    begins_form=True,
                 ),
                 Text(
                     "duration",
@@ -211,7 +214,7 @@ SECTIONS: Mapping[str, tuple[Action, ...]] = {
                 _MISSED,
             ),
             question="Store",
-            title="Maintenance window",
+            title="Maintenance",
             button="Store the window",
             label="Change",
             explanation=(

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
-from itertools import islice
 from typing import Any
 
 from quartzpy.errors import ExecutionNotFoundError, IllegalStateChangeError, InvalidValueError, JobNotFoundError
-from quartzpy.instants import Span, as_instant, as_span
+from quartzpy.instants import Span, as_span
 from quartzpy.jobs import typed_data
 from quartzpy.jobs.function_arguments import arguments_of
 from quartzpy.jobs.internal_entries import repeats, with_actor
@@ -19,8 +17,8 @@ from quartzpy.keys import MANUAL_TRIGGERS, JobKey, JobRef, TriggerKey, TriggerRe
 from quartzpy.scheduler.methods.handles import TriggeredExecution
 from quartzpy.scheduler.methods.queries import FireRef, QueryMethods, checked_fire_id
 from quartzpy.scheduler.methods.storing import StoringMethods
+from quartzpy.scheduler.past_fires import PastFires, check_span
 from quartzpy.states import JobMode, TriggerState
-from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.simple import SimpleTrigger
 
 _WAITS = (
@@ -30,7 +28,6 @@ _WAITS = (
     TriggerState.PAUSED,
     TriggerState.PAUSED_BLOCKED,
 )
-MOST_RUNS = 10_000
 
 
 class TriggeringMethods(StoringMethods, QueryMethods):
@@ -202,27 +199,21 @@ class TriggeringMethods(StoringMethods, QueryMethods):
             InvalidKeyError: `key` is neither a key nor a name.
         """
         key = checked_key(key, TriggerKey)
-        first, end = as_instant(since, "since", InvalidValueError), as_instant(until, "until", InvalidValueError)
-        if first >= end:
-            raise InvalidValueError(f"until: must be after since (got {since} and {until})")
-        if type(max_runs) is not int or not 1 <= max_runs <= MOST_RUNS:
-            raise InvalidValueError(f"max_runs: a number from 1 to {MOST_RUNS:,} (got {max_runs!r})")
+        check_span(since, until, max_runs)
+        return self._past_fires(key).between(since, until, max_runs=max_runs)
+
+    def _past_fires(self, key: TriggerKey) -> PastFires:
+        """Return the past of a trigger's schedule, as a backfill repeats it.
+
+        Raises:
+            TriggerNotFoundError: the trigger is not stored.
+        """
         store = self._usable_store()
         record = store.triggers([key]).get(key)
         if record is None:
             raise self._no_trigger(key)
-        trigger = record.trigger
-        if isinstance(trigger, CronTrigger) and trigger.anchor > first:
-            trigger = replace(trigger, start_time=first)
-        calendar = None if trigger.calendar is None else store.calendars([trigger.calendar])[trigger.calendar].calendar
-        last = end - timedelta.resolution
-        times = list(islice(trigger.fire_times(first, last, calendar), max_runs + 1))
-        if len(times) > max_runs:
-            raise InvalidValueError(
-                f"trigger {key} has more than max_runs={max_runs:,} fire times from {since} until {until}: {times[0]},"
-                f" ..., {times[-1]}, ...; choose a shorter span, or a larger max_runs (at most {MOST_RUNS:,})"
-            )
-        return times
+        name = record.trigger.calendar
+        return PastFires(record.trigger, None if name is None else store.calendars([name])[name].calendar)
 
     def backfill(
         self,

@@ -67,14 +67,18 @@ def dialog_of(page: Page) -> Page:
 
 
 def test_a_dialog_asks_for_the_reason_and_the_page_shows_the_result(served: Served, page: Page) -> None:
+    """By the keyboard alone: what may stay empty is passed over."""
     page.goto(served.url + TRIGGER)
-    page.get_by_role("link", name="Pause", exact=True).click()
+    page.get_by_role("link", name="Pause", exact=True).focus()
+    page.keyboard.press("Enter")
     dialog = dialog_of(page)
     expect(dialog.get_by_role("heading", name="Pause trigger billing.at-two")).to_be_visible()
-    expect(dialog.get_by_label("Until")).to_be_focused()
+    expect(dialog.get_by_label("Reason")).to_be_focused()
     assert violations(page) == []
-    dialog.get_by_label("Reason").fill("the warehouse moves")
-    dialog.get_by_role("button", name="Pause").click()
+    page.keyboard.type("the warehouse moves")
+    page.keyboard.press("Tab")
+    expect(dialog.get_by_role("button", name="Pause")).to_be_focused()
+    page.keyboard.press("Enter")
     expect(page.get_by_role("status")).to_have_text("Paused trigger billing.at-two.")
     assert page.url == served.url + TRIGGER
     expect(page.get_by_role("link", name="Resume")).to_be_visible()
@@ -123,7 +127,7 @@ def test_the_preview_of_a_schedule_follows_the_input(served: Served, page: Page)
     dialog.get_by_label("Schedule").fill("30 4 * * SUN")
     expect(preview).to_contain_text("04:30:00")
     dialog.get_by_label("Time zone").fill("Asia/Tokyo")
-    expect(preview).to_contain_text("04:30:00+09:00")
+    expect(preview).to_contain_text("04:30:00 JST")
     assert violations(page) == []
     dialog.get_by_role("button", name="Save the schedule").click()
     expect(page.get_by_role("status")).to_contain_text("at 04:30")
