@@ -306,6 +306,8 @@ CREATE UNIQUE INDEX qrtz_breaches_fire ON qrtz_breaches (trigger_group, trigger_
 
 CREATE INDEX qrtz_breaches_open ON qrtz_breaches (trigger_group, trigger_name, sched_name, kind) WHERE over_at IS NULL;
 
+CREATE INDEX qrtz_breaches_over ON qrtz_breaches (sched_name, over_at) WHERE over_at IS NOT NULL;
+
 CREATE TABLE qrtz_locks (
     sched_name VARCHAR(200) NOT NULL,
     lock_name VARCHAR(40) NOT NULL,

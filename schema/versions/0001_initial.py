@@ -746,6 +746,14 @@ def upgrade() -> None:
         postgresql_where=sa.text("over_at IS NULL"),
         schema=schema,
     )
+    op.create_index(
+        "qrtz_breaches_over",
+        "qrtz_breaches",
+        ["sched_name", "over_at"],
+        unique=False,
+        postgresql_where=sa.text("over_at IS NOT NULL"),
+        schema=schema,
+    )
     op.create_table(
         "qrtz_locks",
         sa.Column("sched_name", Name, nullable=False),

@@ -41,7 +41,7 @@ from quartzpy.store.postgresql.steps.acquire import (
 )
 from quartzpy.store.postgresql.steps.complete import complete_statement
 from quartzpy.store.postgresql.steps.misfire import LATE, MOVE
-from quartzpy.store.postgresql.steps.purge import PURGE, PURGE_INCIDENTS, PURGE_NOTIFICATIONS
+from quartzpy.store.postgresql.steps.purge import PURGE, PURGE_BREACHES, PURGE_INCIDENTS, PURGE_NOTIFICATIONS
 from quartzpy.store.postgresql.steps.rate_limits import ADMIT, NEXT_TURN
 from quartzpy.store.postgresql.steps.recover import ANYTHING_STUCK, REPAIR
 from quartzpy.store.postgresql.steps.shared_limits import ADMIT as SHARED_ADMIT
@@ -600,6 +600,12 @@ SELECT n, CASE n % 2 WHEN 0 THEN 'plans' ELSE 'another' END, 'trigger-error', 't
 INSERT INTO qrtz_notifications (sched_name, id, channel, event, message, created_at)
 SELECT CASE n % 2 WHEN 0 THEN 'plans' ELSE 'another' END, 'n' || n, 'ops', 'began', '{}', now() - n * interval '1 min'
   FROM generate_series(1, 20000) AS n;
+-- The oldest ones last.
+INSERT INTO qrtz_breaches (id, sched_name, trigger_group, trigger_name, job_group, job_name, scheduled_time, kind, what,
+    why, found_at, in_a_row, since, over_at)
+SELECT 20001 - n, CASE n % 2 WHEN 0 THEN 'plans' ELSE 'another' END, 'DEFAULT', 't' || n, 'DEFAULT', 'j', now(),
+       'ends-late', '', '[]', now(), 1, now(), CASE WHEN n < 19000 THEN now() - n * interval '1 min' END
+  FROM generate_series(1, 20000) AS n;
 """
 _A_DAY_AGO = datetime.now(UTC) - timedelta(days=1)
 OF_INCIDENTS: dict[str, tuple[str, dict[str, Any], int]] = {
@@ -611,6 +617,8 @@ OF_INCIDENTS: dict[str, tuple[str, dict[str, Any], int]] = {
     "the attempt of one": (incidents.NOTE_ATTEMPT, {"notification_id": "n2", "error": None, "is_last": False}, 1),
     "the oldest notifications": (PURGE_NOTIFICATIONS, {"older_than": "30 days", "limit": 100}, 0),
     "the oldest notifications but some": (PURGE_NOTIFICATIONS, {"older_than": "10 days", "limit": 100}, 200),
+    "the oldest breaches": (PURGE_BREACHES, {"older_than": "30 days", "limit": 100}, 0),
+    "the oldest breaches but some": (PURGE_BREACHES, {"older_than": "10 days", "limit": 100}, 200),
     "the oldest": (PURGE_INCIDENTS, {"older_than": "30 days", "limit": 100}, 0),
     "the oldest but some": (PURGE_INCIDENTS, {"older_than": "10 days", "limit": 100}, 200),
     **{

@@ -69,13 +69,14 @@ DELETE FROM qrtz_joins
                    FOR UPDATE SKIP LOCKED);
 
 -- name: purge_breaches
--- Deletes breaches that have been over for long, of the oldest: their ids increase with time.
+-- Deletes breaches that have been over for long, off the beginning of their index: those that last do not stand before
+-- them.
 DELETE FROM qrtz_breaches
- WHERE sched_name = :'sched'
-   AND id IN (SELECT id
-                FROM (SELECT id, over_at FROM qrtz_breaches
-                       WHERE sched_name = :'sched' ORDER BY id LIMIT :'limit'::int) AS oldest
-               WHERE over_at < :now - :'older_than'::interval);
+ WHERE ctid IN (SELECT ctid FROM qrtz_breaches
+                 WHERE sched_name = :'sched' AND over_at IS NOT NULL
+                   AND over_at < (SELECT :now - :'older_than'::interval)
+                 ORDER BY over_at LIMIT :'limit'::int
+                   FOR UPDATE SKIP LOCKED);
 
 -- name: purge_notifications
 -- Deletes the notifications of long ago, off the beginning of their index.

@@ -221,3 +221,10 @@ Index(
     breaches.c.kind,
     postgresql_where=text("over_at IS NULL"),
 )
+# what is deleted when it has been over for long
+Index(
+    "qrtz_breaches_over",
+    breaches.c.sched_name,
+    breaches.c.over_at,
+    postgresql_where=text("over_at IS NOT NULL"),
+)
