@@ -25,6 +25,8 @@ from quartzpy.errors import StoreUnavailableError
 DATABASE = "quartzpy"
 _FAST_AND_FORGETFUL = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 _START_TRIES = 5
+_MOST_WATCHERS = 3
+"""A server has one watcher, or another one for each time that it was kept running and used again."""
 CONNECT_TIMEOUT = 30
 """The limit of a connection attempt, in seconds. A server that is not there refuses at once; one on a busy machine may
 take long, and must not be taken for one that does not run."""
@@ -176,10 +178,8 @@ class EmbeddedPostgres:
                 return
             lease = os.open(self._root / "lease.lock", os.O_RDWR)
             try:
-                fcntl.flock(lease, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return  # somebody else uses it
-            else:
+                if not _is_free(lease):
+                    return  # somebody else uses it
                 if self.postmaster_pid is not None:
                     self._files.pg_ctl("-m", "fast", "-w", "stop")
                 if self._removed:
@@ -295,6 +295,22 @@ class EmbeddedPostgres:
     def _failure(self, what: str, output: str) -> StoreUnavailableError:
         log = self.log_path.read_text(errors="replace")[-2_000:] if self.log_path.exists() else ""
         return StoreUnavailableError(f"{what}; its log is {self.log_path}:\n{output.strip()}\n{log.strip()}")
+
+
+def _is_free(lease: int) -> bool:
+    """Take the exclusive lock of a lease, if nobody has a shared one. The caller holds the start lock.
+
+    A watcher that waits for the lease has it exclusively for a moment as soon as it is free, and then waits for the
+    start lock. A shared lock has to wait for that moment to pass; another user's lock lets it through at once.
+    """
+    for _ in range(_MOST_WATCHERS + 1):
+        try:
+            fcntl.flock(lease, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            fcntl.flock(lease, fcntl.LOCK_SH)
+        else:
+            return True
+    return False
 
 
 def _free_port() -> int:

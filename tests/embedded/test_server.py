@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event, Timer
 
 import psycopg
 import pytest
@@ -93,6 +95,26 @@ def test_several_processes_that_start_at_once_share_one_server_and_the_last_stop
         assert alive(pid)
     users[2].leave()
     wait_until(lambda: not alive(pid))
+
+
+def test_a_watcher_that_sees_the_free_lease_first_does_not_keep_the_last_user_from_stopping_the_server(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with EmbeddedPostgres(directory, durable=False) as server:
+        leave = server._give_up_lease
+        watched = Event()
+
+        def a_watcher_has_it() -> None:
+            leave()
+            lease = os.open(directory / "lease.lock", os.O_RDWR)
+            fcntl.flock(lease, fcntl.LOCK_EX)
+            watched.set()
+            Timer(0.2, os.close, [lease]).start()
+
+        monkeypatch.setattr(server, "_give_up_lease", a_watcher_has_it)
+        server.stop()
+        assert watched.is_set()
+        assert server.postmaster_pid is None
 
 
 def test_a_server_whose_users_were_all_killed_stops(directory: Path) -> None:
