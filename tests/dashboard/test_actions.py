@@ -141,7 +141,7 @@ def test_a_schedule_is_edited_with_a_preview(admin: TestClient, scheduler: Sched
     assert "02:00:00" in visible_text(text), "the next fire times as they are now"
     query = {"kind": "trigger", "group": "billing", "name": "at-two", "in_zone": "Europe/Berlin"}
     preview = admin.get("/actions/reschedule/preview", params={**query, "schedule": "30 4 * * SUN"})
-    assert "04:30:00+0" in preview.text
+    assert re.search(r"04:30:00 CES?T", preview.text)
     assert "<html" not in admin.get("/actions/reschedule/preview", params=query, headers={"HX-Request": "true"}).text
     wrong = do(admin, url, schedule="0 0 25 * * ?")
     assert wrong.status_code == 422

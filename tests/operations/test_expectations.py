@@ -215,11 +215,11 @@ def test_a_job_that_waits_for_others_too_long_is_an_incident_until_it_starts(
         [incident] = of_kind(operations, "joins-late")
         assert (incident.subject, incident.job, incident.trigger) == (str(report.key), report.key, None)
         assert incident.what == (
-            "Job DEFAULT.report still waits for b and c of 2026-03-02T12:10Z, 10 minutes after the first end."
+            "Job DEFAULT.report still waits for b and c of 2026-03-02T12:10Z, 10 min after the first end."
         )
         assert heard == [ExpectationBroken(breach)]
     assert operations.job(report.key).waits == (
-        "It waits for b and c of 2026-03-02T12:10Z (all must succeed, at the same instant, within 10 minutes);"
+        "It waits for b and c of 2026-03-02T12:10Z (all must succeed, at the same instant, within 10 min);"
         " a (SUCCEEDED) has ended.",
     )
     store.store.resume(NamedTriggers([key("b"), key("c")]))

@@ -57,13 +57,13 @@ BULK = (
     Sabotage(
         "slices_wait_for_held_rows",
         "one row that a user's transaction holds keeps all that follow from being paused",
-        (Edit(f"{_STORE}.slices", "if waits or is_whole else []", "if True else []"),),
+        (Edit(f"{_STORE}.slices", "if waits_now or (waits and is_whole) else []", "if True else []"),),
         (f"{_TESTS}::test_a_held_row_is_passed_over_first_and_waited_for_at_the_end[pause]",),
     ),
     Sabotage(
         "one_pass_of_slices",
         "what is stored during a change of many triggers, and what was held, is forgotten",
-        (Edit(f"{_STORE}.slices", "for waits in (False, True):", "for waits in (False,):"),),
+        (Edit(f"{_STORE}.slices", "(False, True) if waits else (False,)", "(False,)"),),
         (
             f"{_TESTS}::test_a_pause_of_a_job_includes_what_is_stored_before_its_end",
             f"{_TESTS}::test_a_trigger_whose_storing_has_read_that_nothing_is_paused_is_paused_in_the_end",
@@ -72,7 +72,13 @@ BULK = (
     Sabotage(
         "slices_miss_what_is_written_meanwhile",
         "a trigger that fires while a pause of very many waits for it is not paused",
-        (Edit(f"{_STORE}.slices", "*([session.bind(HOLD, **columns)] if waits or is_whole else [])", ""),),
+        (
+            Edit(
+                f"{_STORE}.slices",
+                "*([session.bind(HOLD, **columns)] if waits_now or (waits and is_whole) else [])",
+                "",
+            ),
+        ),
         (f"{_TESTS}::test_a_row_that_its_holder_writes_is_changed_when_it_is_free[pause]",),
     ),
     Sabotage(

@@ -26,7 +26,7 @@ SLOTS = (
     Sabotage(
         "pauses_keep_slots",
         "the slot of a trigger that is paused stays free until the next check-in",
-        (Edit(f"{_STORE}.pausing", "*pass_on_of(session, taken_away)", "*[]"),),
+        (Edit(f"{_STORE}.pausing", "pass_on_of(session, first) if is_named else []", "[]"),),
         (f"{_TESTS}::test_a_slot_is_passed_on_at_once[pause]",),
     ),
     Sabotage(
