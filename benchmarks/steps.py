@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 from unittest import mock
 
 import psycopg
@@ -42,6 +42,9 @@ from quartzpy.store.protocol import AvailableSlots, Completion, DispatchKey, Nod
 NAME = "bench"
 JOB_TYPE = "benchmark-nothing"
 """The type of `Nothing`."""
+Serial = Literal["jobs", "keys", "one"]
+"""What runs once at a time: each of as many jobs as triggers, each value of a concurrency key, or the only job."""
+_KEY = "tenant"
 _TABLES = ("qrtz_triggers", "qrtz_fired_triggers", "qrtz_executions", "qrtz_job_details")
 
 
@@ -123,15 +126,28 @@ def metered(meter: Meter) -> Iterator[None]:
         yield
 
 
-def fill(server: Server, dsn: str, count: int, *, recurring: bool, ahead: timedelta) -> None:
+def fill(
+    server: Server, dsn: str, count: int, *, recurring: bool, ahead: timedelta, serial: Serial | None = None
+) -> None:
     client = Scheduler(dsn, name=NAME, misfire_threshold="1d")
     client.clear()
     due = datetime.now(UTC) + ahead
     interval: dict[str, Any] = {"interval": timedelta(minutes=1), "repeat_count": None} if recurring else {}
-    client.schedule_job(
-        JobDetail(Nothing, "nothing", durable=True),
-        [SimpleTrigger(f"t{n}", start_time=due + n * timedelta(microseconds=10), **interval) for n in range(count)],
-    )
+    triggers = [
+        SimpleTrigger(f"t{n}", start_time=due + n * timedelta(microseconds=10), data={_KEY: f"{n}"}, **interval)
+        if serial == "keys"
+        else SimpleTrigger(f"t{n}", start_time=due + n * timedelta(microseconds=10), **interval)
+        for n in range(count)
+    ]
+    limit: dict[str, Any] = {} if serial is None else {"max_concurrent": 1}
+    if serial == "jobs":
+        client.schedule_jobs(
+            [(JobDetail(Nothing, f"j{n}", durable=True, **limit), [t]) for n, t in enumerate(triggers)]
+        )
+    else:
+        if serial == "keys":
+            limit["concurrency_key"] = _KEY
+        client.schedule_job(JobDetail(Nothing, "nothing", durable=True, **limit), triggers)
     client.shutdown()
     server.settle(dsn)
 
@@ -179,12 +195,13 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=10, help="fires of each recurring trigger")
     parser.add_argument("--empty", type=int, default=500, help="passes that find nothing")
+    parser.add_argument("--serial", choices=get_args(Serial), help="what runs once at a time; default: nothing does")
     options = parser.parse_args()
     with running_server(options.url) as server:
         dsn = server.new_database()
         observer = server.connect(dsn)
         for recurring in (True, False):
-            fill(server, dsn, options.count, recurring=recurring, ahead=-timedelta(minutes=50))
+            fill(server, dsn, options.count, recurring=recurring, ahead=-timedelta(minutes=50), serial=options.serial)
             meter = Meter(observer)
             fires = 0
 
@@ -208,6 +225,7 @@ def main() -> None:
             }
             report(
                 triggers="recurring" if recurring else "one-shot",
+                serial=options.serial,
                 fires=fires,
                 batch=options.batch,
                 pipelines_per_batch=meter.pipelines / (fires / options.batch),
