@@ -104,11 +104,11 @@ def test_with_no_node_left_the_start_of_the_server_and_a_vain_attempt_give_them_
     assert set(incidents(operations)) == {"no-node", "dead-node"}
     session = operations.scheduler._store._session  # type: ignore[attr-defined]
     for kind in ("57P03", None, "08006"):
-        session.last_failure.note(StoreUnavailableError("gone", sqlstate=kind))
+        session.last_return.failed(StoreUnavailableError("gone", sqlstate=kind))
         assert incidents(operations) == {}
         assert operations.cluster().alive == 1
-        monkeypatch.setattr(session.last_failure, "_at", None)
-    session.last_failure.note(StoreUnavailableError("it took too long", sqlstate="57014"))
+        monkeypatch.setattr(session.last_return, "_at", None)
+    session.last_return.failed(StoreUnavailableError("it took too long", sqlstate="57014"))
     assert set(incidents(operations)) == {"no-node", "dead-node"}
     started = replace(store.store.list_nodes(), answers_since=store.clock.now() - 9 * SECOND)
     assert cluster.of_records(started, []).alive == 1

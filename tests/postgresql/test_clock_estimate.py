@@ -7,14 +7,24 @@ from typing import Any
 
 import pytest
 
+from quartzpy.config.config import SchedulerConfig
+from quartzpy.errors import StoreUnavailableError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import TriggerKey
-from quartzpy.store.postgresql.connection.session import CLOCK_LONGEST_AGE, CLOCK_TOLERANCE, ClockEstimate, SqlSession
+from quartzpy.store.postgresql.connection.session import (
+    CLOCK_LONGEST_AGE,
+    CLOCK_TOLERANCE,
+    ClockEstimate,
+    LastReturn,
+    SqlSession,
+)
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import JobEntry
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import UnpreparedTrigger, prepare
 from tests.contract.harness import stored_trigger
+from tests.database import execute
+from tests.proxy import Proxy
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -116,3 +126,33 @@ def test_a_trigger_starts_by_the_database_clock_even_if_the_estimate_is_wrong(
     assert real < start <= store.now()
     # Nothing of the first attempt is left, and the estimate is right again.
     assert real < _store_now(store, "third") <= store.now()
+
+
+def test_the_database_has_returned_when_a_read_reaches_it_however_long_nobody_has_read() -> None:
+    seconds = [0.0]
+    returned = LastReturn(lambda: seconds[0])
+    returned.succeeded()
+    assert returned.ago() is None
+    returned.failed(StoreUnavailableError("gone", sqlstate="57P03"))
+    seconds[0] = 600
+    returned.succeeded()
+    seconds[0] = 603
+    returned.succeeded()
+    assert returned.ago() == timedelta(seconds=3)
+    returned.failed(StoreUnavailableError("it took too long", sqlstate="57014"))
+    returned.succeeded()
+    assert returned.ago() == timedelta(seconds=3), "a statement that took too long has reached it"
+
+
+def test_an_attempt_to_open_that_could_not_reach_the_database_counts(postgres_dsn: str, proxy: Proxy) -> None:
+    store = SqlJobStore(proxy.through(postgres_dsn), SchedulerConfig.of({}))
+    proxy.refuse()
+    with pytest.raises(StoreUnavailableError):
+        store.open()
+    [[before]] = execute(postgres_dsn, "SELECT clock_timestamp()")
+    proxy.admit()
+    store.open()
+    answer = store.list_nodes()
+    assert answer.answers_since is not None
+    assert before < answer.answers_since <= answer.now
+    store.close()

@@ -183,7 +183,9 @@ class SqlJobStore:
                 checks.refuse(connection, self._as_connected)
                 schema_version.verify(connection, self._config.schema, self._config.table_prefix)
             self._make_lock_rows()
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, StoreUnavailableError):
+                self._session.last_return.failed(error)
             self._connections.drop_idle()
             raise
 

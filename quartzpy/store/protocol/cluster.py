@@ -37,7 +37,8 @@ class CheckIn:
     """What each node has published about itself, by instance id: release, settings, clock. A check-in leaves it out."""
     answers_since: datetime | None = None
     """The instant from which on the store has answered without a break, as far as the caller can know: the start of its
-    server, or the caller's last vain attempt. None if neither is known. A check-in leaves it out."""
+    server, or the first answer to the caller after a vain attempt. None if neither is known. A check-in leaves it out.
+    """
 
 
 class ConnectionUsage(NamedTuple):

@@ -91,17 +91,25 @@ class ClockEstimate:
 _NO_CONNECTION = ("08", "57P0", "53")
 
 
-class LastFailure:
-    """The last time at which a read could not reach the database."""
+class LastReturn:
+    """The last time at which a read reached the database again, after one that could not.
+
+    Between the two, the database may have been away for as long as nobody has read.
+    """
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
+        self._is_away = False
         self._at: float | None = None
 
-    def note(self, error: StoreUnavailableError) -> None:
+    def failed(self, error: StoreUnavailableError) -> None:
         """Note a failed read, if the database could not be reached or accepted no work."""
         if error.sqlstate is None or error.sqlstate.startswith(_NO_CONNECTION):
-            self._at = self._monotonic()
+            self._is_away = True
+
+    def succeeded(self) -> None:
+        if self._is_away:
+            self._is_away, self._at = False, self._monotonic()
 
     def ago(self) -> timedelta | None:
         """Return how long ago that was; None if every read has reached it."""
@@ -144,7 +152,7 @@ class SqlSession:
         self.skip_backlog = SkipBacklog()
         self.clock = ClockEstimate()
         """Saves a round trip where a few milliseconds do not matter."""
-        self.last_failure = LastFailure()
+        self.last_return = LastReturn()
         self.expects_new = False
         """True if the last call that stored without replacing found nothing of it stored; see `storing`."""
         self.has_rate_limits = False
@@ -260,10 +268,12 @@ class SqlSession:
         """Run read-only statements in one round trip; if the connection breaks, repeat them on another one."""
         try:
             with self.diagnosis.explained():
-                return self.connections.read(statements, self.share)
+                results = self.connections.read(statements, self.share)
         except StoreUnavailableError as error:
-            self.last_failure.note(error)
+            self.last_return.failed(error)
             raise
+        self.last_return.succeeded()
+        return results
 
     def read_one(self, text: str, **values: Any) -> list[tuple[Any, ...]]:
         return self.read(self.bind(text, **values))[0].rows

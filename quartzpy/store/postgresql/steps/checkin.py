@@ -48,8 +48,8 @@ def check_in(session: SqlSession, control: ControlConnection, node: Node, within
 def list_nodes(session: SqlSession) -> CheckIn:
     statements = session.bind(NODES), session.bind(NOW), facts.reading(session), session.bind(facts.STARTED)
     nodes, [[now]], metadata, [[started]] = (result.rows for result in session.read(*statements))
-    failed = session.last_failure.ago()
-    beginnings = [started, *([] if failed is None else [now - failed])]
+    returned = session.last_return.ago()
+    beginnings = [started, *([] if returned is None else [now - returned])]
     # A clock that was set back says nothing.
     since = max((at for at in beginnings if at <= now), default=None)
     return CheckIn(now, records(nodes), facts.decoded(metadata), since)
