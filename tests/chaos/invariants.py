@@ -178,9 +178,25 @@ def verdicts(check: Check) -> None:
         for node in line["nodes"]:
             found += 1
             silent = line["at"] - round((check.limits.window + 2 * check.limits.slowness) * SECOND)
-            if check.excused(node, silent, line["at"], after=False) is None:
+            if check.excused(node, silent, line["at"], after=False) is None and not _is_former_life(
+                check, node, line["at"]
+            ):
                 check.report.wrong("false_verdict", f"{node}, by {line['node']}{_under_way(check, line['at'])}")
     check.report.figures["verdicts"] = found
+
+
+def _is_former_life(check: Check, node: str, at: int) -> bool:
+    """Return whether the node's row is still that of a process which has ended: the next one takes long to start."""
+    spawns = [line["at"] for line in check.records.named("spawn") if line["name"] == node and line["at"] <= at]
+    if len(spawns) < 2:
+        return False
+    before, now = (_epoch(check, node, instant) for instant in (spawns[-1], at))
+    return now is not None and before == now
+
+
+def _epoch(check: Check, node: str, at: int) -> int | None:
+    samples = [dict(line["nodes"]) for line in check.records.named("epochs") if line["at"] <= at]
+    return samples[-1].get(node) if samples else None
 
 
 def _under_way(check: Check, at: int) -> str:

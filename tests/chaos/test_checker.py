@@ -308,6 +308,11 @@ def a_node_declared_dead_long_after_it_was_well_again(made: History) -> None:
     made.say("verdict", 20, nodes=["n2"])
 
 
+@breaks("false_verdict")
+def a_node_declared_dead_after_its_next_process_has_joined(made: History) -> None:
+    _killed_and_declared_dead(made, epoch=2)
+
+
 @breaks("stuck")
 def a_fire_that_is_left(made: History) -> None:
     row = {"trigger": "chaos.plain", "instant": iso(20), "state": "EXECUTING", "fire_id": 999, "instance": "n1"}
@@ -577,6 +582,21 @@ def a_failure_that_a_database_takes_no_more_before_its_node_is_killed(made: Hist
     made.end["executions"][-1]["outcome"] = "TERMINATED"
     made.fault("read_only", "all", 12.05, 17, "X11")
     made.fault("kill", "n1", 18.5, 19)
+
+
+def _killed_and_declared_dead(made: History, epoch: int) -> None:
+    """Its process was killed ten seconds ago; its row has this epoch then."""
+    rest: dict[str, Any] = {"held": [], "connections": 4, "deadlocks": 0}
+    made.say("spawn", 1, name="n2", child=2)
+    made.say("epochs", 9, before=round(9e9), nodes=[["n2", 1]], **rest)
+    made.say("spawn", 10, name="n2", child=3)
+    made.say("epochs", 18, before=round(18e9), nodes=[["n2", epoch]], **rest)
+    made.say("verdict", 20, nodes=["n2"])
+
+
+@passes
+def a_killed_node_declared_dead_before_its_next_process_has_joined(made: History) -> None:
+    _killed_and_declared_dead(made, epoch=1)
 
 
 @passes
