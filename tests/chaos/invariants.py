@@ -178,9 +178,8 @@ def verdicts(check: Check) -> None:
         for node in line["nodes"]:
             found += 1
             silent = line["at"] - round((check.limits.window + 2 * check.limits.slowness) * SECOND)
-            if check.excused(node, silent, line["at"], after=False) is None and not _is_former_life(
-                check, node, line["at"]
-            ):
+            is_excused = check.excused(node, silent, line["at"], after=False) is not None
+            if not (is_excused or _is_former_life(check, node, line["at"])):
                 check.report.wrong("false_verdict", f"{node}, by {line['node']}{_under_way(check, line['at'])}")
     check.report.figures["verdicts"] = found
 

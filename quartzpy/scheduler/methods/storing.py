@@ -558,8 +558,10 @@ class StoringMethods(Methods):
         names = set(store.names(NameKind.CALENDARS)) if calendars else set()
         stored_calendars = {name: self._readable_calendar(name) for name in calendars if name in names}
         windows = [] if declared_windows is None else store.windows()
-        now = store.now() if declared_windows else None
-        over = {window.name for window in declared_windows or () if now is not None and window.next_span(now) is None}
+        over = set()
+        if declared_windows:
+            now = store.now()
+            over = {window.name for window in declared_windows if window.next_span(now) is None}
         return Stored(
             jobs,
             records,

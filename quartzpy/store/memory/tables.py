@@ -268,7 +268,7 @@ class Tables:
             row.catch_up_until = until if until and following and following <= until else None
         if upcoming is not None:
             row.upcoming = upcoming
-        if state is TriggerState.COMPLETE and batch is not None and row.progress.previous_fire_time is None:
+        if batch is not None and row.progress.previous_fire_time is None:
             self.left_batches.append(batch)
         self._enter(row)
 

@@ -501,15 +501,14 @@ class Storing:
         self, prepared: Sequence[PreparedTrigger], write: BoundStatement, start: StartTime
     ) -> list[_StoredTrigger]:
         session = self._session
-        statements = [write]
+        first: list[BoundStatement] = []
+        last: list[BoundStatement] = []
         if self._replace:
             new = [prepared_trigger.trigger for prepared_trigger in prepared]
-            statements.insert(0, leave_replaced(session, [trigger.key for trigger in new], new))
-            statements.append(
-                session.bind(VOID_CLAIMS, **key_columns([prepared_trigger.trigger for prepared_trigger in prepared]))
-            )
+            first.append(leave_replaced(session, [trigger.key for trigger in new], new))
+            last.append(session.bind(VOID_CLAIMS, **key_columns(new)))
         before = session.clock.now()
-        written = self._transaction.execute(*statements)[1 if self._replace else 0]
+        written = self._transaction.execute(*first, write, *last)[len(first)]
         stored = [_StoredTrigger.of(row) for row in written.rows]
         if stored:
             agrees = session.clock.agrees(stored[-1].now, before)

@@ -76,19 +76,12 @@ def record_expectations(
                 watches=[watch.watch for watch in watches.values()],
             )
         )
-    recorded = []
-    # Each fire counts those before it, so those of one trigger and kind are recorded one after the other.
-    for breaches in _in_turns(broken):
-        recorded.append(len(statements))
-        statements += _opened(session, turn, breaches)
+    after = []
     if met:
-        statements.append(_closed(session, turn, met))
+        after.append(_closed(session, turn, met))
     if gone:
-        statements.append(session.bind(DROP_WATCHES, turn=turn, **key_columns(gone)))
-    if not statements:
-        return []
-    results = session.unlocked(*statements)
-    return [_record(row) for place in recorded for row in results[place].rows]
+        after.append(session.bind(DROP_WATCHES, turn=turn, **key_columns(gone)))
+    return _recorded(session, turn, statements, broken, after)
 
 
 def late_joins(session: SqlSession, limit: int) -> list[LateJoin]:
@@ -104,20 +97,13 @@ def record_late_joins(
     session: SqlSession, turn: datetime, joins: Sequence[LateJoin], broken: Sequence[JudgedBreach]
 ) -> list[BreachRecord]:
     """Record in one transaction that these joins were looked at, and what is wrong; see `record_expectations`."""
-    statements = [
-        session.bind(
-            NOTE_LATE_JOINS,
-            turn=turn,
-            **key_columns(join.job_key for join in joins),
-            occasions=[join.occasion for join in joins],
-        )
-    ]
-    recorded = []
-    for breaches in _in_turns(broken):
-        recorded.append(len(statements))
-        statements += _opened(session, turn, breaches)
-    results = session.unlocked(*statements)
-    return [_record(row) for place in recorded for row in results[place].rows]
+    looked_at = session.bind(
+        NOTE_LATE_JOINS,
+        turn=turn,
+        **key_columns(join.job_key for join in joins),
+        occasions=[join.occasion for join in joins],
+    )
+    return _recorded(session, turn, [looked_at], broken)
 
 
 def lasting_breaches(session: SqlSession, limit: int) -> list[BreachRecord]:
@@ -139,11 +125,28 @@ def _in_turns(broken: Sequence[JudgedBreach]) -> list[list[JudgedBreach]]:
     return list(turns.values())
 
 
-def _opened(session: SqlSession, turn: datetime, breaches: Sequence[JudgedBreach]) -> list[BoundStatement]:
-    return [
-        session.bind(OPEN_BREACHES, turn=turn, **_columns(breaches)),
-        _closed(session, turn, {(row.trigger_key, row.kind): row.scheduled_fire_time for row in breaches}),
-    ]
+def _recorded(
+    session: SqlSession,
+    turn: datetime,
+    before: Sequence[BoundStatement],
+    broken: Sequence[JudgedBreach],
+    after: Sequence[BoundStatement] = (),
+) -> list[BreachRecord]:
+    """Record breaches between these statements, in one transaction. Return those that were not recorded before."""
+    statements = [*before]
+    places = []
+    # Each fire counts those before it, so those of one trigger and kind are recorded one after the other.
+    for breaches in _in_turns(broken):
+        places.append(len(statements))
+        statements += [
+            session.bind(OPEN_BREACHES, turn=turn, **_columns(breaches)),
+            _closed(session, turn, {(row.trigger_key, row.kind): row.scheduled_fire_time for row in breaches}),
+        ]
+    statements += after
+    if not statements:
+        return []
+    results = session.unlocked(*statements)
+    return [_record(row) for place in places for row in results[place].rows]
 
 
 def _columns(broken: Sequence[JudgedBreach]) -> dict[str, list[Any]]:
