@@ -224,7 +224,7 @@ class NodeParts:
         )
         for service in self.services():
             service.report_error = events.error
-        self.supervisor = Supervisor(f"{name}-supervisor", clock)
+        self.supervisor = Supervisor(f"{name}-supervisor", clock, then=self.watchdog.wake_if_busy)
         self.supervisor.watch(*self.services(), *self.executors.pools(), self.loop, self.deadlines)
 
     def services(self) -> tuple[Service, ...]:

@@ -38,8 +38,8 @@ MAX_RESTARTS, RESTARTS_WITHIN = 5, 60.0
 
 WATCHDOG_REST = 0.25
 """The interval of its checks, in seconds: a quarter of the shortest time after which something is reported."""
-IDLE_REST = 1.0
-"""The interval, in seconds, while the node runs no user code: this is the shortest time after which it is reported."""
+IDLE_REST = 15.0
+"""The interval, in seconds, while the node runs no user code. The supervisor wakes the watchdog once it runs some."""
 
 
 class Supervised(Protocol):
@@ -73,12 +73,28 @@ class Supervisor:
     in their waits. One thread that looks every second costs less than a wait of at most a second in each thread.
     """
 
-    def __init__(self, name: str, clock: Clock, *, suspended: Callable[[], float] = seconds_suspended) -> None:
+    def __init__(
+        self,
+        name: str,
+        clock: Clock,
+        *,
+        suspended: Callable[[], float] = seconds_suspended,
+        then: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Describe the supervisor.
+
+        Args:
+            name: the name of its thread.
+            clock: the time for what is overdue.
+            suspended: returns for how long the machine has been suspended, in seconds.
+            then: called after each check, so that what needs a look every second needs no thread of its own for it.
+        """
         self.name = name
         self.failure: str | None = None
         """The reason why only a new process can continue. None while there is none."""
         self._clock = clock
         self._suspended = suspended
+        self._then = then
         self._suspended_seconds = suspended()
         self._watched: list[_Watched] = []
         self._stopping = threading.Event()
@@ -131,6 +147,7 @@ class Supervisor:
             # If this thread was delayed too, the machine or the process was suspended, and nothing is overdue yet.
             elif not paused:
                 self._check_progress(watched, now)
+        self._then()
 
     def _wake_after_suspension(self) -> None:
         before, self._suspended_seconds = self._suspended_seconds, self._suspended()
@@ -242,13 +259,19 @@ def _log(level: int, message: str, *values: object) -> None:
 class Watchdog(Service):
     """A thread that checks periodically for blocked loops, slow listeners and threads that could not be started.
 
-    Each check must be quick. They are rare while `is_busy` returns False.
+    Each check must be quick. They are rare while `is_busy` returns False, and `wake_if_busy` ends that.
     """
 
     def __init__(self, name: str, checks: Sequence[Callable[[], None]], is_busy: Callable[[], bool]) -> None:
         super().__init__(name)
         self._checks = checks
         self._is_busy = is_busy
+        self._is_resting = False
+
+    def wake_if_busy(self) -> None:
+        """End a long rest if the node runs user code. The caller calls it about every second."""
+        if self._is_resting and self._is_busy():
+            self.wakeup.set()
 
     def run_once(self) -> float:
         for check in self._checks:
@@ -257,4 +280,5 @@ class Watchdog(Service):
             except BaseException:
                 # An error of one check must not stop the others.
                 logger.exception("%s: a check raised an error", self.name)
-        return WATCHDOG_REST if self._is_busy() else IDLE_REST
+        self._is_resting = not self._is_busy()
+        return IDLE_REST if self._is_resting else WATCHDOG_REST

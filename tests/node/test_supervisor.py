@@ -227,9 +227,24 @@ def test_the_watchdog_checks_rarely_while_the_node_runs_no_code_of_its_user() ->
     busy, checks = [True], []
     watchdog = Watchdog("watchdog", [lambda: checks.append(1)], is_busy=lambda: busy[0])
     assert watchdog.run_once() == 0.25
+    watchdog.wake_if_busy()
+    assert not watchdog.wakeup.wait(0)
     busy[0] = False
-    assert watchdog.run_once() == 1.0
+    assert watchdog.run_once() == watchdog.period
     assert len(checks) == 2
+    watchdog.wake_if_busy()
+    assert not watchdog.wakeup.wait(0)
+    busy[0] = True
+    watchdog.wake_if_busy()
+    assert watchdog.wakeup.wait(0)
+
+
+def test_the_supervisor_looks_each_second_whether_the_watchdog_is_needed() -> None:
+    looks = []
+    supervisor = Supervisor("supervisor", ManualClock(), then=lambda: looks.append(1))
+    supervisor.check()
+    supervisor.check()
+    assert len(looks) == 2
 
 
 def test_listeners_are_busy_from_the_event_until_the_end_of_the_call() -> None:

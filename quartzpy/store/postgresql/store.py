@@ -97,7 +97,7 @@ class SqlJobStore:
         """The operators' views of this database."""
         from quartzpy.store.postgresql.admin.operators import Admin  # A node does not need it.
 
-        return Admin(self._session, self._steps, self._as_connected)
+        return Admin(self._session, self._steps, lambda: self._as_connected)
 
     def _prepare_connections(self) -> None:
         """Create the objects for the access to the database, without connecting yet."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeVar
 
 from quartzpy.config.config import SchedulerConfig
@@ -32,13 +33,13 @@ class Admin:
     small one.
     """
 
-    def __init__(self, session: SqlSession, steps: SqlSession, config: SchedulerConfig) -> None:
+    def __init__(self, session: SqlSession, steps: SqlSession, config: Callable[[], SchedulerConfig]) -> None:
         """Describe the views.
 
         Args:
             session: the session for calls.
             steps: the session for the checks, which may take as long as a step.
-            config: the settings of the scheduler, as it is connected.
+            config: returns the settings of the scheduler, as it is connected.
         """
         self._session = session
         self._steps = steps
@@ -113,11 +114,12 @@ class Admin:
     def audit(self) -> list[Finding]:
         """Examine the database and return its problems, the gravest first."""
         with self._session.connections.checked_out() as connection:
-            findings = checks.of_node(connection, self._config)
-        findings += integrity.audit(self._steps, self._config)
+            findings = checks.of_node(connection, self._config())
+        findings += integrity.audit(self._steps, self._config())
         return sorted(findings, key=lambda finding: finding.severity.rank)
 
     def schema_version(self) -> str | None:
         """Return the revision of the tables."""
         with self._session.connections.checked_out() as connection:
-            return schema_version.stamped(connection, self._config.schema, self._config.table_prefix)
+            config = self._config()
+            return schema_version.stamped(connection, config.schema, config.table_prefix)
