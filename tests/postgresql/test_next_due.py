@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -19,10 +19,11 @@ from quartzpy.store.postgresql.connection.pipeline import BoundStatement
 from quartzpy.store.postgresql.connection.pool import PoolShare
 from quartzpy.store.postgresql.steps.acquire import BACKLOG
 from quartzpy.store.postgresql.store import SqlJobStore
-from quartzpy.store.protocol import Acquisition, AvailableSlots, JobEntry, Node
+from quartzpy.store.protocol import Acquisition, AvailableSlots, FiredTrigger, JobEntry, Node
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import prepare
 from tests.postgresql.conftest import register
+from tests.postgresql.test_faults import ended
 from tests.waiting import wait_until
 
 TYPE = "expected"
@@ -48,7 +49,11 @@ def take(store: SqlJobStore, node: Node, *, limit: int = 10, look_ahead: timedel
 
 
 def names(took: Acquisition) -> list[str]:
-    return sorted(one.trigger_name for one in (*took.fired, *took.acquired))
+    return names_of((*took.fired, *took.acquired))
+
+
+def names_of(fired: Iterable[FiredTrigger]) -> list[str]:
+    return sorted(one.trigger_name for one in fired)
 
 
 @pytest.fixture
@@ -175,6 +180,50 @@ def test_a_backlog_is_taken_without_a_read_after_each_batch_and_nothing_is_left(
         assert isinstance(batch.now, datetime)
         assert isinstance(batch.next_due, datetime)
     assert took[-1].next_due > took[-1].now
+
+
+def test_a_backlog_of_jobs_with_a_limit_is_read_as_rarely_as_one_without(
+    store: SqlJobStore, make_store: Callable[..., SqlJobStore], pipelines: list[list[str]]
+) -> None:
+    node = register(store)
+    of_key = JobDetail(TYPE, "of_key", durable=True, max_concurrent=1, concurrency_key="key")
+    now = datetime.now(UTC)
+    backlog = [
+        SimpleTrigger(f"t{n}", job_key=of_key.key, start_time=now - SECOND, data={"key": str(n)})
+        for n in range(6 * BACKLOG)
+    ]
+    store.store_jobs([JobEntry(of_key, [prepare(trigger, now, None) for trigger in backlog])], replace=True)
+    pipelines.clear()
+    fired = []
+    for _ in range(3):
+        took = take(store, node, limit=BACKLOG)
+        fired += took.fired
+        # These ends release nothing.
+        store.complete(node, [ended(one) for one in took.fired])
+    claims = [statements for statements in pipelines if decides_about_limits(statements)]
+    assert [len(statements) for statements in claims] == [3, 2, 2], "the lock, and a read after the first"
+    # Before those that were taken: found by the next batch, which begins with the earliest fire time.
+    add(make_store(), SERIAL, "soonest", due_in=-10 * SECOND)
+    for _ in range(5):
+        took = take(store, node, limit=BACKLOG)
+        fired += took.fired
+        store.complete(node, [ended(one) for one in took.fired])
+    assert names_of(fired) == sorted(["soonest", *(f"t{n}" for n in range(6 * BACKLOG))])
+    assert took.next_due > took.now
+
+
+def test_what_an_end_releases_is_taken_although_a_backlog_is_expected_to_follow(store: SqlJobStore) -> None:
+    node = register(store)
+    now = datetime.now(UTC)
+    first = SimpleTrigger("first", job_key=SERIAL.key, start_time=now - 20 * SECOND)
+    second = SimpleTrigger("second", job_key=SERIAL.key, start_time=now - 10 * SECOND)
+    store.store_jobs([JobEntry(SERIAL, [prepare(trigger, now, None) for trigger in (first, second)])], replace=True)
+    add(store, PLAIN, *[f"t{n}" for n in range(4 * BACKLOG)])
+    took = take(store, node, limit=BACKLOG)
+    assert "first" in names(took)
+    assert "second" not in names(took)
+    store.complete(node, [ended(one) for one in took.fired if one.trigger_name == "first"])
+    assert "second" in names(take(store, node, limit=BACKLOG))
 
 
 def test_a_node_that_was_declared_dead_takes_nothing_of_a_backlog(store: SqlJobStore, connect: Connect) -> None:

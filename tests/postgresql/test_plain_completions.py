@@ -119,11 +119,15 @@ def test_an_execution_that_counts_for_a_limit_is_ended_under_the_lock_whatever_i
     assert len(acquire(store, node).fired) == 1, "the other trigger of the job is no longer blocked"
 
 
+@pytest.mark.parametrize("has_limit", [False, True], ids=["plain", "limit"])
 def test_an_instant_that_was_recorded_before_is_reported_and_does_not_hold_up_others(
-    store: SqlJobStore, connect: Connect, caplog: pytest.LogCaptureFixture
+    store: SqlJobStore, connect: Connect, caplog: pytest.LogCaptureFixture, has_limit: bool
 ) -> None:
     node = register(store)
-    first, second = running(store, node, "a", "b")
+    store_due(store, "a", job="a", serial=has_limit)
+    store_due(store, "b", job="b", serial=has_limit)
+    first, second = sorted(acquire(store, node).fired, key=lambda one: one.trigger_name)
+    assert [plain_completions.is_plain(ended(one)) for one in (first, second)] == [not has_limit] * 2
     connect().execute(
         "INSERT INTO qrtz_executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group,"
         " job_name, job_type, instance_id, epoch, fired_time, scheduled_time, ended_at, outcome)"

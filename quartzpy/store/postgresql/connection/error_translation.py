@@ -44,6 +44,11 @@ class RefusedRowError(JobStoreError):
     """The server cannot compute with the values of a row, or refuses to store them; the transaction did nothing."""
 
 
+def is_unique_violation(error: QuartzpyError) -> bool:
+    """Return whether a translated error says that a unique index refused a row."""
+    return isinstance(error.__cause__, psycopg.errors.UniqueViolation)
+
+
 def translate(error: BaseException) -> QuartzpyError:
     """Return the quartzpy error for an error of psycopg or SQLAlchemy, by its SQLSTATE."""
     if isinstance(error, QuartzpyError):

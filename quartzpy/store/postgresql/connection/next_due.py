@@ -45,9 +45,14 @@ class _Expectation:
 
 
 @dataclass(frozen=True, slots=True)
-class _Backlog:
+class Backlog:
+    """What a step left that took as many triggers as it could."""
+
     slots: Hashable
     taken_up_to: datetime
+    """The fire time of the last trigger that it took."""
+    has_limits: bool
+    """True if triggers of jobs with a limit are part of it."""
     passes: int
     """The number of passes since the last one that read what is left."""
 
@@ -88,7 +93,7 @@ class NextDueCache:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._expectation: _Expectation | None = None
-        self._backlog: _Backlog | None = None
+        self._backlog: Backlog | None = None
         self._floors: dict[Part, _Floor] = {}
         self._floors_of: Hashable = None
         """Identifies the triggers that the floors leave out of account, apart from the parts."""
@@ -105,6 +110,8 @@ class NextDueCache:
 
     def forget_from(self, at: datetime | None) -> None:
         """Expect anything from a fire time on: the soonest of triggers that were stored, if there were any."""
+        if at is None:
+            return
         self._expectation = None
         self._backlog = None
         self.note_waiting(at)
@@ -221,17 +228,17 @@ class NextDueCache:
                 soonest_limited=_earliest((expectation.soonest_limited, *limited)),
             )
 
-    def note_backlog(self, slots: Hashable, taken_up_to: datetime) -> None:
+    def note_backlog(self, slots: Hashable, taken_up_to: datetime, *, has_limits: bool) -> None:
         """Note that a step took as many triggers as it could, and the fire time of the last one."""
         passes = 1 if self._backlog is None else self._backlog.passes + 1
-        self._backlog = _Backlog(slots, taken_up_to, passes)
+        self._backlog = Backlog(slots, taken_up_to, has_limits, passes)
 
-    def backlog(self, slots: Hashable) -> datetime | None:
-        """Return the fire time from which more triggers are expected to be due; None if that has to be looked up."""
+    def backlog(self, slots: Hashable) -> Backlog | None:
+        """Return what more triggers are expected to be due of; None if that has to be looked up."""
         backlog = self._backlog
         if backlog is None or backlog.slots != slots or backlog.passes > MOST_BLIND_PASSES:
             return None
-        return backlog.taken_up_to
+        return backlog
 
     def is_due(self, slots: Hashable, look_ahead: timedelta) -> bool:
         """Return False if no trigger is expected to be due within `look_ahead`."""

@@ -11,14 +11,14 @@ the lock is free, and reads afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from math import ceil
 from typing import Any, NamedTuple
 
 from quartzpy.store.postgresql.connection.error_translation import RefusedRowError
-from quartzpy.store.postgresql.connection.next_due import ANY_TIME, NextDueRead
+from quartzpy.store.postgresql.connection.next_due import ANY_TIME, Backlog, NextDueRead
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement
 from quartzpy.store.postgresql.connection.session import SqlSession, require_epoch
 from quartzpy.store.postgresql.schema.rows import CLAIMED, by_outcome
@@ -131,12 +131,12 @@ def _acquire(
             if not round_trip.is_due(look_ahead):
                 return round_trip.outcome()
         elif (not session.has_rate_limits or session.rate_limits_are_short) and (
-            since := session.next_due.backlog(slots)
+            backlog := session.next_due.backlog(slots)
         ) is not None:
             # At high load: what is left need not be looked up after each batch.
-            taken = step.claim_backlog(since)
+            taken = step.claim_backlog(backlog)
             if len(taken) == limit:
-                return _outcome_of_backlog(session, slots, taken)
+                return _outcome_of_backlog(session, backlog, taken)
             done = step.peek(taken)
             # The rate limits were not asked.
             return (replace(done, turn=done.waiting.now) if session.has_rate_limits else done).outcome()
@@ -156,8 +156,9 @@ def _acquire(
     if session.has_rate_limits and not applied[1]:
         done = replace(done, turn=done.waiting.now)
     session.has_backlog = len(done.taken) == limit >= BACKLOG
-    if session.has_backlog and not done.limited_is_due(look_ahead) and done.waiting.new is None:
-        session.next_due.note_backlog(slots, done.taken[-1][_SCHEDULED_TIME])
+    if session.has_backlog and done.waiting.new is None:
+        has_limits = done.limited_is_due(look_ahead)
+        session.next_due.note_backlog(slots, done.taken[-1][_SCHEDULED_TIME], has_limits=has_limits)
     return done.outcome()
 
 
@@ -185,8 +186,7 @@ def _acquire_full(
     taken = step.claim_without_read(ACQUIRE if has_limits else step.unlimited)
     if len(taken) < limit:
         return step.peek(taken).outcome()
-    if not has_limits:
-        session.next_due.note_backlog(step.slots, taken[-1][_SCHEDULED_TIME])
+    session.next_due.note_backlog(step.slots, taken[-1][_SCHEDULED_TIME], has_limits=has_limits)
     return _outcome_without_read(taken)
 
 
@@ -354,9 +354,12 @@ class _Step:
             ),
         )
 
-    def claim_backlog(self, since: datetime) -> Sequence[tuple[Any, ...]]:
-        """Claim triggers that are due since `since`, and do not read what is left."""
-        return self.claim_without_read(self.unlimited, [since] * len(self._due["slot_pools"]))
+    def claim_backlog(self, backlog: Backlog) -> Sequence[tuple[Any, ...]]:
+        """Claim triggers of a backlog, and do not read what is left."""
+        if backlog.has_limits:
+            # The end of an execution may have released a trigger that has waited for longer.
+            return self.claim_without_read(ACQUIRE)
+        return self.claim_without_read(self.unlimited, [backlog.taken_up_to] * len(self._due["slot_pools"]))
 
     def claim_without_read(self, text: str, sinces: Sequence[datetime | str] = ()) -> Sequence[tuple[Any, ...]]:
         """Claim triggers, and do not read what is left."""
@@ -369,8 +372,8 @@ def _begins(read: NextDueRead) -> list[datetime | str]:
     return [since or ANY_TIME for since in read.sinces]
 
 
-def _outcome_of_backlog(session: SqlSession, slots: Hashable, taken: Sequence[tuple[Any, ...]]) -> Acquisition:
-    session.next_due.note_backlog(slots, taken[-1][_SCHEDULED_TIME])
+def _outcome_of_backlog(session: SqlSession, backlog: Backlog, taken: Sequence[tuple[Any, ...]]) -> Acquisition:
+    session.next_due.note_backlog(backlog.slots, taken[-1][_SCHEDULED_TIME], has_limits=backlog.has_limits)
     return _outcome_without_read(taken)
 
 

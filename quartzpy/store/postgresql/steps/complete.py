@@ -16,9 +16,10 @@ from datetime import datetime
 from functools import cache, partial
 from typing import Any
 
+from quartzpy.errors import JobStoreError
 from quartzpy.keys import JobKey
 from quartzpy.states import CompletionInstruction
-from quartzpy.store.postgresql.connection.error_translation import RefusedRowError
+from quartzpy.store.postgresql.connection.error_translation import RefusedRowError, is_unique_violation
 from quartzpy.store.postgresql.connection.locks import LockName
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement, Result
 from quartzpy.store.postgresql.connection.session import SqlSession, Transaction
@@ -45,6 +46,7 @@ def complete_statement(
     joins: bool = False,
     captures: bool = False,
     may_halt: bool = False,
+    tolerates: bool = False,
 ) -> str:
     """Return the statement that ends executions; with what only some of them need, where one of these does."""
     return _SQL(
@@ -57,6 +59,7 @@ def complete_statement(
         joins=joins,
         captures=captures,
         may_halt=may_halt,
+        tolerates=tolerates,
     )
 
 
@@ -114,14 +117,22 @@ def earliest_of(completions: Sequence[Completion], results: Sequence[Result]) ->
 def _complete_with_lock(
     session: SqlSession, node: Node, completions: Sequence[Completion], *, wakes_others: bool
 ) -> CompletionOutcome:
-    pipeline = statements(session, node, completions, wakes_others=wakes_others)
     asks = any(map(_asks, completions))
-    results = session.locked(
-        *pipeline,
-        keeps_next_due=not (asks or any(map(_makes_triggers_due, completions))),
-        # What is stored or moved by ends that ask for nothing is due later than now, or it is the earliest.
-        soonest=None if asks else partial(earliest_of, completions),
-    )
+
+    def send(*, tolerates: bool) -> list[Result]:
+        return session.locked(
+            *statements(session, node, completions, wakes_others=wakes_others, tolerates=tolerates),
+            keeps_next_due=not (asks or any(map(_makes_triggers_due, completions))),
+            # What is stored or moved by ends that ask for nothing is due later than now, or it is the earliest.
+            soonest=None if asks else partial(earliest_of, completions),
+        )
+
+    try:
+        results = send(tolerates=False)
+    except JobStoreError as error:
+        if not is_unique_violation(error):
+            raise
+        results = send(tolerates=True)
     now, done, twice, _, _, *more = results[0].rows[0]
     earliest = earliest_of(completions, results)
     repeating = {c.fired.fire_id for c in completions if c.retry_after is not None}
@@ -179,7 +190,7 @@ def _complete_of_job(
         ended = {"fire_ids": sorted(ours), "number": len(own), "epoch": node.epoch}
         results = transaction.commit(
             session.lock(LockName.TRIGGER_ACCESS),
-            *statements(session, node, own, wakes_others=wakes_others, at_length=True),
+            *statements(session, node, own, wakes_others=wakes_others, at_length=True, tolerates=True),
             session.bind(halts.ALL_ENDED, **ended),
         )
         return own, paused, results
@@ -221,10 +232,12 @@ def statements(
     *,
     wakes_others: bool = False,
     at_length: bool = False,
+    tolerates: bool = False,
 ) -> list[BoundStatement]:
     """Return the statements that end executions, to be sent under TRIGGER_ACCESS.
 
-    With `at_length`, the same transaction has changed before what the ends change of all triggers of a job.
+    With `at_length`, the same transaction has changed before what the ends change of all triggers of a job. Unless
+    `tolerates` is set, they fail if the history has the instant of one of these already.
     """
     asking = [
         c
@@ -250,6 +263,7 @@ def statements(
                 joins=any(c.fired.joins for c in completions),
                 captures=captures,
                 may_halt=bool(halting),
+                tolerates=tolerates,
             ),
             **(halts.values_of(halting) if halting else {}),
             **counts,

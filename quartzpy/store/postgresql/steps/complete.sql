@@ -5,8 +5,9 @@
 -- name: complete
 -- Ends executions by fire_id, if their claims still belong to this epoch. What only some executions need has a switch:
 -- asks (their jobs give instructions, or their ends move triggers), stores (job data), retries, counts (failures for
--- pause_after_failures), continues (other jobs run after theirs), joins (jobs wait for their ends and others), captures (log lines), may_halt (their ends may change
--- all triggers of a job). Most completions have no log lines, and their statement does not mention them.
+-- pause_after_failures), continues (other jobs run after theirs), joins (jobs wait for their ends and others), captures
+-- (log lines), may_halt (their ends may change all triggers of a job), tolerates (the history has the instant of one of
+-- them). Most completions have no log lines, and their statement does not mention them.
 WITH ended AS MATERIALIZED (
 \if :retries
     -- An execution that somebody has asked to stop does not run again: one that was snoozed, by its job or because it
@@ -349,10 +350,11 @@ done AS (
               , e.is_handed_back, e.asked_to_stop
 \endif
 ),
--- A second record of the same instant is refused by a unique index, and reported. The instants are estimates of the
--- node, limited to the time between the fire and now by the store's clock. Estimates of two nodes differ by up to a
--- round trip: without the limits, the history could show that an execution began before the previous one of a serial
--- job had ended.
+-- A second record of the same instant, which only a bug can cause, is refused by a unique index. The statement is then
+-- sent again with `tolerates`, which reports it: ON CONFLICT costs another look into each unique index and a record of
+-- the log for each row. The instants are estimates of the node, limited to the time between the fire and now by the
+-- store's clock. Estimates of two nodes differ by up to a round trip: without the limits, the history could show that an
+-- execution began before the previous one of a serial job had ended.
 history AS (
     INSERT INTO qrtz_executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
         job_type, instance_id, epoch, fired_time, scheduled_time, started_at, ended_at, outcome, error, attempt,
@@ -373,7 +375,9 @@ history AS (
            , log
 \endif
       FROM done
+\if :tolerates
         ON CONFLICT DO NOTHING
+\endif
     RETURNING fire_id
 ),
 -- The executions that ended, of each job with a limit.
@@ -659,7 +663,11 @@ waiting AS (
 )
 SELECT :now,
        ARRAY(SELECT fire_id FROM done),
+\if :tolerates
        ARRAY(SELECT fire_id FROM done EXCEPT SELECT fire_id FROM history),
+\else
+       '{}'::bigint[],
+\endif
        (SELECT min(next_fire_time) FROM waiting),
        (SELECT count(pg_notify(:'channel', 'scheduled'))
           FROM (SELECT FROM waiting WHERE :'wakes_others'::bool LIMIT 1) AS any_waiting)

@@ -35,10 +35,9 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
-import psycopg
-
 from quartzpy.errors import JobStoreError
 from quartzpy.states import CompletionInstruction, Outcome
+from quartzpy.store.postgresql.connection.error_translation import is_unique_violation
 from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.completion_effects import refills
@@ -128,7 +127,7 @@ def complete(session: SqlSession, node: Node, plain: Sequence[Completion]) -> tu
             *refills(session, plain),
         )
     except JobStoreError as error:
-        if isinstance(error.__cause__, psycopg.errors.UniqueViolation):
+        if is_unique_violation(error):
             return None, list(plain)
         raise
     now, done = ended.rows[0]
