@@ -7,7 +7,8 @@ from quartzpy.operations.agenda import PlannedRun
 from quartzpy.operations.audit_log import AuditEntry
 from quartzpy.operations.calendars import CalendarSummary, CalendarYear
 from quartzpy.operations.cluster import Cluster, Difference, NodeEnd, NodeState, NodeView
-from quartzpy.operations.definitions import AppliedFile, Definition, DefinitionResult, Definitions, Expected
+from quartzpy.operations.definition_records import AppliedFile, Definition, DefinitionResult, Expected
+from quartzpy.operations.definitions import Definitions
 from quartzpy.operations.executions import ExecutionSummary, ExecutionView, MisfireView, RunningView
 from quartzpy.operations.groups import GroupLimit, Groups, GroupView, JobLimit, Limits, PoolUsage, RateLimitView
 from quartzpy.operations.incidents import Incident, Remedy

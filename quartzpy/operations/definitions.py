@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Any, TypeVar
 
-from quartzpy.calendars.calendar import BaseCalendar, Calendar
+from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import (
-    CalendarNotFoundError,
     ForbiddenError,
-    IllegalStateChangeError,
     InvalidValueError,
     PreconditionFailedError,
     TriggerNeverFiresError,
@@ -21,16 +16,45 @@ from quartzpy.errors import (
 from quartzpy.jobs.internal_entries import BatchKey
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.join import Batch, as_join
-from quartzpy.jobs.type_facts import TypeFacts
-from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey, TriggerKey, check_name
+from quartzpy.keys import JobKey, TriggerKey, check_name
 from quartzpy.operations.actions.action import Actor, Role
 from quartzpy.operations.actions.log import ActionLog, Change, Recorded
 from quartzpy.operations.actions.values import before_and_after, bounded, changed_values, rows_of_plan
-from quartzpy.operations.cluster import NodeState, states_of
-from quartzpy.operations.source import REDACTED, Redaction
+from quartzpy.operations.definition_records import (
+    ANYTHING,
+    AppliedFile,
+    BatchResult,
+    Definition,
+    DefinitionResult,
+    Expected,
+    Outcome,
+    PlannedChange,
+    ValueChange,
+)
+from quartzpy.operations.definition_secrets import hidden, revealed
+from quartzpy.operations.published_job_types import (
+    JobTypeView,
+    living_nodes,
+    nodes_with,
+    published_types,
+    type_view,
+    types_in,
+)
+from quartzpy.operations.source import Redaction
+from quartzpy.operations.stored_definitions import (
+    definition_of_calendar,
+    has_trigger,
+    job_of,
+    stored_calendar,
+    stored_job,
+    stored_trigger,
+    trigger_of,
+)
 from quartzpy.scheduler import documents, sync
-from quartzpy.scheduler.documents import Faults, PublishedTypes
+from quartzpy.scheduler.document_faults import Faults, Within
+from quartzpy.scheduler.published_types import PublishedTypes
 from quartzpy.scheduler.scheduler import BaseScheduler
+from quartzpy.scheduler.stored_documents import document_of_declared, job_document, trigger_document
 from quartzpy.scheduler.sync import Declarations, Existing, SyncPlan
 from quartzpy.scheduler.transactions import OwnTransactionMethods
 from quartzpy.store.definition_differences import (
@@ -40,137 +64,16 @@ from quartzpy.store.definition_differences import (
     trigger_differences,
 )
 from quartzpy.store.postgresql.admin import admin
-from quartzpy.store.protocol import CheckIn, JobStore, NamedTriggers, NameKind, PauseNote
-from quartzpy.store.queries import JoinQuery, TriggerQuery
+from quartzpy.store.protocol import JobStore, NamedTriggers, NameKind, PauseNote
+from quartzpy.store.queries import JoinQuery
 from quartzpy.store.records import NodeRecord, TriggerRecord
 from quartzpy.store.refusals import batch_exists, calendar_not_stored
-from quartzpy.texts import did_you_mean, quoted, reason
 from quartzpy.triggers.trigger import Trigger
 from quartzpy.triggers.upcoming import schedule_hash
 
 _T = TypeVar("_T")
 DEFINE, DELETE, APPLY = "define", "delete", "apply"
 """The names of the actions in the audit log."""
-_TAG_DIGITS = 32
-
-
-@dataclass(frozen=True, slots=True)
-class Definition:
-    """A job, trigger or calendar as a document, in which the values of secret keys are hidden."""
-
-    document: Mapping[str, Any]
-    tag: str
-    """Differs if the document does."""
-
-    @classmethod
-    def of(cls, document: Mapping[str, Any]) -> Definition:
-        """Return the definition with this document, whose secrets are hidden."""
-        text = json.dumps(document, sort_keys=True, separators=(",", ":"))
-        return cls(document, hashlib.sha256(text.encode()).hexdigest()[:_TAG_DIGITS])
-
-
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """What a caller expects to be stored. A change is refused if something else is."""
-
-    tags: Collection[str] | None = None
-    """One of these tags; "*" stands for any definition. None expects nothing."""
-    other_tags: Collection[str] = ()
-    """None of these tags; "*" stands for any definition."""
-
-    def holds_for(self, current: Definition | None) -> bool:
-        """Return True if this is what is stored."""
-        own = set() if current is None else {current.tag, "*"}
-        return (self.tags is None or not own.isdisjoint(self.tags)) and own.isdisjoint(self.other_tags)
-
-
-ANYTHING = Expected()
-
-
-class Outcome(StrEnum):
-    """The outcome of storing or deleting a definition."""
-
-    CREATED = "created"
-    CHANGED = "changed"
-    UNCHANGED = "unchanged"
-    """Exactly this was stored already; nothing was written."""
-    DELETED = "deleted"
-
-
-@dataclass(frozen=True, slots=True)
-class ValueChange:
-    """One value of a definition before and after a change, with secrets hidden and long values cut."""
-
-    name: str
-    before: Any
-    after: Any
-
-
-@dataclass(frozen=True, slots=True)
-class DefinitionResult:
-    """What became of a definition, or with `dry_run`, what would become of it."""
-
-    outcome: Outcome
-    text: str
-    """A sentence for people."""
-    differences: tuple[ValueChange, ...]
-    definition: Mapping[str, Any] | None
-    """The definition that is stored then; None if it is deleted."""
-    tag: str | None
-    """Its tag, which the header ETag has as well."""
-    dry_run: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedChange:
-    """One change of an applied file."""
-
-    sign: str
-    """"+" stored, "~" changed, "-" removed."""
-    kind: str
-    """"job", "trigger", "calendar" or "window"."""
-    key: Mapping[str, str]
-    """The name and the group; a calendar and a window have no group."""
-    differences: tuple[ValueChange, ...]
-    """Without any, a "~" changes only the owner."""
-
-
-@dataclass(frozen=True, slots=True)
-class AppliedFile:
-    """The changes that a file made, or with `dry_run`, that it would make."""
-
-    changes: tuple[PlannedChange, ...]
-    unchanged: int
-    outdated_by: str | None
-    """The version that last declared the owner's jobs, if it is newer: then nothing is changed."""
-    dry_run: bool
-
-
-@dataclass(frozen=True, slots=True)
-class BatchResult:
-    """What became of a batch, or with `dry_run`, what would become of it."""
-
-    outcome: Outcome
-    text: str
-    """A sentence for people."""
-    triggers: int
-    """The number of its triggers."""
-    dry_run: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class JobTypeView:
-    """A job type that running nodes have published."""
-
-    name: str
-    nodes: tuple[str, ...]
-    entries: tuple[str, ...] | None
-    """The names of the entries of its data; None if it takes any data, or if they are not known."""
-    required: tuple[str, ...]
-    takes_others: bool
-    """True if the data may have further entries."""
-    disallows_concurrent: bool
-    persists_data: bool
 
 
 class Definitions:
@@ -196,7 +99,7 @@ class Definitions:
 
     def job(self, key: JobKey) -> Definition:
         """Return the definition of a job. Raises JobNotFoundError if it is not stored."""
-        return self._read(lambda transaction: self._of_job(_stored_job(transaction, key)))
+        return self._read(lambda transaction: self._of_job(stored_job(transaction, key)))
 
     def trigger(self, key: TriggerKey) -> Definition:
         """Return the definition of a trigger.
@@ -204,44 +107,35 @@ class Definitions:
         Raises:
             TriggerNotFoundError: it is not stored, or it was made by the scheduler and not by a schedule.
         """
-        return self._read(lambda transaction: self._of_trigger(_stored_trigger(transaction, key)))
+        return self._read(lambda transaction: self._of_trigger(stored_trigger(transaction, key)))
 
     def calendar(self, name: str) -> Definition:
         """Return the definition of a calendar. Raises CalendarNotFoundError if it is not stored."""
-        return self._read(lambda transaction: _of_calendar(_stored_calendar(transaction, name)))
+        return self._read(lambda transaction: definition_of_calendar(stored_calendar(transaction, name)))
 
     def job_types(self) -> tuple[JobTypeView, ...]:
         """Return the job types that running nodes have published, sorted by name."""
         alive, facts_of_nodes = self._published()
-        types = _published(alive, facts_of_nodes)
-        return tuple(_type_view(name, facts, _knowing(alive, name)) for name, facts in sorted(types.items()))
+        types = published_types(alive, facts_of_nodes)
+        return tuple(type_view(name, facts, nodes_with(alive, name)) for name, facts in sorted(types.items()))
 
     def _published(self) -> tuple[list[NodeRecord], Mapping[str, Mapping[str, Any]]]:
         """Return the living nodes, and what all nodes have published about their job types."""
         store = self._log.scheduler._usable_store()
         nodes, facts_of_nodes = store.ask([lambda inner: inner.list_nodes(), lambda inner: admin(inner).job_types()])
-        return _alive(nodes()), facts_of_nodes()
+        return living_nodes(nodes()), facts_of_nodes()
 
     def _types(self) -> PublishedTypes:
-        return PublishedTypes(_published(*self._published()), self._log.scheduler.job_types)
+        return PublishedTypes(published_types(*self._published()), self._log.scheduler.job_types)
 
     def _read(self, work: Callable[[OwnTransactionMethods], _T]) -> _T:
         return work(OwnTransactionMethods(self._log.scheduler, self._log.scheduler._usable_store()))
 
     def _of_job(self, job: JobDetail) -> Definition:
-        return Definition.of(self._hidden(documents.job_document(job)))
+        return Definition.of(hidden(job_document(job), self._redaction))
 
     def _of_trigger(self, record: TriggerRecord) -> Definition:
-        return Definition.of(self._hidden(documents.trigger_document(record)))
-
-    def _hidden(self, document: dict[str, Any]) -> dict[str, Any]:
-        """Return a document with its secrets hidden, which are in job data only."""
-        hidden = dict(document)
-        if "data" in hidden:
-            hidden["data"] = self._redaction.of(hidden["data"])
-        if "continuations" in hidden:
-            hidden["continuations"] = [self._hidden(continuation) for continuation in hidden["continuations"]]
-        return hidden
+        return Definition.of(hidden(trigger_document(record), self._redaction))
 
     # --- jobs
 
@@ -255,12 +149,12 @@ class Definitions:
         """
 
         def change(transaction: OwnTransactionMethods, types: PublishedTypes) -> _Changed:
-            stored = _job_of(transaction, key)
+            stored = job_of(transaction, key)
             self._check_types(transaction, key, stored, None)
             current = None if stored is None else self._of_job(stored)
             faults = Faults()
-            full = {} if stored is None else documents.job_document(stored)
-            sent = self._revealed(document, full, faults)
+            full = {} if stored is None else job_document(stored)
+            sent = revealed(document, full, self._redaction, faults)
             job = documents.read_job_document(sent, key, types, faults, None if stored is None else stored.data)
             faults.check()
             assert job is not None
@@ -269,7 +163,7 @@ class Definitions:
             keeps = persists_data(job, stored)
             if keeps and stored is not None:
                 job = replace(job, data=stored.data)
-            if not job.durable and not _has_trigger(transaction, key):
+            if not job.durable and not has_trigger(transaction, key):
                 faults.add(("durable",), f"job {key} has no trigger: it would be deleted at once; leave durable out")
                 faults.check()
             made = self._of_job(job)
@@ -291,7 +185,7 @@ class Definitions:
         """Delete a job with all its triggers. Running executions continue. Raises JobNotFoundError if there is none."""
 
         def change(transaction: OwnTransactionMethods) -> _Changed:
-            stored = _stored_job(transaction, key)
+            stored = stored_job(transaction, key)
             self._check_types(transaction, key, stored, None)
             changed = self._deleted("job", key, self._of_job(stored), expected)
             return replace(changed, store=lambda: transaction.delete_job(key))
@@ -315,20 +209,20 @@ class Definitions:
         """
 
         def change(transaction: OwnTransactionMethods, types: PublishedTypes) -> _Changed:
-            record = _trigger_of(transaction, key)
+            record = trigger_of(transaction, key)
             if record is not None:
                 self._check_job(transaction, record.job_key, record.job_type)
             current = None if record is None else self._of_trigger(record)
             faults = Faults()
-            full = {} if record is None else documents.trigger_document(record)
-            sent = self._revealed(document, full, faults)
+            full = {} if record is None else trigger_document(record)
+            sent = revealed(document, full, self._redaction, faults)
             trigger = documents.read_trigger_document(
                 sent, key, faults, None if record is None else record.trigger.data
             )
             faults.check()
             assert trigger is not None
             assert trigger.job_key is not None
-            job = _job_of(transaction, trigger.job_key)
+            job = job_of(transaction, trigger.job_key)
             self._check_job(transaction, trigger.job_key, None if job is None else job.job_type)
             if job is None:
                 faults.add(("job",), str(transaction._no_job(trigger.job_key)))
@@ -345,7 +239,7 @@ class Definitions:
                 differences = trigger_differences(trigger, record.trigger, own_hash, record.schedule_hash)
             made = current
             if differences is None or differences:
-                made = Definition.of(self._hidden(documents.document_of_declared(trigger)))
+                made = Definition.of(hidden(document_of_declared(trigger), self._redaction))
             assert made is not None
             changed = self._changed("trigger", key, differences, trigger, current, made, expected)
 
@@ -373,7 +267,7 @@ class Definitions:
         """
 
         def change(transaction: OwnTransactionMethods) -> _Changed:
-            record = _stored_trigger(transaction, key)
+            record = stored_trigger(transaction, key)
             self._check_job(transaction, record.job_key, record.job_type)
             changed = self._deleted("trigger", key, self._of_trigger(record), expected)
             return replace(changed, store=lambda: transaction.unschedule_job(key))
@@ -396,7 +290,7 @@ class Definitions:
         subject = f"batch {batch.name} of job {batch.job}"
 
         def work(transaction: OwnTransactionMethods) -> Recorded[BatchResult]:
-            self._check_job(transaction, batch.job, _stored_job(transaction, batch.job).job_type)
+            self._check_job(transaction, batch.job, stored_job(transaction, batch.job).job_type)
             faults = Faults()
             read = documents.read_batch_document(document, batch.name, faults)
             faults.check()
@@ -433,14 +327,14 @@ class Definitions:
 
     def _check_triggers(self, transaction: OwnTransactionMethods, triggers: Sequence[Trigger], faults: Faults) -> None:
         """Check what the triggers of a batch fire, and that the grant covers it."""
-        types = _types_in(transaction)
+        types = types_in(transaction)
         keys = {trigger.job_key for trigger in triggers if trigger.job_key is not None}
         jobs = transaction.store.jobs(keys)
         calendars = transaction.store.calendars({trigger.calendar for trigger in triggers if trigger.calendar})
         for key in sorted(keys):
             self._check_job(transaction, key, jobs[key].job_type if key in jobs else None)
         for number, trigger in enumerate(triggers):
-            own = documents.Within(faults, ("triggers", number))
+            own = Within(faults, ("triggers", number))
             if self._is_limited:
                 self._check_trigger_group(trigger.key)
             assert trigger.job_key is not None
@@ -465,7 +359,7 @@ class Definitions:
 
         def change(transaction: OwnTransactionMethods, types: PublishedTypes) -> _Changed:
             stored = transaction._readable_calendar(name)
-            current = None if stored is None else _of_calendar(stored)
+            current = None if stored is None else definition_of_calendar(stored)
             faults = Faults()
             calendar = documents.read_calendar_document(document, faults)
             faults.check()
@@ -473,7 +367,7 @@ class Definitions:
             differences = None
             if name in transaction.store.names(NameKind.CALENDARS):
                 differences = calendar_differences(calendar, stored)
-            made = _of_calendar(calendar)
+            made = definition_of_calendar(calendar)
             changed = self._changed("calendar", name, differences, calendar, current, made, expected)
             is_new = differences is None
             return replace(
@@ -494,7 +388,7 @@ class Definitions:
         check_name(name, "calendar name")
 
         def change(transaction: OwnTransactionMethods) -> _Changed:
-            current = _of_calendar(_stored_calendar(transaction, name))
+            current = definition_of_calendar(stored_calendar(transaction, name))
             changed = self._deleted("calendar", name, current, expected)
             return replace(changed, store=lambda: transaction.delete_calendar(name))
 
@@ -647,10 +541,10 @@ class Definitions:
         reason: str,
     ) -> DefinitionResult:
         def examined(transaction: OwnTransactionMethods) -> DefinitionResult:
-            return replace(change(transaction, _types_in(transaction)).result, dry_run=True)
+            return replace(change(transaction, types_in(transaction)).result, dry_run=True)
 
         def carried_out(transaction: OwnTransactionMethods) -> Recorded[DefinitionResult]:
-            types = _types_in(transaction)
+            types = types_in(transaction)
             return self._carried_out(transaction, lambda: change(transaction, types))
 
         if dry_run:
@@ -732,60 +626,6 @@ class Definitions:
         values = changed_values(change, self._redaction)
         return tuple(ValueChange(value.name, bounded(value.stored), bounded(value.declared)) for value in values)
 
-    # --- secrets
-
-    def _revealed(self, document: object, stored: Mapping[str, Any], faults: Faults) -> object:
-        """Return a document in which the hidden values of the stored one, sent back as they were shown, are the stored.
-
-        So whoever reads a definition and changes something else need not know its secrets.
-        """
-        if not isinstance(document, Mapping):
-            return document
-        is_same = all(document.get(word, stored.get(word)) == stored.get(word) for word in ("type", "job"))
-        own: dict[str, Any] = stored.get("data", {}) if is_same else {}
-        shown = dict(document)
-        if "data" in shown:
-            shown["data"] = self._with_secrets(shown["data"], own, faults, ("data",))
-        if isinstance(shown.get("continuations"), list):
-            of_stored = {_follower(entry): entry for entry in stored.get("continuations", ())}
-            shown["continuations"] = [
-                {
-                    **entry,
-                    "data": self._with_secrets(
-                        entry["data"],
-                        of_stored.get(_follower(entry), {}).get("data", {}),
-                        faults,
-                        ("continuations", number, "data"),
-                    ),
-                }
-                if isinstance(entry, Mapping) and "data" in entry
-                else entry
-                for number, entry in enumerate(shown["continuations"])
-            ]
-        return shown
-
-    def _with_secrets(self, sent: Any, stored: Any, faults: Faults, place: documents.Place) -> Any:
-        if isinstance(sent, Mapping):
-            own = stored if isinstance(stored, Mapping) else {}
-            values = {}
-            for name, value in sent.items():
-                if value == REDACTED and self._redaction.hides(name):
-                    if name not in own:
-                        faults.add(
-                            (*place, name),
-                            f"{REDACTED} stands for the stored value, and none is stored here; send the value itself",
-                        )
-                    values[name] = own.get(name)
-                else:
-                    values[name] = self._with_secrets(value, own.get(name), faults, (*place, name))
-            return values
-        if isinstance(sent, list):
-            items = stored if isinstance(stored, list) and len(stored) == len(sent) else [None] * len(sent)
-            return [
-                self._with_secrets(item, items[number], faults, (*place, number)) for number, item in enumerate(sent)
-            ]
-        return sent
-
 
 @dataclass(frozen=True, slots=True)
 class _Changed:
@@ -803,73 +643,8 @@ def _unexpected(kind: str, key: sync.Subject, current: Definition | None) -> Pre
     return PreconditionFailedError(f"{kind} {key} is stored with the tag {current.tag}, which is not expected", current)
 
 
-def _follower(entry: object) -> str:
-    values = entry if isinstance(entry, Mapping) else {"job": entry}
-    return json.dumps([values.get("group", "DEFAULT"), values.get("job")], default=str)
-
-
 def _key_values(key: JobKey | TriggerKey) -> dict[str, str]:
     return {"group": key.group, "name": key.name}
-
-
-# --- what is stored
-
-
-def _readable(read: Callable[[], _T], subject: str) -> _T:
-    """Return what `read` returns.
-
-    Raises:
-        IllegalStateChangeError: the row cannot be decoded by this process.
-    """
-    try:
-        return read()
-    except InvalidValueError as error:
-        raise IllegalStateChangeError(
-            f"{subject} cannot be read by this process, so its definition cannot be compared: {reason(error)}"
-        ) from error
-
-
-def _job_of(transaction: OwnTransactionMethods, key: JobKey) -> JobDetail | None:
-    return _readable(lambda: transaction.store.jobs([key]).get(key), f"job {key}")
-
-
-def _trigger_of(transaction: OwnTransactionMethods, key: TriggerKey) -> TriggerRecord | None:
-    record = transaction.store.triggers([key]).get(key)
-    if record is not None:
-        _readable(lambda: record.trigger, f"trigger {key}")
-    return record
-
-
-def _stored_job(transaction: OwnTransactionMethods, key: JobKey) -> JobDetail:
-    job = _job_of(transaction, key)
-    if job is None:
-        raise transaction._no_job(key)
-    return job
-
-
-def _stored_trigger(transaction: OwnTransactionMethods, key: TriggerKey) -> TriggerRecord:
-    record = None if key.group in UNSCHEDULED_GROUPS else _trigger_of(transaction, key)
-    if record is None:
-        raise transaction._no_trigger(key)
-    return record
-
-
-def _stored_calendar(transaction: OwnTransactionMethods, name: str) -> Calendar:
-    stored = transaction.store.calendars([name]).get(name)
-    if stored is None:
-        names = transaction.store.names(NameKind.CALENDARS)
-        hint = did_you_mean(name, names, "calendars") if names else "none is stored"
-        raise CalendarNotFoundError(f"calendar {quoted(name)} is not stored; {hint}")
-    return stored.calendar
-
-
-def _of_calendar(calendar: Calendar) -> Definition:
-    assert isinstance(calendar, BaseCalendar)
-    return Definition.of(documents.calendar_document(calendar))
-
-
-def _has_trigger(transaction: OwnTransactionMethods, key: JobKey) -> bool:
-    return bool(transaction.store.find(TriggerQuery(job_key=key), 1))
 
 
 def _check_size(transaction: OwnTransactionMethods, of: JobDetail | Trigger, faults: Faults) -> None:
@@ -886,46 +661,3 @@ def _check_pair(trigger: Trigger, job: JobDetail, types: PublishedTypes, faults:
         faults.add(("kind",), documents.follows_end_problem(trigger, job))
     for within, problem in types.data_problems(job, trigger):
         faults.add(("data", *within) if trigger.data else (), problem)
-
-
-# --- job types
-
-
-def _types_in(transaction: OwnTransactionMethods) -> PublishedTypes:
-    store = transaction.store
-    return PublishedTypes(_published(_alive(store.list_nodes()), admin(store).job_types()), transaction.job_types)
-
-
-def _alive(nodes: CheckIn) -> list[NodeRecord]:
-    states = states_of(nodes.nodes, nodes.now, nodes.answers_since)
-    return [node for node in nodes.nodes if states[node.instance_id] is not NodeState.DEAD]
-
-
-def _knowing(alive: Sequence[NodeRecord], name: str) -> tuple[str, ...]:
-    return tuple(node.instance_id for node in alive if name in node.capabilities.job_types)
-
-
-def _published(
-    alive: Sequence[NodeRecord], facts_of_nodes: Mapping[str, Mapping[str, Any]]
-) -> dict[str, TypeFacts | None]:
-    """Return the job types of these nodes, with what the first of them that tells more has published."""
-    types: dict[str, TypeFacts | None] = {}
-    for node in alive:
-        published = facts_of_nodes.get(node.instance_id, {})
-        for name in node.capabilities.job_types:
-            if types.get(name) is None:
-                types[name] = TypeFacts.from_json(published[name]) if name in published else None
-    return types
-
-
-def _type_view(name: str, facts: TypeFacts | None, nodes: tuple[str, ...]) -> JobTypeView:
-    facts = facts or TypeFacts(takes_others=True)
-    return JobTypeView(
-        name,
-        nodes,
-        facts.entries,
-        tuple(sorted(facts.required)),
-        facts.takes_others or facts.entries is None,
-        facts.disallows_concurrent,
-        facts.persists_data,
-    )

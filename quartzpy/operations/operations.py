@@ -37,7 +37,7 @@ from quartzpy.operations.agenda import PlannedRun
 from quartzpy.operations.audit_log import AuditEntry
 from quartzpy.operations.calendars import CalendarSummary, CalendarYear
 from quartzpy.operations.cluster import Cluster
-from quartzpy.operations.definitions import Definitions, JobTypeView
+from quartzpy.operations.definitions import Definitions
 from quartzpy.operations.executions import (
     ExecutionSummary,
     ExecutionView,
@@ -49,6 +49,7 @@ from quartzpy.operations.followed import Followed
 from quartzpy.operations.groups import Groups, Limits
 from quartzpy.operations.jobs import JobHint, JobSummary, JobView
 from quartzpy.operations.overview import Overview
+from quartzpy.operations.published_job_types import JobTypeView
 from quartzpy.operations.recorded_incidents import RecordedIncident
 from quartzpy.operations.search import SearchResults
 from quartzpy.operations.situation import Incidents

@@ -22,7 +22,7 @@ from quartzpy.dashboard.background import BackgroundActions
 from quartzpy.errors import PreconditionFailedError
 from quartzpy.operations import ActionProgress, Actions, Actor, Operations, Selection
 from quartzpy.operations.actions.table import ACTIONS
-from quartzpy.operations.definitions import Expected, Outcome
+from quartzpy.operations.definition_records import Expected, Outcome
 from quartzpy.operations.render import to_json
 
 PREFIX = "/api/v1"

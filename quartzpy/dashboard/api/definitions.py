@@ -16,7 +16,8 @@ from quartzpy.dashboard.api.reads import Parameter, boolean
 from quartzpy.errors import InvalidValueError
 from quartzpy.jobs.internal_entries import BatchKey
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.operations.definitions import Definition, DefinitionResult, Definitions, Expected
+from quartzpy.operations.definition_records import Definition, DefinitionResult, Expected
+from quartzpy.operations.definitions import Definitions
 from quartzpy.scheduler.documents import check_nesting
 from quartzpy.scheduler.sync import Existing
 from quartzpy.texts import quoted, reason

@@ -26,7 +26,7 @@ from quartzpy.dashboard.api.responses import PROBLEM_SCHEMA, PROBLEM_TYPE, Accep
 from quartzpy.keys import Key
 from quartzpy.operations import Actions, Operations
 from quartzpy.operations.actions.table import ACTIONS
-from quartzpy.operations.definitions import AppliedFile, BatchResult, DefinitionResult
+from quartzpy.operations.definition_records import AppliedFile, BatchResult, DefinitionResult
 from quartzpy.scheduler.querying import Page
 
 _PLAIN: Mapping[Any, dict[str, Any]] = {
