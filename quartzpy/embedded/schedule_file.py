@@ -15,11 +15,13 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from zoneinfo import available_timezones
 
 from quartzpy.errors import InvalidValueError, QuartzpyError, SettingsError
+from quartzpy.instants import zone as zone_of
 from quartzpy.jobs.command import SHELL, Command
 from quartzpy.jobs.function_arguments import ARGS, KWARGS
 from quartzpy.jobs.function_job import JobFunction, job
@@ -27,16 +29,18 @@ from quartzpy.jobs.http import HttpRequest
 from quartzpy.jobs.http_hosts import target_of
 from quartzpy.jobs.job import Job, JobDetail
 from quartzpy.scheduler.coercion import interval_of
-from quartzpy.scheduler.declarations import definitions, read_document
+from quartzpy.scheduler.declarations import definitions, kind_and_values, read_document
 from quartzpy.scheduler.sync import Declarations
 from quartzpy.texts import did_you_mean, quoted, reason
 
 _KINDS = ("command", "url", "request", "function")
 _AT_START = {"notify": "notify_channels", "monitors": "monitors", "heartbeat_url": "heartbeat_url"}
 """The keys that are settings by other names: whom the node tells. It reads them once."""
-_OF_FILE = ("jobs", "time_zone", "directory", "environment", "networks", "secrets", *_AT_START)
+_NAMED = {"calendars": "calendar", "windows": "window"}
+"""The keys of what declared files call by other names."""
+_OF_FILE = ("jobs", *_NAMED, "time_zone", "directory", "environment", "networks", "secrets", *_AT_START)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_OF_TRIGGER = ("time_zone", "misfire")
+_OF_TRIGGER = ("time_zone", "misfire", "calendar")
 _OF_JOB = ({field.name for field in fields(JobDetail)} | {ARGS, KWARGS}) - {"job", "name", "data"}
 
 
@@ -98,13 +102,41 @@ def read_schedule(path: Path) -> ScheduleFile:
             raise SettingsError(f"{where}: {error}") from error
         except (QuartzpyError, TypeError) as error:
             raise SettingsError(f"{where}: {reason(error)}") from error
-    declarations = definitions({"job": entries}, str(path))
+    declarations = definitions(
+        {"job": entries, **{word: _named(document, key, zone, path) for key, word in _NAMED.items()}}, str(path)
+    )
     return ScheduleFile(
         declarations,
         {"commands": tuple(sorted(commands)), "http_hosts": tuple(sorted(hosts)), "http_secrets": secrets},
         str(zone),
         {setting: document[name] for name, setting in _AT_START.items() if name in document},
     )
+
+
+def _named(document: Mapping[str, Any], key: str, zone: Any, path: Path) -> dict[str, Any]:
+    """Return the calendars or the windows of a file in the form of declared ones, in the time zone of the file."""
+    named = document.get(key, {})
+    if not isinstance(named, Mapping):
+        raise SettingsError(f"{path}: {key} is a mapping: below it each begins with its name")
+    return {
+        name: {"time_zone": zone, **{word: _local(value, zone) for word, value in declared.items()}}
+        if isinstance(declared, Mapping)
+        else declared
+        for name, declared in named.items()
+    }
+
+
+def _local(value: Any, zone: Any) -> Any:
+    """Return an instant without an offset as one in the time zone of the file, and any other value as it is."""
+    instant = value
+    if isinstance(value, str):
+        try:
+            instant = datetime.fromisoformat(value.strip())
+        except ValueError:
+            return value
+    if not isinstance(instant, datetime) or instant.tzinfo is not None:
+        return value
+    return instant.replace(tzinfo=zone_of(zone))
 
 
 @dataclass(frozen=True)
@@ -197,18 +229,36 @@ def _entry(
 
 
 def _trigger(schedule: object, zone: Any, options: dict[str, Any]) -> object:
-    """Return a trigger in the form of declared jobs: a cron text takes the time zone of the file."""
+    """Return a trigger in the form of declared jobs: what has a time zone takes that of the file."""
     if isinstance(schedule, list):
         return [_trigger(each, zone, options) for each in schedule]
+    if isinstance(schedule, Mapping):
+        return _trigger_of_mapping(schedule, zone, options)
+    if isinstance(schedule, datetime) or (isinstance(schedule, str) and schedule[:1].isdigit() and "T" in schedule):
+        others = {name: value for name, value in options.items() if name != "time_zone"}
+        instant = _local(schedule, options.get("time_zone", zone))
+        return {"kind": "simple", "start_time": instant, **others} if others else instant
     if not isinstance(schedule, str):
         return schedule
     if (interval := interval_of(schedule)) is not None:
         if "time_zone" in options:
             raise SettingsError("an interval has no time_zone")
         return {"every": interval, **options} if options else schedule
-    if schedule[:1].isdigit() and "T" in schedule:
-        return schedule
     return {"expression": schedule, "time_zone": zone, **options}
+
+
+def _trigger_of_mapping(schedule: Mapping[str, Any], zone: Any, options: dict[str, Any]) -> dict[str, Any]:
+    if twice := sorted(schedule.keys() & options.keys()):
+        raise SettingsError(f"{twice[0]} is given in the schedule and beside it; give one of them")
+    values = {**schedule, **options}
+    for part in ("trigger", "triggers"):
+        if part in values:
+            values[part] = _trigger(values[part], zone, {})
+    kind, _ = kind_and_values(values, "schedule")
+    # None is that of a part.
+    if any(own.name == "time_zone" and own.default is not None for own in fields(kind)):
+        values.setdefault("time_zone", zone)
+    return values
 
 
 def _function(path: object, directory: Path) -> str:

@@ -127,8 +127,9 @@ class ScheduleServer:
 
     def _store(self, scheduler: Scheduler, schedule: ScheduleFile) -> str:
         """Store a schedule, and return what has changed."""
+        declared = schedule.declarations
         plan = scheduler.sync(
-            schedule.declarations.jobs, calendars=schedule.declarations.calendars, owner=OWNER, prune=True
+            declared.jobs, calendars=declared.calendars, windows=declared.windows, owner=OWNER, prune=True
         )
         self.schedule = schedule
         return str(plan)

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -188,6 +189,14 @@ def exists(pid: int) -> bool:
         ("jobs: {a: {function: nothing_here:x, schedule: every 1s}}", "No module named"),
         ("jobs: {a: {command: x, schedule: '61 * * * *'}}", "61"),
         ("jobs: [", "not YAML"),
+        ("jobs: {}\ncalendars: [a]", "calendars is a mapping: below it each begins with its name"),
+        ("jobs: {}\ncalendars: {a: {}}", "calendar 'a': kind is missing"),
+        ("jobs: {}\nwindows: {w: {start: 2026-12-24T18:00}}", "window 'w': start and end belong together"),
+        ("jobs: {}\nwindows: {w: {cron: '0 2 * * *', durration: 1h}}", "did you mean duration?"),
+        (
+            "jobs: {a: {command: x, schedule: {expression: '0 2 * * *', misfire: skip}, misfire: fire_now}}",
+            "job a: misfire is given in the schedule and beside it; give one of them",
+        ),
     ],
 )
 def test_a_wrong_file_is_refused_with_the_reason(tmp_path: Path, text: str, said: str) -> None:
@@ -195,6 +204,47 @@ def test_a_wrong_file_is_refused_with_the_reason(tmp_path: Path, text: str, said
     path.write_text(text)
     with pytest.raises(SettingsError, match=re.escape(said)):
         read_schedule(path)
+
+
+def test_what_has_a_time_zone_takes_that_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "schedule.yaml"
+    path.write_text(
+        """
+        time_zone: Europe/Berlin
+        calendars:
+          holidays: {kind: holiday, excluded_dates: [2026-12-25]}
+          office: {kind: weekly, excluded_days: [1, 7], time_zone: America/New_York}
+        windows:
+          move: {start: 2026-12-05 18:00, end: "2026-12-06T06:00"}
+          backup: {cron: "0 2 * * SUN", duration: 4h, job_group: billing, missed: skip}
+        jobs:
+          text: {command: x, schedule: "0 2 * * *", calendar: holidays}
+          table: {command: x, schedule: {expression: "0 3 * * *"}, misfire: do_nothing}
+          other: {command: x, schedule: {expression: "0 3 * * *", time_zone: UTC}}
+          series: {command: x, schedule: {kind: daily_time_interval, interval: 1, unit: hour}}
+          last: {command: x, schedule: {kind: rolled, trigger: "0 0 18 L * ?"}, calendar: holidays}
+          once: {command: x, schedule: 2026-12-24 18:00:00, misfire: fire_now}
+          written: {command: x, schedule: "2026-12-24T18:00", time_zone: America/New_York}
+          often: {command: x, schedule: every 1h, calendar: office}
+        """
+    )
+    declared = read_schedule(path).declarations
+    triggers: dict[str, Any] = {job.name: trigger for job, [trigger] in declared.jobs}
+    zones = {name: triggers[name].time_zone for name in ("text", "table", "other", "series")}
+    assert zones == {"text": "Europe/Berlin", "table": "Europe/Berlin", "other": "UTC", "series": "Europe/Berlin"}
+    assert triggers["last"].trigger.time_zone == "Europe/Berlin"
+    assert triggers["once"].start_time == datetime(2026, 12, 24, 17, tzinfo=UTC)
+    assert triggers["written"].start_time == datetime(2026, 12, 24, 23, tzinfo=UTC)
+    named = {name: trigger.calendar for name, trigger in triggers.items() if trigger.calendar is not None}
+    assert named == {"text": "holidays", "last": "holidays", "often": "office"}
+    assert [str(triggers[name].misfire) for name in ("table", "once")] == ["do_nothing", "fire_now"]
+    calendars: dict[str, Any] = dict(declared.calendars)
+    assert [calendars[name].time_zone for name in ("holidays", "office")] == ["Europe/Berlin", "America/New_York"]
+    assert declared.windows is not None
+    windows = {window.name: window for window in declared.windows}
+    assert windows["move"].start == datetime(2026, 12, 5, 17, tzinfo=UTC)
+    assert windows["move"].end == datetime(2026, 12, 6, 5, tzinfo=UTC)
+    assert (windows["backup"].time_zone, windows["backup"].job_group) == ("Europe/Berlin", "billing")
 
 
 def test_what_the_file_names_is_what_is_allowed(tmp_path: Path) -> None:
