@@ -64,8 +64,18 @@ def _of_error(status: int, title: str | None = None) -> Callable[[Request, Excep
 def _of_status(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     title = _TITLES.get(error.status_code, error.detail)
-    text = f"{request.url.path}: {error.detail}"
-    return _answer(request, error.status_code, title, text)
+    return _answer(request, error.status_code, title, _sentence(request, error))
+
+
+def _sentence(request: Request, error: HTTPException) -> str:
+    path = request.url.path
+    match error.status_code, error.detail:
+        # The reason phrases of HTTP stand where no code of ours gave a reason.
+        case 404, "Not Found":
+            return f"This dashboard has no page {path}. The links lead to all of its pages."
+        case 405, "Method Not Allowed":
+            return f"The page {path} takes no {request.method} request."
+    return f"{path}: {error.detail}"
 
 
 def _of_anything(request: Request, error: Exception) -> Response:

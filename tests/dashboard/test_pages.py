@@ -89,7 +89,7 @@ def test_a_search_that_stopped_says_so_and_goes_on(client: TestClient, monkeypat
 @pytest.mark.parametrize(
     ("path", "status", "text"),
     [
-        ("/nowhere", 404, "There is no such page"),
+        ("/nowhere", 404, "This dashboard has no page /nowhere."),
         ("/job?name=missing", 404, "missing"),
         ("/job", 400, "name"),
         ("/executions/abc", 400, "abc"),

@@ -224,7 +224,7 @@ def test_repeated_states_select_any_of_them(api: Api, world: int) -> None:
         ("timeline?start=2026-03-02T12:00:00", 400, "start: needs a time zone"),
         ("triggers?state=HUNGRY", 400, "state: must be among"),
         ("system?examine=maybe", 400, "examine: must be true or false"),
-        ("nothing", 404, "Not Found"),
+        ("nothing", 404, "there is nothing at this address"),
     ],
 )
 def test_errors_are_problem_details(api: Api, world: int, path: str, status: int, detail: str) -> None:

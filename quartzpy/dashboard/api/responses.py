@@ -113,7 +113,10 @@ def _of_error(status: int) -> Callable[[Request, Exception], Response]:
 
 def _of_status(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    response = problem(error.status_code, f"{request.method} {request.url.path}: {error.detail}")
+    detail = error.detail
+    if (error.status_code, detail) == (404, "Not Found"):
+        detail = "there is nothing at this address; /api/v1/openapi.json describes all addresses"
+    response = problem(error.status_code, f"{request.method} {request.url.path}: {detail}")
     response.headers.update(error.headers or {})
     return response
 
