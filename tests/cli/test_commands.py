@@ -344,14 +344,20 @@ def test_a_node_runs_until_a_signal_and_a_second_signal_ends_it_at_once(
     command = [sys.executable, "-m", "quartzpy", "node", "--app", "tests.cluster.app:make_scheduler"]
     process = subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)
     wait_until(lambda: [row for row in client.running() if row.state == "EXECUTING"], "the job to run")
-    process.send_signal(signal.SIGTERM)
-    with pytest.raises(subprocess.TimeoutExpired):
-        process.wait(0.5)
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(60) == 128 + signal.SIGTERM
     assert process.stderr is not None
-    assert "started (epoch" in process.stderr.read()
-    process.stderr.close()
+    with process.stderr:
+        process.send_signal(signal.SIGTERM)
+        said = ""
+        # Two signals of which the first has not been handled yet are one.
+        while "a second signal ends this process at once" not in said:
+            line = process.stderr.readline()
+            assert line, said
+            said += line
+        assert "started (epoch" in said
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.5)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 128 + signal.SIGTERM
 
 
 def test_a_node_abandons_its_jobs_after_the_drain_timeout_and_logs_them(

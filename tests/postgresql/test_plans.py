@@ -30,6 +30,7 @@ from quartzpy.store.postgresql.schema.statement import as_text, prepare
 from quartzpy.store.postgresql.slices import HOLD
 from quartzpy.store.postgresql.steps.acquire import (
     ACQUIRE,
+    ACQUIRE_OF_ONE_POOL,
     ACQUIRE_UNLIMITED,
     ACQUIRE_UNLIMITED_OF_ONE_POOL,
     LAST_POOL,
@@ -742,7 +743,7 @@ STATISTICS = ["none", "good", "WAITING", "PAUSED", "COMPLETE"]
 @filled(*(Fill(statistics=statistics) for statistics in STATISTICS))
 @pytest.mark.parametrize(
     "text",
-    [ACQUIRE, ACQUIRE_UNLIMITED, ACQUIRE_UNLIMITED_OF_ONE_POOL, NEXT_DUE, LOCK_IF_DUE],
+    [ACQUIRE, ACQUIRE_OF_ONE_POOL, ACQUIRE_UNLIMITED, ACQUIRE_UNLIMITED_OF_ONE_POOL, NEXT_DUE, LOCK_IF_DUE],
     ids=["acquire", "acquire without limits", "acquire for one pool", "next due", "lock if due"],
 )
 def test_due_triggers_are_read_off_the_front_of_their_index(
@@ -768,7 +769,9 @@ NONE_REFUSED = "DELETE FROM qrtz_triggers WHERE job_type = 'unknown'"
 
 
 @filled(*(Fill(statistics=statistics, then=NONE_REFUSED) for statistics in STATISTICS))
-@pytest.mark.parametrize("text", [ACQUIRE, ACQUIRE_UNLIMITED, ACQUIRE_UNLIMITED_OF_ONE_POOL, NEXT_DUE, LOCK_IF_DUE])
+@pytest.mark.parametrize(
+    "text", [ACQUIRE, ACQUIRE_OF_ONE_POOL, ACQUIRE_UNLIMITED, ACQUIRE_UNLIMITED_OF_ONE_POOL, NEXT_DUE, LOCK_IF_DUE]
+)
 def test_triggers_of_other_slot_pools_are_not_read(explain: Callable[..., list[dict[str, Any]]], text: str) -> None:
     """3,000 that another executor runs are due before those that are taken."""
     for node in scans_of_triggers(explain(text)):
@@ -830,7 +833,9 @@ UPDATE qrtz_triggers SET job_type = 'known', max_concurrent = 1, overlap_policy 
 
 
 @filled(*(Fill(statistics=statistics, then=SKIPS) for statistics in STATISTICS))
-@pytest.mark.parametrize("text", [ACQUIRE, ACQUIRE_UNLIMITED, ACQUIRE_UNLIMITED_OF_ONE_POOL, NEXT_DUE, LOCK_IF_DUE])
+@pytest.mark.parametrize(
+    "text", [ACQUIRE, ACQUIRE_OF_ONE_POOL, ACQUIRE_UNLIMITED, ACQUIRE_UNLIMITED_OF_ONE_POOL, NEXT_DUE, LOCK_IF_DUE]
+)
 def test_a_step_begins_behind_the_fires_that_it_leaves_to_be_skipped(
     explain: Callable[..., list[dict[str, Any]]], connection: psycopg.Connection[Any], text: str
 ) -> None:
@@ -1143,7 +1148,7 @@ def test_a_slice_of_pauses_that_end_reads_its_own_triggers_alone(explain: Callab
 def test_a_scheduler_without_rate_limits_reads_nothing_about_them(
     explain: Callable[[str], list[dict[str, Any]]],
 ) -> None:
-    for text in (ACQUIRE, ACQUIRE_UNLIMITED, ACQUIRE_UNLIMITED_OF_ONE_POOL, NEXT_DUE):
+    for text in (ACQUIRE, ACQUIRE_OF_ONE_POOL, ACQUIRE_UNLIMITED, ACQUIRE_UNLIMITED_OF_ONE_POOL, NEXT_DUE):
         plan = explain(text)
         relations = {node.get("Relation Name") for node in plan}
         assert not relations & {"qrtz_rate_limits", "qrtz_limits", "qrtz_limit_uses"}

@@ -181,7 +181,10 @@ def test_a_node_that_dies_is_an_incident_on_the_open_overview(
         row = page.get_by_role("row", name=re.compile("^node-c "))
         expect(row).to_contain_text("alive", timeout=SOON)
         node.send_signal(signal.SIGKILL)
-        expect(page.locator(".incident", has_text="node-c").first).to_be_visible(timeout=SOON)
+        # It lasts until the other nodes have recovered its work, for some seconds. A busy browser may come after that.
+        lasting = page.locator(".incident", has_text="node-c")
+        over = page.get_by_role("row", name=re.compile("Node node-c is late"))
+        expect(lasting.or_(over).first).to_be_visible(timeout=SOON)
 
 
 def test_an_open_page_that_nobody_uses_asks_less_often_and_catches_up_when_it_is_used(

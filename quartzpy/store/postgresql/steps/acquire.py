@@ -1,8 +1,9 @@
 """The acquire step. Lock: TRIGGER_ACCESS. Claims due triggers, and fires those that are due already.
 
-There are two statements. `ACQUIRE_UNLIMITED` takes triggers of jobs without a limit, as nothing has to be decided about
-them; `ACQUIRE` takes all. The first leaves triggers of jobs with a limit where they are, and `NEXT_DUE`, which follows
-in the same round trip, tells that they are due. So a wrong expectation costs a second round trip, and never a fire.
+There are two statements, and each has a shorter form for nodes with one executor and no groups. `ACQUIRE_UNLIMITED`
+takes triggers of jobs without a limit, as nothing has to be decided about them; `ACQUIRE` takes all. The first leaves
+triggers of jobs with a limit where they are, and `NEXT_DUE`, which follows in the same round trip, tells that they are
+due. So a wrong expectation costs a second round trip, and never a fire.
 
 A node that expects nothing, or that others were faster, reads first, without the lock. If a node that expects nothing
 was notified that a trigger is due, it claims at once, in a round trip that takes the lock only if a trigger is due and
@@ -33,14 +34,15 @@ BACKLOG = 50
 _AT, _SCHEDULED_TIME = CLAIMED.index("fire_time"), CLAIMED.index("scheduled_fire_time")
 
 _SQL = SqlFile("steps/acquire.sql")
-ACQUIRE = _SQL("acquire")
+ACQUIRE = _SQL("acquire", several_pools=True)
 ACQUIRE_UNLIMITED = _SQL("acquire_unlimited", several_pools=True)
 # Most nodes have one executor and no groups.
+ACQUIRE_OF_ONE_POOL = _SQL("acquire")
 ACQUIRE_UNLIMITED_OF_ONE_POOL = _SQL("acquire_unlimited")
 # The same for many slot pools. They read some triggers twice, and lock about as many as they take. What another
 # transaction has locked counts among the soonest of all, so they may find less than there is.
 OF_MANY_POOLS = {
-    ACQUIRE: _SQL("acquire", many_pools=True),
+    ACQUIRE: _SQL("acquire", several_pools=True, many_pools=True),
     ACQUIRE_UNLIMITED: _SQL("acquire_unlimited", several_pools=True, many_pools=True),
 }
 # The same after `LOCK_IF_DUE`. They find nothing, and write nothing, if that has not taken the lock.
@@ -53,7 +55,8 @@ NEXT_DUE = _SQL("next_due")
 UNDECIDED = _SQL("undecided")
 # The same where the node has refused so many dispatch keys that they are not named.
 OF_MANY_REFUSED = {
-    ACQUIRE: _SQL("acquire", refuses_many=True),
+    ACQUIRE: _SQL("acquire", several_pools=True, refuses_many=True),
+    ACQUIRE_OF_ONE_POOL: _SQL("acquire", refuses_many=True),
     ACQUIRE_UNLIMITED: _SQL("acquire_unlimited", several_pools=True, refuses_many=True),
     ACQUIRE_UNLIMITED_OF_ONE_POOL: _SQL("acquire_unlimited", refuses_many=True),
     _IF_LOCKED[ACQUIRE_UNLIMITED]: _SQL("acquire_unlimited", several_pools=True, if_locked=True, refuses_many=True),
@@ -61,7 +64,7 @@ OF_MANY_REFUSED = {
     LOCK_IF_DUE: _SQL("lock_if_due", refuses_many=True),
     NEXT_DUE: _SQL("next_due", refuses_many=True),
     UNDECIDED: _SQL("undecided", refuses_many=True),
-    OF_MANY_POOLS[ACQUIRE]: _SQL("acquire", many_pools=True, refuses_many=True),
+    OF_MANY_POOLS[ACQUIRE]: _SQL("acquire", several_pools=True, many_pools=True, refuses_many=True),
     OF_MANY_POOLS[ACQUIRE_UNLIMITED]: _SQL("acquire_unlimited", several_pools=True, many_pools=True, refuses_many=True),
 }
 MANY_POOLS = 3
@@ -146,13 +149,13 @@ def _acquire(
         or (session.has_rate_limits and session.rates_have_limits)
         or session.next_due.limited_is_due(slots, look_ahead)
     )
-    done = step.claim(ACQUIRE if everything else step.unlimited)
+    done = step.claim(step.everything if everything else step.unlimited)
     needed = _what_is_asked(session)
     is_incomplete = any(need and not was for need, was in zip(needed, applied, strict=True))
     if not done.taken and (is_incomplete or (not everything and done.limited_is_due(look_ahead))):
         # Triggers that this step has not looked at may be due already.
         applied = needed
-        done = step.claim(ACQUIRE)
+        done = step.claim(step.everything)
     if session.has_rate_limits and not applied[1]:
         done = replace(done, turn=done.waiting.now)
     session.has_backlog = len(done.taken) == limit >= BACKLOG
@@ -183,7 +186,7 @@ def _acquire_full(
     if (reads_first or step.is_costly) and not (round_trip := step.peek()).is_due(look_ahead):
         return round_trip.outcome()
     has_limits = session.next_due.limited_is_due(step.slots, look_ahead)
-    taken = step.claim_without_read(ACQUIRE if has_limits else step.unlimited)
+    taken = step.claim_without_read(step.everything if has_limits else step.unlimited)
     if len(taken) < limit:
         return step.peek(taken).outcome()
     session.next_due.note_backlog(step.slots, taken[-1][_SCHEDULED_TIME], has_limits=has_limits)
@@ -234,6 +237,7 @@ class _Step:
             "look_ahead": look_ahead,
             "channel": session.channel,
         }
+        self.everything = ACQUIRE_OF_ONE_POOL if of_one_pool else ACQUIRE
         self.unlimited = ACQUIRE_UNLIMITED_OF_ONE_POOL if of_one_pool else ACQUIRE_UNLIMITED
         self._others = (node.epoch, tuple(self._due["passed_over"]))
         self._parts = [(pool, spares_skips) for pool in self._due["slot_pools"]]
@@ -350,7 +354,7 @@ class _Step:
             self._take["look_ahead"],
             due["passed_over"],
             lambda passed_over: self._statements(
-                ACQUIRE, [ANY_TIME] * len(due["slot_pools"]), passed_over=list(passed_over)
+                self.everything, [ANY_TIME] * len(due["slot_pools"]), passed_over=list(passed_over)
             ),
         )
 
@@ -358,7 +362,7 @@ class _Step:
         """Claim triggers of a backlog, and do not read what is left."""
         if backlog.has_limits:
             # The end of an execution may have released a trigger that has waited for longer.
-            return self.claim_without_read(ACQUIRE)
+            return self.claim_without_read(self.everything)
         return self.claim_without_read(self.unlimited, [backlog.taken_up_to] * len(self._due["slot_pools"]))
 
     def claim_without_read(self, text: str, sinces: Sequence[datetime | str] = ()) -> Sequence[tuple[Any, ...]]:

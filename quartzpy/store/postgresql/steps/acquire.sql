@@ -20,7 +20,8 @@
 -- `decisions` adds `decision`: FIRE, CLAIM, SKIP, or BLOCK.
 
 -- name: acquire
--- Claims triggers of all jobs, and fires those that are due already.
+-- Claims triggers of all jobs, and fires those that are due already. Where all slots are of one executor and one group,
+-- as on most nodes, `limit` is the only limit that counts, which saves two sorts.
 WITH
 -- include: node
 -- The guard of the step. It is empty if this epoch is no longer registered, and then all that follows is empty, too.
@@ -135,7 +136,10 @@ ranges AS MATERIALIZED (
 -- The front of the index of waiting triggers, locked, for the slots that the node has free. Their fire times are at most
 -- `look_ahead` ahead, and not before `since`.
 front AS MATERIALIZED (
-    SELECT node.at, slots.slot_pool, slots.executor, slots.workers, slots.execution_group, slots.group_slots, of_range.*
+    SELECT node.at, slots.slot_pool, of_range.*
+\if :several_pools
+           , slots.executor, slots.workers, slots.execution_group, slots.group_slots
+\endif
       FROM node
      CROSS JOIN unnest(:'slot_pools'::text[], :'sinces'::timestamptz[], :'executors'::text[], :'workers'::int[],
                        :'groups'::text[], :'group_slots'::int[]) WITH ORDINALITY
@@ -234,13 +238,17 @@ candidates AS MATERIALIZED (
                    OFFSET 0) AS overtakes
       FROM (
         SELECT *
-          FROM (SELECT front.*,
-                       row_number() OVER (PARTITION BY executor
+          FROM (SELECT front.*
+\if :several_pools
+                       , row_number() OVER (PARTITION BY executor
                                               ORDER BY scheduled_time, priority DESC, row) AS executor_rank,
                        row_number() OVER (PARTITION BY execution_group
                                               ORDER BY scheduled_time, priority DESC, row) AS group_rank
+\endif
                   FROM front WHERE (job_type, placement) IN (SELECT job_type, placement FROM run_here)) AS ranked
+\if :several_pools
          WHERE executor_rank <= workers AND group_rank <= group_slots
+\endif
          ORDER BY scheduled_time, priority DESC, row
          LIMIT :'limit'::int) AS due
 ),
@@ -506,8 +514,8 @@ crowded AS (
 SELECT * FROM claimed ORDER BY scheduled_fire_time, priority DESC;
 
 -- name: acquire_unlimited
--- Claims triggers of jobs without a limit, and fires those that are due already. Where all slots are of one executor
--- and one group, as on most nodes, `limit` is the only limit that counts, which saves two sorts.
+-- Claims triggers of jobs without a limit, and fires those that are due already. For one executor and one group as in
+-- `acquire`.
 WITH
 -- The guard of the step. It is empty if this epoch is no longer registered, and then all that follows is empty, too.
 -- `at` is the one instant by which the whole step decides.
