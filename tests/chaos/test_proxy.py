@@ -39,6 +39,7 @@ STATEMENTS = {
     for name, text in {
         "lock": locks.LOCK,
         "acquire": acquire.ACQUIRE,
+        "acquire_of_one_pool": acquire.ACQUIRE_OF_ONE_POOL,
         "acquire_unlimited": acquire.ACQUIRE_UNLIMITED,
         "acquire_unlimited_of_one_pool": acquire.ACQUIRE_UNLIMITED_OF_ONE_POOL,
         "acquire_next_due": acquire.NEXT_DUE,

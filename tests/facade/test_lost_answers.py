@@ -73,7 +73,7 @@ def is_due(scheduler: Scheduler) -> bool:
     "statement",
     [
         fire.FIRE,
-        acquire.ACQUIRE,
+        acquire.ACQUIRE_OF_ONE_POOL,
         complete.complete_statement(asks=False, stores=False, retries=False, counts=False, continues=False),
     ],
     ids=["fire", "acquire", "complete"],

@@ -744,7 +744,7 @@ STATISTICS = ["none", "good", "WAITING", "PAUSED", "COMPLETE"]
 @pytest.mark.parametrize(
     "text",
     [ACQUIRE, ACQUIRE_OF_ONE_POOL, ACQUIRE_UNLIMITED, ACQUIRE_UNLIMITED_OF_ONE_POOL, NEXT_DUE, LOCK_IF_DUE],
-    ids=["acquire", "acquire without limits", "acquire for one pool", "next due", "lock if due"],
+    ids=["acquire", "one pool", "without limits", "without limits, one pool", "next due", "lock if due"],
 )
 def test_due_triggers_are_read_off_the_front_of_their_index(
     explain: Callable[..., list[dict[str, Any]]], connection: psycopg.Connection[Any], text: str

@@ -75,7 +75,9 @@ def test_each_shared_part_is_the_same_everywhere() -> None:
             assert text == known, f"{part!r} of {name} differs from {other}: python -m tools.sql_includes renews it"
 
 
-@pytest.mark.parametrize("text", [acquire.ACQUIRE, acquire.ACQUIRE_UNLIMITED, fire.FIRE, fire.FIRE_UNLIMITED])
+@pytest.mark.parametrize(
+    "text", [acquire.ACQUIRE, acquire.ACQUIRE_OF_ONE_POOL, acquire.ACQUIRE_UNLIMITED, fire.FIRE, fire.FIRE_UNLIMITED]
+)
 def test_every_common_table_expression_of_a_step_opens_with_its_reason(text: str) -> None:
     lines = [line for line in text.splitlines() if line.strip()]
     expressions = [place for place, line in enumerate(lines) if re.match(r"\w+ AS (MATERIALIZED )?\(", line)]
