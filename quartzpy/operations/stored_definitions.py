@@ -6,16 +6,10 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from quartzpy.calendars.calendar import BaseCalendar, Calendar
-from quartzpy.errors import (
-    CalendarNotFoundError,
-    IllegalStateChangeError,
-    InvalidValueError,
-)
+from quartzpy.errors import CalendarNotFoundError, IllegalStateChangeError, InvalidValueError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey, TriggerKey
-from quartzpy.operations.definition_records import (
-    Definition,
-)
+from quartzpy.operations.definition_records import Definition
 from quartzpy.scheduler.stored_documents import calendar_document
 from quartzpy.scheduler.transactions import OwnTransactionMethods
 from quartzpy.store.protocol import NameKind

@@ -113,13 +113,14 @@ class Admin:
 
     def audit(self) -> list[Finding]:
         """Examine the database and return its problems, the gravest first."""
+        config = self._config()
         with self._session.connections.checked_out() as connection:
-            findings = checks.of_node(connection, self._config())
-        findings += integrity.audit(self._steps, self._config())
+            findings = checks.of_node(connection, config)
+        findings += integrity.audit(self._steps, config)
         return sorted(findings, key=lambda finding: finding.severity.rank)
 
     def schema_version(self) -> str | None:
         """Return the revision of the tables."""
+        config = self._config()
         with self._session.connections.checked_out() as connection:
-            config = self._config()
             return schema_version.stamped(connection, config.schema, config.table_prefix)
