@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -56,14 +58,32 @@ SELECT (SELECT coalesce(json_agg(json_build_array(instance_id, epoch)), '[]') FR
        (SELECT deadlocks FROM pg_stat_database WHERE datname = current_database())
 """
 EPOCHS_EVERY, AUDIT_EVERY = 0.25, 4
+BEAT, SHARE_EVERY = 0.05, 10
 STALL_SECONDS = 0.4
+LEAST_SHARE = 0.2
+"""A thread that gets less of a processor than this makes nothing in the time that the rules give a calm machine."""
+
+
+def processor_share() -> float:
+    """How much of a processor a thread gets: the processor time of a piece of work against the time that it took."""
+    began, busy = time.perf_counter_ns(), time.thread_time_ns()
+    # 10 ms, longer than a turn of the system's scheduler, and without the interpreter's lock.
+    hashlib.pbkdf2_hmac("sha256", b"", b"", 50_000)
+    return (time.thread_time_ns() - busy) / max(1, time.perf_counter_ns() - began)
 
 
 class Auditor:
-    """A thread that writes into the history what the database says, and when this machine stood still."""
+    """Threads that write into the history what the database says, and when this machine stood still or was slow."""
 
-    def __init__(self, connect: Callable[[], psycopg.Connection[Any]], slowness: float = 1.0) -> None:
+    def __init__(
+        self,
+        connect: Callable[[], psycopg.Connection[Any]],
+        slowness: float = 1.0,
+        share: Callable[[], float] = processor_share,
+    ) -> None:
         self._connect = connect
+        self._share = share
+        self._least_share = LEAST_SHARE / slowness
         self._stall_seconds = STALL_SECONDS * slowness
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="auditor", daemon=True)
@@ -79,12 +99,19 @@ class Auditor:
         self._heart.join()
 
     def _beat(self) -> None:
-        last = history.now_ns()
-        while not self._stopping.wait(0.05):
+        last = measured = history.now_ns()
+        beats = 0
+        while not self._stopping.wait(BEAT):
             now = history.now_ns()
             if (now - last) / 1e9 > self._stall_seconds:
                 history.append("machine_stall", since=last)
             last = now
+            beats += 1
+            if beats % SHARE_EVERY == 0:
+                share, since = self._share(), measured
+                last = measured = history.now_ns()
+                if share < self._least_share:
+                    history.append("machine_slow", since=since, share=round(share, 3))
 
     def _run(self) -> None:
         connection: psycopg.Connection[Any] | None = None

@@ -361,6 +361,8 @@ def figures(check: Check) -> None:
         }
     stalls = [one for one in records.disturbances if one.what in ("stall", "machine_stall")]
     report.figures["machine_stalls"] = len(stalls)
+    slow = [(one.healed - one.begin) / SECOND for one in records.disturbances if one.what == "machine_slow"]
+    report.figures["machine_slow"] = {"spans": len(slow), "seconds": round(sum(slow), 1)}
     report.figures["lost_pipelines"] = records.end.get("lost_pipelines", {})
     report.figures["outages"] = records.end.get("outages", {})
     report.figures["pipelines"] = records.end.get("pipelines", {})

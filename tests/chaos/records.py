@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -125,11 +125,21 @@ class Records:
                     )
                 case "machine_stall":
                     self.disturbances.append(Disturbance("machine_stall", "all", line["since"], line["at"]))
+                case "machine_slow":
+                    self._slow(line["since"], line["at"])
                 case "stall":
                     begin = line["at"] - round(line["seconds"] * SECOND)
                     self.disturbances.append(Disturbance("stall", line["node"], begin, line["at"]))
                 case "exited":
                     self.disturbances.append(Disturbance("exited", line["name"], line["at"], line["at"] + SECOND))
+
+    def _slow(self, since: int, at: int) -> None:
+        """Note half a second in which the machine was slow: with those just before it, it is one disturbance."""
+        for place, one in enumerate(self.disturbances):
+            if one.what == "machine_slow" and since - one.healed < SECOND:
+                self.disturbances[place] = replace(one, healed=at)
+                return
+        self.disturbances.append(Disturbance("machine_slow", "all", since, at))
 
     def boottime(self, wall: int) -> int:
         return wall - self.offset

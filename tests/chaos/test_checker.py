@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn
 
+import psycopg
 import pytest
 
+from tests.chaos import history
+from tests.chaos.audit import Auditor, processor_share
 from tests.chaos.checker import match
 from tests.chaos.lives import fire_times
 from tests.chaos.made_up import EPOCH, INSTANTS, History, good, iso, lines_of
@@ -628,11 +633,59 @@ def an_execution_that_waits_long_for_the_start_of_its_process(made: History) -> 
     _begins_late(made, pid=7)
 
 
+@passes
+def what_began_late_while_the_machine_was_slow(made: History) -> None:
+    _slow_machine(made, 11, 16)
+    _start(made, "chaos.plain", 12)["at"] = round(16.5 * SECOND)
+
+
 @pytest.mark.parametrize("name", sorted(PASSES))
 def test_what_is_right_passes(name: str) -> None:
     made = good()
     PASSES[name](made)
     assert made.report().violations == []
+
+
+def _slow_machine(made: History, begin: int, end: int) -> None:
+    """The auditor measures each half second."""
+    for half in range(2 * begin, 2 * end):
+        made.say("machine_slow", half / 2 + 0.5, since=round(half / 2 * SECOND), share=0.1)
+
+
+def test_a_slow_machine_excuses_lateness_for_as_long_as_it_is_slow_and_nothing_that_is_lost() -> None:
+    made = good()
+    _slow_machine(made, 11, 16)
+    assert made.report().figures["machine_slow"] == {"spans": 1, "seconds": 5.0}
+    _start(made, "chaos.plain", 12)["at"] = round(39 * SECOND)
+    assert made.violated() == {"late"}
+    _without(made, "chaos.plain", 12)
+    assert made.violated() == {"lost"}
+
+
+def test_the_auditor_notes_how_little_of_a_processor_it_gets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = tmp_path / "history"
+    monkeypatch.setenv(history.FILE_VARIABLE, str(record))
+    shares = iter([0.9, 0.1, 0.1, 0.9, 0.9])
+    measured = threading.Event()
+
+    def share() -> float:
+        found = next(shares, None)
+        if found is None:
+            measured.set()
+        return found or 1.0
+
+    auditor = Auditor(refuse, share=share)
+    auditor.start()
+    assert measured.wait(30)
+    auditor.stop()
+    first, second = (line for line in history.read(record) if line["event"] == "machine_slow")
+    assert (first["share"], second["share"]) == (0.1, 0.1)
+    assert first["since"] < second["since"] <= first["at"] < second["at"]
+    assert 0 < processor_share() <= 1.1
+
+
+def refuse() -> NoReturn:
+    raise psycopg.OperationalError("nothing is there")
 
 
 def test_the_reference_of_cron_looks_at_each_second_in_its_zone() -> None:
