@@ -72,14 +72,15 @@ class IncidentJudge:
         """
         if self._steady() < self._look_at:
             return
-        turn = admin(self._store).take_turn(EVERY)
+        turn = admin(self._store).take_turn(EVERY, LISTED_EVERY)
         self._look_at = self._steady() + turn.next_in.total_seconds()
         if turn.turn is not None:
             self.judge(turn)
 
     def judge(self, turn: JudgementTurn) -> None:
         """Record what is wrong: what begins, what lasts and what is over, with the notifications about it."""
-        self._judge_expectations(turn)
+        if turn.expects:
+            self._judge_expectations(turn)
         store = self._store
         # The reading uses the store itself, because a node judges to the end of its drain.
         situation = Situation(Source(self._scheduler, Redaction(), page=Reading(lambda: store)))

@@ -13,7 +13,7 @@ from quartzpy import Job, JobExecutionContext, JobKey, SimpleTrigger, TriggerKey
 from quartzpy.cli.cluster import command_of
 from quartzpy.operations import Operations, Selection
 from quartzpy.operations.incidents import Remedy
-from quartzpy.operations.judging import IncidentJudge
+from quartzpy.operations.judging import LISTED_EVERY, IncidentJudge
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import JudgementTurn
 from tests.cli.conftest import Terminal
@@ -85,7 +85,11 @@ def test_incidents_are_data_for_programs(terminal: Terminal) -> None:
 def judge(terminal: Terminal) -> None:
     """Judge now, whoever's turn it is."""
     store = terminal.scheduler._store
-    wait_until(lambda: (turn := admin(store).take_turn(timedelta(microseconds=1))).turn and _judged(terminal, turn))
+    wait_until(
+        lambda: (
+            (turn := admin(store).take_turn(timedelta(microseconds=1), LISTED_EVERY)).turn and _judged(terminal, turn)
+        )
+    )
 
 
 def _judged(terminal: Terminal, turn: JudgementTurn) -> bool:

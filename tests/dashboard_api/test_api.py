@@ -16,7 +16,7 @@ from quartzpy.dashboard.api import bodies, openapi
 from quartzpy.dashboard.api.reads import READS, Read
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations import Actor, Role
-from quartzpy.operations.judging import EVERY
+from quartzpy.operations.judging import EVERY, LISTED_EVERY
 from quartzpy.placement import Capabilities
 from quartzpy.states import Outcome, TriggerState
 from quartzpy.store.health_findings import Severity
@@ -74,7 +74,7 @@ def world(store: Harness) -> int:
     store.misfire(node)
     views = admin(store.store)
     views.record_action(ActionEntry("ann", "admin", "pause", "trigger DEFAULT.x"))
-    views.take_turn(EVERY)
+    views.take_turn(EVERY, LISTED_EVERY)
     turn = store.clock.now() + EVERY
     views.record_incidents(turn, opened=[an_incident("lasts"), an_incident("is-over")])
     lasting, over = sorted(views.open_incidents(2), key=lambda record: record.subject, reverse=True)

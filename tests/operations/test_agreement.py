@@ -13,7 +13,7 @@ import pytest
 from quartzpy.matchers import GroupMatcher
 from quartzpy.operations import Incident, Operations, Overview
 from quartzpy.operations.incidents import MORE
-from quartzpy.operations.judging import EVERY, IncidentJudge
+from quartzpy.operations.judging import EVERY, LISTED_EVERY, IncidentJudge
 from quartzpy.placement import Capabilities
 from quartzpy.states import Outcome, TriggerState
 from quartzpy.store.postgresql.admin import admin
@@ -117,7 +117,7 @@ def test_the_tiles_the_tables_the_incidents_and_why_agree(
     monkeypatch.setattr(
         SqlJobStore, "ask", lambda store, questions: flights.append(len(questions)) or ask(store, questions)
     )
-    admin(store.store).take_turn(EVERY)
+    admin(store.store).take_turn(EVERY, LISTED_EVERY)
     turn = JudgementTurn(store.clock.now() + EVERY, EVERY, timedelta())
     judge = IncidentJudge(operations.scheduler)
     for _ in range(STEPS):

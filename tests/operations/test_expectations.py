@@ -13,7 +13,7 @@ from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.join import Join
 from quartzpy.metrics.recorder import Recorder
 from quartzpy.operations import Operations
-from quartzpy.operations.judging import EVERY, IncidentJudge
+from quartzpy.operations.judging import EVERY, LISTED_EVERY, IncidentJudge
 from quartzpy.states import Outcome
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.protocol import NamedTriggers, Node
@@ -128,7 +128,7 @@ def test_whoever_has_lost_the_turn_records_nothing(store: Harness, operations: O
     store.schedule(expecting(STARTS), every(3600, start=at(600)))
     judge_at(store, operations, node, 65)
     store.clock.set(at(730))
-    slow = admin(store.store).take_turn(EVERY)
+    slow = admin(store.store).take_turn(EVERY, LISTED_EVERY)
     assert slow.turn is not None
     judge_at(store, operations, node, 740)
     [breach] = lasting(store)

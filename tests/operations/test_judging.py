@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
@@ -14,14 +15,16 @@ from quartzpy.errors import (
     ObjectNotFoundError,
     QuartzpyError,
 )
-from quartzpy.operations import Actor, Incident, Operations, Remedy, Role
+from quartzpy.expect import BreachRecord, Expect
+from quartzpy.operations import Actor, Incident, Operations, Remedy, Role, judging
 from quartzpy.operations.audit_log import undoing
-from quartzpy.operations.judging import CONFIRMED_EVERY, EVERY, IncidentJudge
+from quartzpy.operations.expectation_judge import Ledger
+from quartzpy.operations.judging import CONFIRMED_EVERY, EVERY, LISTED_EVERY, IncidentJudge
 from quartzpy.states import Outcome, TriggerState
 from quartzpy.store.health_findings import Severity
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import JudgementTurn
-from quartzpy.store.protocol import Node
+from quartzpy.store.protocol import JobStore, Node
 from quartzpy.store.records import IncidentRecord
 from tests.contract.harness import MINUTE, SECOND, Harness, at, every, job, key, once
 from tests.database import execute
@@ -41,7 +44,7 @@ def judge(operations: Operations) -> IncidentJudge:
 def judge_once(store: Harness, operations: Operations) -> JudgementTurn:
     """Let the time of a turn pass, and judge."""
     store.clock.advance(EVERY)
-    turn = admin(store.store).take_turn(EVERY)
+    turn = admin(store.store).take_turn(EVERY, LISTED_EVERY)
     if turn.turn is not None:
         IncidentJudge(operations.scheduler).judge(turn)
     return turn
@@ -149,13 +152,39 @@ def test_a_calm_cluster_writes_only_when_the_next_judgement_is_due(
     rows = "SELECT due_at, xmin::text FROM qrtz_judgements"
     before = execute(postgres_dsn, rows)
     store.clock.advance(EVERY / 2)
-    assert admin(store.store).take_turn(EVERY).turn is None
+    assert admin(store.store).take_turn(EVERY, LISTED_EVERY).turn is None
     assert execute(postgres_dsn, rows) == before
     store.store.check_in(node)
     store.clock.advance(EVERY / 2)
     assert judge_once(store, operations).turn is not None
     assert execute(postgres_dsn, rows) != before
     assert versions(postgres_dsn) == []
+
+
+@pytest.mark.usefixtures("begun")
+def test_a_turn_tells_whether_anything_is_expected_so_that_a_calm_cluster_asks_no_more(
+    store: Harness, operations: Operations, node: Node, postgres_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[JobStore] = []
+
+    def count(store: JobStore, _: Ledger) -> Sequence[BreachRecord]:
+        asked.append(store)
+        return []
+
+    # At first nothing was ever listed.
+    assert judge_once(store, operations).expects
+    with monkeypatch.context() as patched:
+        patched.setattr(judging, "judge_expectations", count)
+        turns = [judge_once(store, operations) for _ in range(int(LISTED_EVERY / EVERY) - 1)]
+        assert (asked, any(turn.expects for turn in turns)) == ([], False)
+        assert judge_once(store, operations).expects
+        assert len(asked) == 1
+    store.schedule(job("expecting", expect=Expect(starts_within="2m")), every(3600, "expecting", start=at(7200)))
+    # Now it is listed, and looked at.
+    assert judge_once(store, operations).expects
+    assert not judge_once(store, operations).expects
+    execute(postgres_dsn, "UPDATE qrtz_expectations SET due_at = '2000-01-01Z'")
+    assert judge_once(store, operations).expects
 
 
 @pytest.mark.usefixtures("begun")
@@ -166,7 +195,7 @@ def test_of_nodes_that_come_at_once_one_judges(store: Harness, operations: Opera
 
     def take() -> None:
         barrier.wait()
-        turns.append(admin(store.store).take_turn(EVERY))
+        turns.append(admin(store.store).take_turn(EVERY, LISTED_EVERY))
 
     threads = [threading.Thread(target=take) for _ in range(4)]
     for thread in threads:
@@ -183,7 +212,7 @@ def test_two_that_judge_at_once_record_an_incident_once(
 ) -> None:
     break_trigger(store)
     store.clock.advance(EVERY)
-    turn = admin(store.store).take_turn(EVERY)
+    turn = admin(store.store).take_turn(EVERY, LISTED_EVERY)
     both = threading.Barrier(2)
     errors: list[BaseException] = []
 
@@ -211,7 +240,7 @@ def test_a_node_that_dies_between_its_turn_and_its_record_leaves_it_to_the_next(
 ) -> None:
     break_trigger(store)
     store.clock.advance(EVERY)
-    late = admin(store.store).take_turn(EVERY)
+    late = admin(store.store).take_turn(EVERY, LISTED_EVERY)
     assert late.turn is not None
     store.store.check_in(node)
     assert judge_once(store, operations).turn is not None

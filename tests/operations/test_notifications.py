@@ -16,7 +16,7 @@ from quartzpy.config.notifying import Channel, Route
 from quartzpy.keys import NOTIFICATIONS, JobKey
 from quartzpy.operations import Actor, Operations, Role
 from quartzpy.operations.delivery import Notification, send
-from quartzpy.operations.judging import EVERY, LEAST_GAP, IncidentJudge
+from quartzpy.operations.judging import EVERY, LEAST_GAP, LISTED_EVERY, IncidentJudge
 from quartzpy.operations.notifying import RETRY, job_key_of
 from quartzpy.outgoing import OutgoingError
 from quartzpy.states import NodeMode, TriggerState
@@ -62,14 +62,14 @@ def server() -> Iterator[Receiver]:
 def _begun(store: Harness, node: Node, server: Receiver) -> None:
     server.requests.clear()
     server.decide = lambda path, headers: 200
-    admin(store.store).take_turn(EVERY)
+    admin(store.store).take_turn(EVERY, LISTED_EVERY)
 
 
 def judge(store: Harness, operations: Operations, node: Node) -> JudgementTurn:
     """Let the time of a turn pass, and judge."""
     store.clock.advance(EVERY)
     store.store.check_in(node)
-    turn = admin(store.store).take_turn(EVERY)
+    turn = admin(store.store).take_turn(EVERY, LISTED_EVERY)
     assert turn.turn is not None
     IncidentJudge(operations.scheduler).judge(turn)
     return turn
@@ -174,7 +174,7 @@ def test_a_judgement_whose_turn_is_another_ones_notifies_nobody(
 ) -> None:
     break_triggers(store, "bad")
     store.clock.advance(EVERY)
-    stale = admin(store.store).take_turn(EVERY)
+    stale = admin(store.store).take_turn(EVERY, LISTED_EVERY)
     judge(store, operations_of(store), node)
     IncidentJudge(operations.scheduler).judge(stale)
     assert execute(postgres_dsn, SENT) == [("ops", "began", "1", 0)]

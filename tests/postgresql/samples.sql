@@ -150,6 +150,7 @@
 \set latest 2999-01-01T00:00:00Z
 \set lead '1 min'
 \set limit 10
+\set listed_every '1 min'
 \set limits {NULL,1}
 \set lock TRIGGER_ACCESS
 \set logs '{NULL,"a line"}'

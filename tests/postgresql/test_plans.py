@@ -612,7 +612,7 @@ _A_DAY_AGO = datetime.now(UTC) - timedelta(days=1)
 OF_INCIDENTS: dict[str, tuple[str, dict[str, Any], int]] = {
     "those that last": (incidents.OPEN_INCIDENTS, {"limit": 5_000}, 30),
     "one": (incidents.INCIDENT, {"incident_id": 10_000}, 1),
-    "a turn": (incidents.TAKE_TURN, {"every": "5 s"}, 3),
+    "a turn": (incidents.TAKE_TURN, {"every": "5 s", "listed_every": "1 min"}, 3),
     "the end of some": (incidents.CLOSE, {"incident_ids": [2, 4], "turn": "2026-01-01 00:00:00+00"}, 32),
     "some notifications": (incidents.NOTIFICATIONS, {"notification_ids": ["n2", "n4", "n6"]}, 3),
     "the attempt of one": (incidents.NOTE_ATTEMPT, {"notification_id": "n2", "error": None, "is_last": False}, 1),

@@ -35,12 +35,18 @@ ACKNOWLEDGE = _SQL("acknowledge")
 UNACKNOWLEDGE = _SQL("unacknowledge")
 
 
-def take_turn(session: SqlSession, every: timedelta) -> JudgementTurn:
-    """Take the turn to judge what is wrong, unless another node has; see `JudgementTurn`."""
-    [result] = session.unlocked(session.bind(TAKE_TURN, every=every))
-    [(turn, due_at, now)] = result.rows
+def take_turn(session: SqlSession, every: timedelta, listed_every: timedelta) -> JudgementTurn:
+    """Take the turn to judge what is wrong, unless another node has; see `JudgementTurn`.
+
+    Args:
+        session: the session.
+        every: the time between two turns.
+        listed_every: the time between two looks for triggers with a new expectation.
+    """
+    [result] = session.unlocked(session.bind(TAKE_TURN, every=every, listed_every=listed_every))
+    [(turn, due_at, now, expects)] = result.rows
     if turn is not None:
-        return JudgementTurn(turn, every, max(timedelta(), now - due_at))
+        return JudgementTurn(turn, every, max(timedelta(), now - due_at), expects)
     return JudgementTurn(None, every if due_at is None else due_at - now, timedelta())
 
 

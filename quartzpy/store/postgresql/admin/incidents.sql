@@ -2,7 +2,7 @@
 -- Moves the instant of the next judgement if it has come, or is too far ahead because a clock was set back. Whoever moves
 -- it judges; two that come at once wait for each other, and the second one finds it moved.
 WITH present AS (
-    SELECT due_at FROM qrtz_judgements WHERE sched_name = :'sched'
+    SELECT due_at, listed_at FROM qrtz_judgements WHERE sched_name = :'sched'
 ),
 taken AS (
     UPDATE qrtz_judgements SET due_at = :now + :'every'::interval
@@ -14,7 +14,17 @@ begun AS (
     SELECT :'sched', :now + :'every'::interval WHERE NOT EXISTS (SELECT FROM present)
         ON CONFLICT (sched_name) DO NOTHING
 )
-SELECT (SELECT due_at FROM taken), (SELECT due_at FROM present), :now;
+SELECT (SELECT due_at FROM taken), (SELECT due_at FROM present), :now,
+       -- Expectations are listed once in a while, or some are due, or a job waits or has waited for too long for others.
+       CASE WHEN EXISTS (SELECT FROM taken)
+            THEN (SELECT listed_at IS NULL OR listed_at <= :now - :'listed_every'::interval
+                         OR listed_at > :now + :'listed_every'::interval
+                    FROM present)
+                 OR EXISTS (SELECT FROM qrtz_expectations WHERE sched_name = :'sched' AND due_at <= (SELECT :now))
+                 OR EXISTS (SELECT FROM qrtz_joins WHERE sched_name = :'sched' AND due_at <= (SELECT :now))
+                 OR EXISTS (SELECT FROM qrtz_breaches b
+                             WHERE b.sched_name || '' = :'sched' AND b.over_at IS NULL AND b.kind = 'joins-late')
+            ELSE false END;
 
 -- name: open_incidents
 -- include: incident

@@ -236,6 +236,8 @@ class JudgementTurn:
     """The time until the next turn."""
     late_by: timedelta
     """The time for which nobody has judged although it was due."""
+    expects: bool = True
+    """False if no expectation is due to be looked at, and no job has waited for others for too long."""
 
 
 @dataclass(frozen=True, slots=True)
