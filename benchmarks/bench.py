@@ -49,6 +49,7 @@ class Scale:
     memory_fires: int = 50_000
     operated_triggers: int = 1_000_000
     operated_executions: int = 10_000_000
+    readers_seconds: float = 120.0
     growth_share: float = 1.0
     """The share of the numbers of triggers, jobs, types, placements and keys of `growth`."""
     growth_kinds: tuple[str, ...] = ()
@@ -86,6 +87,7 @@ QUICK = Scale(
     memory_fires=5_000,
     operated_triggers=10_000,
     operated_executions=100_000,
+    readers_seconds=5.0,
     growth_share=0.02,
     growth_seconds=3.0,
     growth_nodes=(1, 2, 3),

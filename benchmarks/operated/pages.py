@@ -38,10 +38,11 @@ def measure(scheduler: Scheduler, executions: int) -> dict[str, list[float]]:
 
             return times_of(read)
 
-        return {f"GET {url}": times(url) for url in [*_pages(executions), *_resources(executions)]}
+        return {f"GET {url}": times(url) for url in [*all_pages(executions), *all_resources(executions)]}
 
 
-def _pages(executions: int) -> list[str]:
+def all_pages(executions: int) -> list[str]:
+    """Return the requests of all pages, with the filters that matter."""
     asked: Mapping[str, list[dict[str, str]]] = {
         "/timeline": [{}, {"lanes": "job"}],
         "/jobs": [{}, {"contains": "999"}, {"contains": "nothing-of-this"}],
@@ -72,12 +73,14 @@ def _pages(executions: int) -> list[str]:
     return [*found, f"/executions/{executions // 2}", "/audit/1", *actions]
 
 
-def _resources(executions: int) -> list[str]:
+def all_resources(executions: int) -> list[str]:
+    """Return a request of each resource of the JSON API."""
     asked: Mapping[str, dict[str, str]] = {
         "/job": _JOB,
         "/trigger": _TRIGGER,
         "/why": _TRIGGER,
         "/execution": {"fire_id": str(executions // 2)},
+        "/incident": {"incident_id": "1"},
         "/calendar": {"name": CALENDAR},
         "/search": {"text": "trigger-4711"},
         "/audit-entry": {"action_id": "1"},

@@ -71,6 +71,16 @@ SELECT n, %(sched)s, at, at, 'ann', 'operator', 'pause', 'trigger group-' || n %
   FROM (SELECT n, now() - interval '365 days' * (%(triggers)s - n) / %(triggers)s AS at
           FROM generate_series(1, %(triggers)s) AS n) AS action
 """
+# Within the last year, and twenty of them last.
+_INCIDENTS = """
+INSERT INTO qrtz_incidents (id, sched_name, kind, subject, identity, severity, cause, began_as, what, why,
+                            trigger_group, trigger_name, since, opened_at, confirmed_at, closed_at)
+SELECT n, %(sched)s, 'trigger-error', 'group-' || n %% 100 || '.trigger-' || n,
+       encode(sha256(n::text::bytea), 'hex'), 'error', '', 'Trigger is in ERROR.', 'Trigger is in ERROR.', '[]',
+       'group-' || n %% 100, 'trigger-' || n, at, at, at, CASE WHEN n > 20 THEN at + interval '1 hour' END
+  FROM (SELECT n, now() - interval '365 days' * n / %(triggers)s * 10 - interval '1 hour' AS at
+          FROM generate_series(1, %(triggers)s / 10) AS n) AS incident
+"""
 _NODES = """
 INSERT INTO qrtz_scheduler_state (sched_name, instance_id, epoch, host, pid, started_at, last_checkin, checkin_count,
                                   checkin_interval, failure_window, capabilities, facts)
@@ -116,7 +126,7 @@ def fill(bench: Bench, url: str, triggers: int, executions: int) -> None:
         # The rows are read only: a crash of the server ends the run anyway.
         connection.execute("SET synchronous_commit = off")
         cursor = psycopg.ClientCursor(connection)
-        for statement in (_JOBS, _TRIGGERS, _MISFIRES, _AUDIT, _NODES, _RUNNING):
+        for statement in (_JOBS, _TRIGGERS, _MISFIRES, _AUDIT, _INCIDENTS, _NODES, _RUNNING):
             cursor.execute(statement, values)
         for first in range(0, executions, _BATCH):
             until = min(first + _BATCH, executions)

@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks.bench import Bench
 from benchmarks.drains import client
 from benchmarks.figures import Goal, Result, Table, percentile, rounded
-from benchmarks.operated import commands, pages, reads, rows, views
+from benchmarks.operated import commands, pages, readers, reads, rows, views
 from benchmarks.operated.commands import Command
 from quartzpy.operations import Operations
 
@@ -38,6 +38,7 @@ def _measured(bench: Bench, url: str, crowded: str, filled: float) -> Result:
     with client(url) as scheduler, client(crowded) as of_crowd:
         of_reads = reads.measure(scheduler, executions) | reads.measure_crowded(of_crowd, scale.operated_triggers)
         of_pages = pages.measure(scheduler, executions)
+    of_readers = readers.measure(url, pages.all_pages(executions), scale.readers_seconds)
     of_commands = commands.measure(bench, url, executions)
     with tempfile.TemporaryDirectory() as directory:
         of_whole = commands.measure_whole(url, Path(directory))
@@ -62,6 +63,11 @@ def _measured(bench: Bench, url: str, crowded: str, filled: float) -> Result:
         tables=[
             Table(f"Milliseconds of a read beside {beside}", _COLUMNS, _rows(of_reads)),
             Table(f"Milliseconds of a page or resource beside {beside}", _COLUMNS, _rows(of_pages)),
+            Table(
+                f"Milliseconds of a page that {readers.READERS} readers have open beside {beside}",
+                _COLUMNS,
+                _rows(of_readers),
+            ),
             _table(f"Milliseconds of a command beside {beside}", of_commands),
             _table(f"Milliseconds of a command that reads all rows beside {beside}", of_whole),
             Table(f"Milliseconds of a view or deletion beside {beside}", _COLUMNS, _rows(of_views)),
@@ -80,6 +86,7 @@ def _measured(bench: Bench, url: str, crowded: str, filled: float) -> Result:
         figures={
             "reads, ms": of_reads,
             "pages, ms": of_pages,
+            f"pages with {readers.READERS} readers, ms": of_readers,
             "commands, ms": {name: command.wall for name, command in (of_commands | of_whole).items()},
             "views, ms": of_views,
         },
