@@ -19,7 +19,9 @@ SELECT count(*)
 UPDATE qrtz_triggers t
    -- include: cleared
    SET upcoming = '{}', upcoming_is_complete = false, fire_id = NULL,
-       trigger_state = CASE t.trigger_state WHEN 'ACQUIRED' THEN 'WAITING' ELSE t.trigger_state END
+       trigger_state = CASE t.trigger_state WHEN 'ACQUIRED' THEN 'WAITING' ELSE t.trigger_state END,
+       -- As in `prepared_once` of the steps.
+       admission = t.admission
    -- end
  WHERE t.sched_name = :'sched' AND t.calendar_name = :'name'
    AND
@@ -36,7 +38,9 @@ WITH cleared AS (
     UPDATE qrtz_triggers t
        -- include: cleared
        SET upcoming = '{}', upcoming_is_complete = false, fire_id = NULL,
-           trigger_state = CASE t.trigger_state WHEN 'ACQUIRED' THEN 'WAITING' ELSE t.trigger_state END
+           trigger_state = CASE t.trigger_state WHEN 'ACQUIRED' THEN 'WAITING' ELSE t.trigger_state END,
+           -- As in `prepared_once` of the steps.
+           admission = t.admission
        -- end
       FROM unnest(:'groups'::text[], :'names'::text[], :'generations'::bigint[])
            AS k(trigger_group, trigger_name, generation)

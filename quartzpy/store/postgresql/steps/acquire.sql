@@ -501,7 +501,12 @@ full_jobs AS MATERIALIZED (
 ),
 -- Their triggers become BLOCKED as well.
 crowded AS (
-    UPDATE qrtz_triggers t SET trigger_state = 'BLOCKED'
+    UPDATE qrtz_triggers t
+       SET trigger_state = 'BLOCKED',
+           -- include: prepared_once
+           -- PostgreSQL 18 prepares the generated columns for each row anew, unless a column that they depend on is set.
+           admission = t.admission
+           -- end
       FROM (SELECT mine.row
               FROM further
              CROSS JOIN LATERAL (

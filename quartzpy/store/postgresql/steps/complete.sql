@@ -280,7 +280,12 @@ storable AS MATERIALIZED (
 -- see, nothing is updated, and the execution is completed at the next try. A row that this statement has changed can no
 -- longer be held by it: what is to be held is held before, which the counts see to.
 stored AS (
-    UPDATE qrtz_job_details j SET job_data = nullif(s.new_data, '{}')::jsonb
+    UPDATE qrtz_job_details j
+       SET job_data = nullif(s.new_data, '{}')::jsonb,
+           -- include: prepared_once_of_job
+           -- As `prepared_once`.
+           placement = j.placement
+           -- end
       FROM (SELECT DISTINCT ON (job_group, job_name) row, new_data
               FROM storable ORDER BY job_group, job_name, place DESC) AS s
      WHERE j.ctid = s.row
@@ -408,7 +413,11 @@ freed AS MATERIALIZED (
 -- The few triggers that wait by another overlap policy: all of them.
 freed_by_policy AS (
     UPDATE qrtz_triggers t
-       SET trigger_state = CASE waiting.trigger_state WHEN 'BLOCKED' THEN 'WAITING' ELSE 'PAUSED' END
+       SET trigger_state = CASE waiting.trigger_state WHEN 'BLOCKED' THEN 'WAITING' ELSE 'PAUSED' END,
+           -- include: prepared_once
+           -- PostgreSQL 18 prepares the generated columns for each row anew, unless a column that they depend on is set.
+           admission = t.admission
+           -- end
       FROM freed
      CROSS JOIN LATERAL (
         SELECT s.ctid AS row, s.trigger_state FROM qrtz_triggers s
@@ -442,7 +451,12 @@ in_time AS MATERIALIZED (
 -- Where too few are in time, the soonest of those that are late: these are the misfire step's, which handles the others
 -- of the job with them. One that is released in vain is blocked again.
 released AS (
-    UPDATE qrtz_triggers t SET trigger_state = 'WAITING'
+    UPDATE qrtz_triggers t
+       SET trigger_state = 'WAITING',
+           -- include: prepared_once
+           -- PostgreSQL 18 prepares the generated columns for each row anew, unless a column that they depend on is set.
+           admission = t.admission
+           -- end
       FROM (SELECT row FROM in_time
             UNION ALL
             SELECT waiting.row

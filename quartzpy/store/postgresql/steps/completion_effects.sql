@@ -1,6 +1,11 @@
 -- name: reset_node_deaths
 -- Resets the node deaths of jobs of which an execution has now succeeded.
-UPDATE qrtz_job_details j SET node_deaths = 0
+UPDATE qrtz_job_details j
+   SET node_deaths = 0,
+       -- include: prepared_once_of_job
+       -- As `prepared_once`.
+       placement = j.placement
+       -- end
   FROM (SELECT DISTINCT e.job_group, e.job_name
           FROM unnest(:'fire_ids'::bigint[]) AS a(fire_id)
           JOIN qrtz_executions e
@@ -16,7 +21,11 @@ UPDATE qrtz_job_details j SET node_deaths = 0
 -- Appends fire times if nothing else has: the schedule, the calendar and the last instant must be those from which they
 -- were computed. The calendar is looked up by its key, because of OFFSET 0.
 UPDATE qrtz_triggers t
-   SET upcoming = t.upcoming || r.more::timestamptz[], upcoming_is_complete = r.is_complete
+   SET upcoming = t.upcoming || r.more::timestamptz[], upcoming_is_complete = r.is_complete,
+       -- include: prepared_once
+       -- PostgreSQL 18 prepares the generated columns for each row anew, unless a column that they depend on is set.
+       admission = t.admission
+       -- end
   FROM (SELECT x.row, w.more, w.is_complete
           FROM unnest(:'groups'::text[], :'names'::text[], :'generations'::bigint[], :'after'::timestamptz[],
                       :'further'::text[], :'complete'::bool[], :'revisions'::bigint[])
@@ -51,7 +60,11 @@ UPDATE qrtz_triggers t
 -- change. The execution ends only if its trigger's row is free, so no row is skipped here whose execution has ended.
 UPDATE qrtz_triggers t
    SET next_fire_time = w.next_fire_time,
-       trigger_state = CASE WHEN w.next_fire_time IS NULL THEN 'COMPLETE' ELSE t.trigger_state END
+       trigger_state = CASE WHEN w.next_fire_time IS NULL THEN 'COMPLETE' ELSE t.trigger_state END,
+       -- include: prepared_once
+       -- PostgreSQL 18 prepares the generated columns for each row anew, unless a column that they depend on is set.
+       admission = t.admission
+       -- end
   FROM unnest(:'fire_ids'::bigint[], :'expected'::timestamptz[], :'next'::timestamptz[])
            AS w(fire_id, expected, next_fire_time)
   JOIN qrtz_executions e ON e.fire_id = w.fire_id AND e.epoch = :'epoch'::bigint AND e.outcome <> 'TERMINATED'
@@ -90,7 +103,11 @@ locked AS (
 changed AS (
     UPDATE qrtz_triggers t
        SET trigger_state = locked.state, fire_id = NULL,
-           error = CASE locked.state WHEN 'ERROR' THEN coalesce(locked.error, :'not_failed') END
+           error = CASE locked.state WHEN 'ERROR' THEN coalesce(locked.error, :'not_failed') END,
+           -- include: prepared_once
+           -- PostgreSQL 18 prepares the generated columns for each row anew, unless a column that they depend on is set.
+           admission = t.admission
+           -- end
       FROM locked
      WHERE t.ctid = locked.row
     RETURNING locked.fire_id

@@ -30,7 +30,12 @@ counted AS MATERIALIZED (
            FOR NO KEY UPDATE) AS j
 ),
 stored AS (
-    UPDATE qrtz_job_details j SET consecutive_failures = c.failures
+    UPDATE qrtz_job_details j
+       SET consecutive_failures = c.failures,
+           -- include: prepared_once_of_job
+           -- As `prepared_once`.
+           placement = j.placement
+           -- end
       FROM counted c
      WHERE j.ctid = c.row AND c.failures <> c.before
 )

@@ -165,7 +165,12 @@ held_up AS MATERIALIZED (
        AND u.max_concurrent <= executions.running
 ),
 blocked AS (
-    UPDATE qrtz_triggers t SET trigger_state = 'BLOCKED'
+    UPDATE qrtz_triggers t
+       SET trigger_state = 'BLOCKED',
+           -- include: prepared_once
+           -- PostgreSQL 18 prepares the generated columns for each row anew, unless a column that they depend on is set.
+           admission = t.admission
+           -- end
       FROM held_up h WHERE t.ctid = h.row AND h.trigger_state = 'WAITING'
 ),
 -- The others misfire.

@@ -132,7 +132,13 @@ turns AS MATERIALIZED (
       FROM excess e
 ),
 held_back AS (
-    UPDATE qrtz_triggers t SET rate_limited_until = u.turn FROM turns u WHERE t.ctid = u.row
+    UPDATE qrtz_triggers t
+       SET rate_limited_until = u.turn,
+           -- include: prepared_once
+           -- PostgreSQL 18 prepares the generated columns for each row anew, unless a column that they depend on is set.
+           admission = t.admission
+           -- end
+      FROM turns u WHERE t.ctid = u.row
 ),
 late AS (
     UPDATE qrtz_triggers t SET admission = 'LATE' FROM judged j WHERE t.ctid = j.row AND j.is_late

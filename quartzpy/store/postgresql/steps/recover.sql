@@ -205,7 +205,12 @@ removed AS (
 ),
 -- The triggers of claims wait again.
 unclaimed AS (
-    UPDATE qrtz_triggers t SET trigger_state = 'WAITING', fire_id = NULL
+    UPDATE qrtz_triggers t
+       SET trigger_state = 'WAITING', fire_id = NULL,
+           -- include: prepared_once
+           -- PostgreSQL 18 prepares the generated columns for each row anew, unless a column that they depend on is set.
+           admission = t.admission
+           -- end
       FROM (SELECT c.row
               FROM removed f
              CROSS JOIN LATERAL (
@@ -245,7 +250,11 @@ freed AS MATERIALIZED (
 -- The few triggers that wait by another overlap policy: all of them.
 freed_by_policy AS (
     UPDATE qrtz_triggers t
-       SET trigger_state = CASE waiting.trigger_state WHEN 'BLOCKED' THEN 'WAITING' ELSE 'PAUSED' END
+       SET trigger_state = CASE waiting.trigger_state WHEN 'BLOCKED' THEN 'WAITING' ELSE 'PAUSED' END,
+           -- include: prepared_once
+           -- PostgreSQL 18 prepares the generated columns for each row anew, unless a column that they depend on is set.
+           admission = t.admission
+           -- end
       FROM freed
      CROSS JOIN LATERAL (
         SELECT s.ctid AS row, s.trigger_state FROM qrtz_triggers s
@@ -279,7 +288,12 @@ in_time AS MATERIALIZED (
 -- Where too few are in time, the soonest of those that are late: these are the misfire step's, which handles the others
 -- of the job with them. One that is released in vain is blocked again.
 released AS (
-    UPDATE qrtz_triggers t SET trigger_state = 'WAITING'
+    UPDATE qrtz_triggers t
+       SET trigger_state = 'WAITING',
+           -- include: prepared_once
+           -- PostgreSQL 18 prepares the generated columns for each row anew, unless a column that they depend on is set.
+           admission = t.admission
+           -- end
       FROM (SELECT row FROM in_time
             UNION ALL
             SELECT waiting.row
@@ -530,7 +544,11 @@ affected AS MATERIALIZED (
 stopped AS (
     UPDATE qrtz_triggers t
        SET trigger_state = 'ERROR', fire_id = NULL,
-           error = own.deaths || ' nodes died in a row while they executed its job (max_node_deaths)'
+           error = own.deaths || ' nodes died in a row while they executed its job (max_node_deaths)',
+           -- include: prepared_once
+           -- PostgreSQL 18 prepares the generated columns for each row anew, unless a column that they depend on is set.
+           admission = t.admission
+           -- end
       FROM (SELECT a.row, a.deaths, free.fire_id
               FROM affected a
              CROSS JOIN LATERAL (
@@ -573,7 +591,11 @@ SELECT job_group, job_name FROM qrtz_job_details
 WITH stopped AS (
     UPDATE qrtz_triggers t
        SET trigger_state = 'ERROR', fire_id = NULL,
-           error = own.deaths || ' nodes died in a row while they executed its job (max_node_deaths)'
+           error = own.deaths || ' nodes died in a row while they executed its job (max_node_deaths)',
+           -- include: prepared_once
+           -- PostgreSQL 18 prepares the generated columns for each row anew, unless a column that they depend on is set.
+           admission = t.admission
+           -- end
       FROM (SELECT o.row, o.fire_id, job.deaths
               FROM unnest(:'groups'::text[], :'names'::text[], :'generations'::bigint[])
                    AS k(trigger_group, trigger_name, generation)

@@ -200,7 +200,13 @@ late AS (
 ),
 -- As in `acquire`: they leave the index, and the end of an execution of their job releases them.
 blocked AS (
-    UPDATE qrtz_triggers t SET trigger_state = 'BLOCKED' FROM judged j WHERE t.ctid = j.row AND j.is_blocked
+    UPDATE qrtz_triggers t
+       SET trigger_state = 'BLOCKED',
+           -- include: prepared_once
+           -- PostgreSQL 18 prepares the generated columns for each row anew, unless a column that they depend on is set.
+           admission = t.admission
+           -- end
+      FROM judged j WHERE t.ctid = j.row AND j.is_blocked
 ),
 admitted AS (
     UPDATE qrtz_triggers t SET admission = 'ADMITTED' FROM allotted a WHERE t.ctid = a.row AND a.gets

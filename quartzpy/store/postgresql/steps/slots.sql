@@ -82,7 +82,12 @@ in_time AS MATERIALIZED (
 -- Where too few are in time, the soonest of those that are late: these are the misfire step's, which handles the others
 -- of the job with them. One that is released in vain is blocked again.
 released AS (
-    UPDATE qrtz_triggers t SET trigger_state = 'WAITING'
+    UPDATE qrtz_triggers t
+       SET trigger_state = 'WAITING',
+           -- include: prepared_once
+           -- PostgreSQL 18 prepares the generated columns for each row anew, unless a column that they depend on is set.
+           admission = t.admission
+           -- end
       FROM (SELECT row FROM in_time
             UNION ALL
             SELECT waiting.row
