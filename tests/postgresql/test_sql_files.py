@@ -11,6 +11,7 @@ import pytest
 
 from quartzpy.store.postgresql.schema import sql_files
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
+from quartzpy.store.postgresql.schema.tables import metadata
 from quartzpy.store.postgresql.steps import acquire, fire
 from quartzpy.store.postgresql.store import SqlJobStore
 from tests.database import libpq_url
@@ -73,6 +74,29 @@ def test_each_shared_part_is_the_same_everywhere() -> None:
         for part, text in parts(file.read_text(encoding="utf-8")):
             other, known = seen.setdefault(part, (name, text))
             assert text == known, f"{part!r} of {name} differs from {other}: python -m tools.sql_includes renews it"
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_an_update_sets_a_column_that_the_generated_columns_depend_on(name: str) -> None:
+    """Otherwise PostgreSQL 18 prepares all of them anew for each row: an update of a trigger takes 16 us instead of 5."""
+    text = FILES[name].read_text(encoding="utf-8")
+    for update in re.finditer(r"UPDATE qrtz_(\w+)\b[^;]*?\bSET\b", text):
+        table = metadata.tables[f"qrtz_{update[1]}"]
+        computed = " ".join(str(column.computed.sqltext) for column in table.columns if column.computed is not None)
+        wanted = {column.name for column in table.columns if re.search(rf"\b{column.name}\b", computed)}
+        assignments = _until_from_or_where(text[update.end() :])
+        line = text.count("\n", 0, update.start()) + 1
+        assert not wanted or wanted & set(re.findall(r"(\w+) =", assignments)), f"line {line}: set one of {wanted}"
+
+
+def _until_from_or_where(text: str) -> str:
+    """Return a list of assignments: what stands before the first FROM, WHERE or RETURNING outside of parentheses."""
+    depth = 0
+    for word in re.finditer(r"[()]|\b(?:FROM|WHERE|RETURNING)\b|;", text):
+        depth += {"(": 1, ")": -1}.get(word[0], 0)
+        if depth < 0 or (depth == 0 and word[0] not in "()"):
+            return text[: word.start()]
+    return text
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,11 @@ moved AS (
 over AS (
     UPDATE qrtz_triggers t
        SET trigger_state = 'COMPLETE', next_fire_time = NULL, prev_fire_time = h.prev_fire_time, upcoming = '{}',
-           upcoming_is_complete = true, times_triggered = h.times, fire_id = NULL
+           upcoming_is_complete = true, times_triggered = h.times, fire_id = NULL,
+           -- include: prepared_once
+           -- PostgreSQL 18 prepares the generated columns for each row anew, unless a column that they depend on is set.
+           admission = t.admission
+           -- end
       FROM affected h
      WHERE t.sched_name = :'sched' AND t.trigger_group = h.trigger_group AND t.trigger_name = h.trigger_name
        AND h.next_fire_time IS NULL

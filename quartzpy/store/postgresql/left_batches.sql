@@ -36,7 +36,12 @@ free AS MATERIALIZED (
 \endif
 \endif
 marked AS (
-    UPDATE qrtz_triggers t SET job_data = jsonb_set(t.job_data, '{QRTZ_BATCH,left}', 'true')
+    UPDATE qrtz_triggers t
+       SET job_data = jsonb_set(t.job_data, '{QRTZ_BATCH,left}', 'true'),
+           -- include: prepared_once
+           -- PostgreSQL 18 prepares the generated columns for each row anew, unless a column that they depend on is set.
+           admission = t.admission
+           -- end
 \if :by_trigger
       FROM unnest(:'groups'::text[], :'names'::text[], :'batch_entries'::text[]) AS k(trigger_group, trigger_name, entry)
      WHERE t.sched_name = :'sched' AND t.trigger_group = k.trigger_group AND t.trigger_name = k.trigger_name

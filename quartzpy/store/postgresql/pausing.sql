@@ -306,6 +306,8 @@ DELETE FROM qrtz_paused_trigger_groups WHERE sched_name = :'sched' AND scope = '
 -- Gives triggers in ERROR the states of newly stored ones.
 UPDATE qrtz_triggers t
    SET error = NULL, pause_until = NULL, pause_missed = NULL,
+       -- As `prepared_once` of the steps.
+       admission = t.admission,
        trigger_state =
            CASE WHEN t.next_fire_time IS NULL THEN 'COMPLETE'
                 WHEN
@@ -369,6 +371,11 @@ UPDATE qrtz_triggers t
 RETURNING t.trigger_group, t.trigger_name, t.next_fire_time;
 
 -- name: set_mode
-UPDATE qrtz_job_details SET mode = :'mode'
- WHERE sched_name = :'sched' AND job_group = :'group' AND job_name = :'name'
-RETURNING job_name;
+UPDATE qrtz_job_details j
+   SET mode = :'mode',
+       -- include: prepared_once_of_job
+       -- As `prepared_once`.
+       placement = j.placement
+       -- end
+ WHERE j.sched_name = :'sched' AND j.job_group = :'group' AND j.job_name = :'name'
+RETURNING j.job_name;

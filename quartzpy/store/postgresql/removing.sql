@@ -87,7 +87,9 @@ written AS (
                     SELECT c.own FROM changed c
                      WHERE c.after -> 'jobs' @> jsonb_build_array(jsonb_build_object('job_group', u.job_group,
                                                                                      'job_name', u.job_name))
-                   ) AS w)
+                   ) AS w),
+           -- As `prepared_once` of the steps.
+           placement = u.placement
       FROM (SELECT job_group, job_name FROM named
             UNION
             SELECT o.job_group, o.job_name FROM qrtz_job_details o

@@ -15,7 +15,12 @@ SELECT t.generation, t.trigger_group, t.trigger_name
 
 -- name: set_aside
 -- Puts those that are to blame into ERROR, if this epoch is still registered.
-UPDATE qrtz_triggers t SET trigger_state = 'ERROR', error = bad.reason
+UPDATE qrtz_triggers t
+   SET trigger_state = 'ERROR', error = bad.reason,
+       -- include: prepared_once
+       -- PostgreSQL 18 prepares the generated columns for each row anew, unless a column that they depend on is set.
+       admission = t.admission
+       -- end
   FROM (SELECT mine.row, b.reason
           FROM unnest(:'groups'::text[], :'names'::text[], :'generations'::bigint[], :'reasons'::text[])
                AS b(trigger_group, trigger_name, generation, reason)

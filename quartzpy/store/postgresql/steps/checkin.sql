@@ -64,7 +64,12 @@ DELETE FROM qrtz_scheduler_state
 
 -- name: subtract_node_deaths
 -- Subtracts node deaths.
-UPDATE qrtz_job_details j SET node_deaths = j.node_deaths - 1
+UPDATE qrtz_job_details j
+   SET node_deaths = j.node_deaths - 1,
+       -- include: prepared_once_of_job
+       -- As `prepared_once`.
+       placement = j.placement
+       -- end
   FROM (SELECT o.ctid AS row
           FROM unnest(:'groups'::text[], :'names'::text[]) AS k(job_group, job_name)
          CROSS JOIN LATERAL (

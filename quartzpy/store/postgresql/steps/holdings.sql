@@ -79,7 +79,12 @@ WITH claimed AS (
        FOR UPDATE OF f SKIP LOCKED
 ),
 failed AS (
-    UPDATE qrtz_triggers t SET trigger_state = 'ERROR', fire_id = NULL, error = claimed.reason
+    UPDATE qrtz_triggers t
+       SET trigger_state = 'ERROR', fire_id = NULL, error = claimed.reason,
+           -- include: prepared_once
+           -- PostgreSQL 18 prepares the generated columns for each row anew, unless a column that they depend on is set.
+           admission = t.admission
+           -- end
       FROM claimed
      WHERE t.ctid = claimed.row
     RETURNING claimed.fire_id

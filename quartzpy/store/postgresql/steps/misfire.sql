@@ -218,7 +218,12 @@ SELECT trigger_group, trigger_name FROM moved UNION ALL SELECT trigger_group, tr
 
 -- name: spoil
 -- A trigger whose fire times cannot be computed does not fire until somebody resets it.
-UPDATE qrtz_triggers t SET trigger_state = 'ERROR', error = late.reason
+UPDATE qrtz_triggers t
+   SET trigger_state = 'ERROR', error = late.reason,
+       -- include: prepared_once
+       -- PostgreSQL 18 prepares the generated columns for each row anew, unless a column that they depend on is set.
+       admission = t.admission
+       -- end
   FROM (SELECT mine.row, m.reason
           FROM unnest(:'rows'::tid[], :'groups'::text[], :'names'::text[], :'generations'::bigint[],
                       :'reasons'::text[]) AS m(row, trigger_group, trigger_name, generation, reason)

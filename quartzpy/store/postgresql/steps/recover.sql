@@ -481,7 +481,12 @@ continued AS (
 ),
 -- The jobs that were running on nodes that died.
 deaths AS (
-    UPDATE qrtz_job_details j SET node_deaths = j.node_deaths + 1
+    UPDATE qrtz_job_details j
+       SET node_deaths = j.node_deaths + 1,
+           -- include: prepared_once_of_job
+           -- As `prepared_once`.
+           placement = j.placement
+           -- end
       FROM (SELECT DISTINCT job_group, job_name FROM removed
              WHERE state = 'EXECUTING' AND epoch = ANY(:'died'::bigint[])) AS d
      CROSS JOIN LATERAL (
@@ -574,7 +579,11 @@ result AS MATERIALIZED (
 ),
 quarantined_jobs AS (
     UPDATE qrtz_job_details j
-       SET node_deaths = CASE WHEN result.is_whole THEN 0 ELSE j.node_deaths END, is_stopping = NOT result.is_whole
+       SET node_deaths = CASE WHEN result.is_whole THEN 0 ELSE j.node_deaths END, is_stopping = NOT result.is_whole,
+           -- include: prepared_once_of_job
+           -- As `prepared_once`.
+           placement = j.placement
+           -- end
       FROM deadly, result
      WHERE j.ctid = deadly.row
     RETURNING j.job_group, j.job_name, j.is_stopping
@@ -626,7 +635,12 @@ SELECT generation FROM stopped;
 
 -- name: all_stopped
 -- Removes the mark of jobs of which no trigger is left to stop.
-UPDATE qrtz_job_details j SET node_deaths = 0, is_stopping = false
+UPDATE qrtz_job_details j
+   SET node_deaths = 0, is_stopping = false,
+       -- include: prepared_once_of_job
+       -- As `prepared_once`.
+       placement = j.placement
+       -- end
   FROM unnest(:'groups'::text[], :'names'::text[]) AS k(job_group, job_name)
  WHERE j.sched_name = :'sched' AND j.job_group = k.job_group AND j.job_name = k.job_name AND j.is_stopping
    AND NOT EXISTS (SELECT FROM qrtz_triggers t
@@ -915,7 +929,11 @@ locked AS MATERIALIZED (
 ),
 freed AS (
     UPDATE qrtz_triggers t
-       SET trigger_state = CASE l.trigger_state WHEN 'PAUSED_BLOCKED' THEN 'PAUSED' ELSE 'WAITING' END, fire_id = NULL
+       SET trigger_state = CASE l.trigger_state WHEN 'PAUSED_BLOCKED' THEN 'PAUSED' ELSE 'WAITING' END, fire_id = NULL,
+           -- include: prepared_once
+           -- PostgreSQL 18 prepares the generated columns for each row anew, unless a column that they depend on is set.
+           admission = t.admission
+           -- end
       FROM locked l
      WHERE t.ctid = l.row AND l.trigger_state <> 'COMPLETE'
 ),
