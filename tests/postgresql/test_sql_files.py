@@ -78,7 +78,7 @@ def test_each_shared_part_is_the_same_everywhere() -> None:
 
 @pytest.mark.parametrize("name", FILES)
 def test_an_update_sets_a_column_that_the_generated_columns_depend_on(name: str) -> None:
-    """Otherwise PostgreSQL 18 prepares all of them anew for each row: an update of a trigger takes 16 us instead of 5."""
+    """Otherwise PostgreSQL 18 prepares them anew for each row: an update of a trigger takes 16 us instead of 5."""
     text = FILES[name].read_text(encoding="utf-8")
     for update in re.finditer(r"UPDATE qrtz_(\w+)\b[^;]*?\bSET\b", text):
         table = metadata.tables[f"qrtz_{update[1]}"]
