@@ -28,7 +28,8 @@ def measure(url: str, pages: Sequence[str], seconds: float, every: float = EVERY
     Raises:
         RuntimeError: the dashboard does not start, or a page was not answered.
     """
-    command = [sys.executable, "-m", "quartzpy", "dashboard", "--dsn", url, "--name", NAME, "--port", "0"]
+    options = ["--dsn", url, "--name", NAME, "--port", "0", "--allow-actions"]
+    command = [sys.executable, "-m", "quartzpy", "dashboard", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as dashboard:
         try:
             assert dashboard.stdout is not None
@@ -64,19 +65,20 @@ class _Readers:
 
     def _load(self, page: str, offset: float) -> None:
         at = self._begin + offset
-        with closing(HTTPConnection(self._host, self._port, timeout=60)) as connection:
-            while at < self._end:
-                time.sleep(max(0.0, at - time.perf_counter()))
-                began = time.perf_counter()
-                try:
+        while at < self._end:
+            time.sleep(max(0.0, at - time.perf_counter()))
+            began = time.perf_counter()
+            try:
+                # The server has closed the connection of the load before.
+                with closing(HTTPConnection(self._host, self._port, timeout=60)) as connection:
                     connection.request("GET", page, headers=_HEADERS)
                     response = connection.getresponse()
                     response.read()
-                except OSError as error:
-                    self._problems.append(f"GET {page}: {error!r}")
-                    return
-                if response.status != 200:
-                    self._problems.append(f"GET {page}: {response.status}")
-                    return
-                self._found[page].append((time.perf_counter() - began) * 1000)
-                at = max(at + self._every, time.perf_counter())
+            except OSError as error:
+                self._problems.append(f"GET {page}: {error!r}")
+                return
+            if response.status != 200:
+                self._problems.append(f"GET {page}: {response.status}")
+                return
+            self._found[page].append((time.perf_counter() - began) * 1000)
+            at = max(at + self._every, time.perf_counter())
