@@ -6,18 +6,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from quartzpy.errors import (
-    ExecutionNotFoundError,
-    IllegalStateChangeError,
-    JobNotFoundError,
-)
+from quartzpy.errors import ExecutionNotFoundError, IllegalStateChangeError, JobNotFoundError
 from quartzpy.jobs import typed_data
 from quartzpy.keys import JobKey, JobRef, TriggerKey, TriggerRef, checked_key
 from quartzpy.operations.actions.inputs import DataField, fields_of
-from quartzpy.operations.actions.log import (
-    ActionResult,
-    Change,
-)
+from quartzpy.operations.actions.log import ActionResult, Change
 from quartzpy.operations.actions.methods import ActionMethods
 from quartzpy.operations.selection import Selected, Subject, named
 from quartzpy.scheduler.past_fires import PastFires

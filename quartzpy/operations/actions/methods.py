@@ -9,14 +9,7 @@ from functools import partial
 from typing import Any, Self
 
 from quartzpy.operations.actions.action import Actor
-from quartzpy.operations.actions.log import (
-    ActionFailure,
-    ActionLog,
-    ActionProgress,
-    ActionResult,
-    Change,
-    SliceChange,
-)
+from quartzpy.operations.actions.log import ActionFailure, ActionLog, ActionProgress, ActionResult, Change, SliceChange
 from quartzpy.operations.actions.table import ACTIONS
 from quartzpy.operations.selection import Keys, Selected, Selection, Subject, as_selected, named
 from quartzpy.operations.source import Redaction

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from quartzpy.errors import (
-    IllegalStateChangeError,
-    InvalidValueError,
-    ObjectNotFoundError,
-)
+from quartzpy.errors import IllegalStateChangeError, InvalidValueError, ObjectNotFoundError
 from quartzpy.instants import as_instant
 from quartzpy.jobs.shared_limit import Limit, checked_limit_name
 from quartzpy.keys import check_name
 from quartzpy.operations import calendar_changes
-from quartzpy.operations.actions.log import (
-    ActionResult,
-    Change,
-)
+from quartzpy.operations.actions.log import ActionResult, Change
 from quartzpy.operations.actions.methods import ActionMethods
 from quartzpy.operations.actions.values import checked_incident_id
 from quartzpy.operations.calendar_changes import CalendarDifference, CalendarSource

@@ -7,19 +7,11 @@ from datetime import datetime
 from typing import Any
 
 from quartzpy.calendars.maintenance_window import MaintenanceWindow
-from quartzpy.errors import (
-    IllegalStateChangeError,
-    InvalidValueError,
-)
+from quartzpy.errors import IllegalStateChangeError, InvalidValueError
 from quartzpy.instants import Span
 from quartzpy.instants import zone as zone_of
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.operations.actions.log import (
-    ActionFailure,
-    ActionResult,
-    Change,
-    SliceChange,
-)
+from quartzpy.operations.actions.log import ActionFailure, ActionResult, Change, SliceChange
 from quartzpy.operations.actions.methods import ActionMethods, by_presence
 from quartzpy.operations.actions.values import values_of
 from quartzpy.operations.selection import Keys, Selected, Selection, Subject, named
