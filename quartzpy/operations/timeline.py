@@ -179,9 +179,14 @@ def timeline(reading: Reading, start: datetime, end: datetime, by: str, group: s
             bars[_subject(bar, lanes)].append(bar)
     size = (end - start) / CELLS
     pauses = ended()
-    marks = _marks(misfires(), paused(), pauses, start, end, lanes, group)
-    if past.lanes > len(counted_lanes):
-        # Of the lanes that were left out nothing else is known.
+    handled = misfires()
+    hides_lanes = past.lanes > len(counted_lanes)
+    if hides_lanes:
+        # Of the lanes that were left out nothing else is known. Their misfires may be very many.
+        shown = {(record.lane_group, record.lane_name) for record in past.cells}
+        handled = [cell for cell in handled if (cell.lane_group, cell.lane_name) in shown]
+    marks = _marks(handled, paused(), pauses, start, end, lanes, group)
+    if hides_lanes:
         marks = defaultdict(list, {subject: marks[subject] for subject in marks if subject in counted_lanes})
     subjects = bars.keys() | counts.keys() | marks.keys()
     every = [

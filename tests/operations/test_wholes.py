@@ -46,6 +46,28 @@ def test_the_timeline_has_what_ran_what_runs_and_what_is_planned(store: Harness,
     assert operations.timeline().by is Lanes.NODE
 
 
+@pytest.mark.parametrize("by", ["job", "group"])
+def test_the_timeline_has_the_lanes_with_the_most_executions_and_their_misfires(
+    store: Harness, operations: Operations, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    monkeypatch.setattr("quartzpy.operations.timeline.MOST_LANES", 2)
+    node, skip = store.node(), "reschedule_next_with_existing_count"
+    for name, times in (("rare", 1), ("often", 3), ("also-often", 3), ("as-often", 3)):
+        store.schedule(job(name, name), every(60, name, times=times), every(600, f"{name}-missed", misfire=skip))
+    for _ in range(3):
+        for fired in store.fire_due(node):
+            store.complete(node, fired)
+        store.clock.advance(MINUTE)
+    store.clock.advance(30 * MINUTE)
+    store.misfire(node)
+    seen = operations.timeline(START, store.clock.now() + MINUTE, lanes=by)
+    names = ["also-often", "as-often"]
+    assert [lane.name for lane in seen.lanes] == [f"{name}.{name}" if by == "job" else name for name in names]
+    assert [lane.number for lane in seen.lanes] == [4, 4]
+    assert [[mark.text for mark in lane.marks] for lane in seen.lanes] == [["1 misfire"], ["1 misfire"]]
+    assert seen.hidden_lanes == 2
+
+
 def test_the_timeline_marks_misfires_and_pauses(store: Harness, operations: Operations) -> None:
     node, skip = store.node(), "reschedule_next_with_existing_count"
     for name in ("missed", "held"):

@@ -192,7 +192,8 @@ def misfires_text(by: Lanes, *, in_group: bool) -> str:
 
 
 def cells_text(by: Lanes, *, in_group: bool) -> str:
-    return _SQL("cells", by_node=by is Lanes.NODE, by_group=by is Lanes.GROUP, in_group=in_group)
+    switches = {"by_node": by is Lanes.NODE, "by_group": by is Lanes.GROUP, "has_many_lanes": by is Lanes.JOB}
+    return _SQL("cells", **switches, in_group=in_group)
 
 
 def _alone(row: list[Any]) -> LoneExecution:

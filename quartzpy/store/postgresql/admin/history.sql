@@ -63,7 +63,10 @@ SELECT
 -- Counts the executions that overlap a span: by lane, by cell, which is one of the equal parts of the span, and by
 -- outcome. They are the last `limit` ones. Of the lanes, those with the most executions are returned. What is alone in
 -- its count is returned in full, up to `bars` of them.
-WITH ended AS (
+--
+-- A cluster may run very many jobs, of which few are returned. To count their executions by cell takes several times as
+-- long as by lane, so they are read twice then.
+WITH ended AS NOT MATERIALIZED (
     SELECT job_group, job_name, instance_id, outcome, fire_id, ended_at,
            greatest(coalesce(started_at, fired_time), :'start'::timestamptz) AS began
       FROM qrtz_executions
@@ -75,6 +78,16 @@ WITH ended AS (
        \endif
      ORDER BY ended_at DESC LIMIT :'limit'::int
 ),
+\if :has_many_lanes
+of_lanes AS MATERIALIZED (
+    SELECT job_group, job_name, count(*) AS number, min(ended_at) AS first_ended FROM ended GROUP BY 1, 2
+),
+-- By the order of bytes: very many lanes may have the same number.
+most AS MATERIALIZED (
+    SELECT job_group, job_name FROM of_lanes
+     ORDER BY number DESC, job_group COLLATE "C", job_name COLLATE "C" LIMIT :'lanes'::int
+),
+\endif
 cells AS MATERIALIZED (
     SELECT
            -- include: lane
@@ -99,19 +112,28 @@ cells AS MATERIALIZED (
            -- end
            count(*) AS number, min(fire_id) AS fire_id, min(ended_at) AS first_ended
       FROM ended
+\if :has_many_lanes
+      JOIN most USING (job_group, job_name)
+\endif
      GROUP BY 1, 2, 3, 4
 ),
+\if :has_many_lanes
+\else
 of_lanes AS MATERIALIZED (
-    SELECT lane_group, lane_name, sum(number) AS number FROM cells GROUP BY 1, 2
+    SELECT lane_group, lane_name, sum(number) AS number, min(first_ended) AS first_ended FROM cells GROUP BY 1, 2
 ),
+\endif
 chosen AS (
     SELECT c.*, CASE WHEN c.number = 1 THEN row_number() OVER (PARTITION BY c.number ORDER BY c.first_ended DESC) END
                 AS place
       FROM cells c
+\if :has_many_lanes
+\else
       JOIN (SELECT lane_group, lane_name FROM of_lanes
              ORDER BY number DESC, lane_group, lane_name LIMIT :'lanes'::int) AS l USING (lane_group, lane_name)
+\endif
 )
-SELECT (SELECT CASE WHEN sum(number) < :'limit'::int THEN :'start'::timestamptz ELSE min(first_ended) END FROM cells),
+SELECT (SELECT CASE WHEN sum(number) < :'limit'::int THEN :'start'::timestamptz ELSE min(first_ended) END FROM of_lanes),
        (SELECT count(*) FROM of_lanes),
        c.lane_group, c.lane_name, c.outcome, c.cells, c.numbers,
        e.fire_id, e.trigger_group, e.trigger_name, e.job_group, e.job_name, e.instance_id, e.scheduled_time,
