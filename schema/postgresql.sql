@@ -27,7 +27,7 @@ CREATE TABLE qrtz_audit (
     error TEXT,
     updated_at TIMESTAMP WITH TIME ZONE,
     CONSTRAINT qrtz_audit_pkey PRIMARY KEY (sched_name, id),
-    CONSTRAINT qrtz_audit_state_check CHECK (state IN ('RUNNING', 'SUCCEEDED', 'FAILED', 'INTERRUPTED', 'REFUSED'))
+    CONSTRAINT qrtz_audit_state_check CHECK (state = ANY ('{RUNNING,SUCCEEDED,FAILED,INTERRUPTED,REFUSED}'))
 );
 
 CREATE INDEX qrtz_audit_subject ON qrtz_audit (subject, id);
@@ -68,7 +68,7 @@ CREATE TABLE qrtz_executions (
     retry_at TIMESTAMP WITH TIME ZONE,
     log TEXT,
     CONSTRAINT qrtz_executions_pkey PRIMARY KEY (fire_id),
-    CONSTRAINT qrtz_executions_outcome_check CHECK (outcome IN ('SUCCEEDED', 'FAILED', 'CANCELLED', 'SKIPPED', 'SNOOZED', 'TERMINATED'))
+    CONSTRAINT qrtz_executions_outcome_check CHECK (outcome = ANY ('{SUCCEEDED,FAILED,CANCELLED,SKIPPED,SNOOZED,TERMINATED}'))
 );
 
 CREATE INDEX qrtz_executions_ended ON qrtz_executions (sched_name, ended_at);
@@ -105,7 +105,7 @@ CREATE TABLE qrtz_fired_triggers (
     progress_message TEXT,
     recent_log TEXT,
     CONSTRAINT qrtz_fired_triggers_pkey PRIMARY KEY (fire_id),
-    CONSTRAINT qrtz_fired_triggers_state_check CHECK (state IN ('ACQUIRED', 'EXECUTING')),
+    CONSTRAINT qrtz_fired_triggers_state_check CHECK (state = ANY ('{ACQUIRED,EXECUTING}')),
     CONSTRAINT qrtz_fired_triggers_values_check CHECK (least(fired_time, scheduled_time) >= timestamptz '0001-01-01 00:00:00+00' AND greatest(fired_time, scheduled_time) < timestamptz '10000-01-01 00:00:00+00' AND attempt BETWEEN 1 AND 1000000000)
 );
 
@@ -147,9 +147,9 @@ CREATE TABLE qrtz_job_details (
     expect JSONB,
     CONSTRAINT qrtz_job_details_pkey PRIMARY KEY (sched_name, job_group, job_name),
     CONSTRAINT qrtz_job_details_max_concurrent_check CHECK (max_concurrent > 0),
-    CONSTRAINT qrtz_job_details_mode_check CHECK (mode IN ('ENABLED', 'MANUAL', 'DISABLED')),
-    CONSTRAINT qrtz_job_details_when_full_check CHECK (overlap_policy IN ('block', 'skip', 'buffer_one', 'cancel_other')),
-    CONSTRAINT qrtz_job_details_rate_limit_check CHECK (rate_limit IS NULL OR ((rate_limit ->> 'limit')::bigint BETWEEN 1 AND 1000000 AND (rate_limit ->> 'burst')::bigint BETWEEN 1 AND 1000000 AND (rate_limit ->> 'per_us')::bigint BETWEEN 1 AND 3155760000000000) IS TRUE),
+    CONSTRAINT qrtz_job_details_mode_check CHECK (mode = ANY ('{ENABLED,MANUAL,DISABLED}')),
+    CONSTRAINT qrtz_job_details_when_full_check CHECK (overlap_policy = ANY ('{block,skip,buffer_one,cancel_other}')),
+    CONSTRAINT qrtz_job_details_rate_limit_check CHECK (rate_limit IS NULL OR (int8range '[1,1000000]' @> (rate_limit ->> 'limit')::bigint AND int8range '[1,1000000]' @> (rate_limit ->> 'burst')::bigint AND int8range '[1,3155760000000000]' @> (rate_limit ->> 'per_us')::bigint) IS TRUE),
     CONSTRAINT qrtz_job_details_limits_check CHECK (limits IS NULL OR rate_limit IS NULL),
     CONSTRAINT qrtz_job_details_timeout_check CHECK (timeout > interval '0' AND timeout <= interval '876600 hours'),
     CONSTRAINT qrtz_job_details_counters_check CHECK (node_deaths BETWEEN 0 AND 1000000000 AND consecutive_failures BETWEEN 0 AND 1000000000)
@@ -207,7 +207,7 @@ CREATE TABLE qrtz_incidents (
     acknowledged_cause TEXT,
     notified JSONB,
     CONSTRAINT qrtz_incidents_pkey PRIMARY KEY (sched_name, id),
-    CONSTRAINT qrtz_incidents_severity_check CHECK (severity IN ('error', 'warning', 'info')),
+    CONSTRAINT qrtz_incidents_severity_check CHECK (severity = ANY ('{error,warning,info}')),
     CONSTRAINT qrtz_incidents_closed_check CHECK (closed_at >= opened_at),
     CONSTRAINT qrtz_incidents_instants_check CHECK (least(since, opened_at, confirmed_at, closed_at, acknowledged_at, acknowledged_until) >= timestamptz '0001-01-01 00:00:00+00' AND greatest(since, opened_at, confirmed_at, closed_at, acknowledged_at, acknowledged_until) < timestamptz '10000-01-01 00:00:00+00')
 )
@@ -260,7 +260,7 @@ CREATE TABLE qrtz_joins (
     fire_id BIGINT,
     due_at TIMESTAMP WITH TIME ZONE,
     CONSTRAINT qrtz_joins_pkey PRIMARY KEY (sched_name, job_group, job_name, occasion),
-    CONSTRAINT qrtz_joins_state_check CHECK (state IN ('WAITING', 'FIRED', 'UNMET'))
+    CONSTRAINT qrtz_joins_state_check CHECK (state = ANY ('{WAITING,FIRED,UNMET}'))
 )
  WITH (fillfactor = 50);
 
@@ -298,7 +298,7 @@ CREATE TABLE qrtz_breaches (
     since TIMESTAMP WITH TIME ZONE NOT NULL,
     over_at TIMESTAMP WITH TIME ZONE,
     CONSTRAINT qrtz_breaches_pkey PRIMARY KEY (sched_name, id),
-    CONSTRAINT qrtz_breaches_kind_check CHECK (kind IN ('starts-late', 'ends-late', 'runs-long', 'fails-often', 'joins-late'))
+    CONSTRAINT qrtz_breaches_kind_check CHECK (kind = ANY ('{starts-late,ends-late,runs-long,fails-often,joins-late}'))
 )
  WITH (fillfactor = 70);
 
@@ -332,7 +332,7 @@ CREATE TABLE qrtz_misfires (
     caught_up BIGINT NOT NULL,
     next_fire_time TIMESTAMP WITH TIME ZONE,
     CONSTRAINT qrtz_misfires_pkey PRIMARY KEY (sched_name, id),
-    CONSTRAINT qrtz_misfires_action_check CHECK (action IN ('FIRED_ONCE', 'RESCHEDULED', 'SKIPPED', 'CATCHING_UP', 'ENDED'))
+    CONSTRAINT qrtz_misfires_action_check CHECK (action = ANY ('{FIRED_ONCE,RESCHEDULED,SKIPPED,CATCHING_UP,ENDED}'))
 );
 
 CREATE INDEX qrtz_misfires_trigger ON qrtz_misfires (trigger_group, trigger_name, id);
@@ -357,8 +357,8 @@ CREATE TABLE qrtz_paused_trigger_groups (
     window_name VARCHAR(200),
     resumed BIGINT DEFAULT 0 NOT NULL,
     CONSTRAINT qrtz_paused_trigger_groups_pkey PRIMARY KEY (sched_name, scope, group_name),
-    CONSTRAINT qrtz_paused_trigger_groups_scope_check CHECK (scope IN ('TRIGGER', 'JOB', 'ALL', 'MANUAL')),
-    CONSTRAINT qrtz_paused_trigger_groups_missed_check CHECK (pause_missed IN ('misfire', 'skip', 'once')),
+    CONSTRAINT qrtz_paused_trigger_groups_scope_check CHECK (scope = ANY ('{TRIGGER,JOB,ALL,MANUAL}')),
+    CONSTRAINT qrtz_paused_trigger_groups_missed_check CHECK (pause_missed = ANY ('{misfire,skip,once}')),
     CONSTRAINT qrtz_paused_trigger_groups_instants_check CHECK (least(paused_at, pause_until) >= timestamptz '0001-01-01 00:00:00+00' AND greatest(paused_at, pause_until) < timestamptz '10000-01-01 00:00:00+00')
 );
 
@@ -375,7 +375,7 @@ CREATE TABLE qrtz_maintenance_windows (
     is_open BOOLEAN DEFAULT false NOT NULL,
     due_at TIMESTAMP WITH TIME ZONE NOT NULL,
     CONSTRAINT qrtz_maintenance_windows_pkey PRIMARY KEY (sched_name, window_name),
-    CONSTRAINT qrtz_maintenance_windows_scope_check CHECK (scope IN ('TRIGGER', 'JOB', 'ALL')),
+    CONSTRAINT qrtz_maintenance_windows_scope_check CHECK (scope = ANY ('{TRIGGER,JOB,ALL}')),
     CONSTRAINT qrtz_maintenance_windows_span_check CHECK (ends_at > starts_at),
     CONSTRAINT qrtz_maintenance_windows_instants_check CHECK (least(changed_at, starts_at, ends_at, due_at) >= timestamptz '0001-01-01 00:00:00+00' AND greatest(changed_at, starts_at, ends_at, due_at) < timestamptz '10000-01-01 00:00:00+00')
 );
@@ -402,7 +402,7 @@ CREATE TABLE qrtz_limits (
     full_until TIMESTAMP WITH TIME ZONE NOT NULL,
     CONSTRAINT qrtz_limits_pkey PRIMARY KEY (sched_name, limit_name),
     CONSTRAINT qrtz_limits_max_concurrent_check CHECK (max_concurrent >= 0),
-    CONSTRAINT qrtz_limits_rate_limit_check CHECK (rate_limit IS NULL OR ((rate_limit ->> 'limit')::bigint BETWEEN 1 AND 1000000 AND (rate_limit ->> 'burst')::bigint BETWEEN 1 AND 1000000 AND (rate_limit ->> 'per_us')::bigint BETWEEN 1 AND 3155760000000000) IS TRUE),
+    CONSTRAINT qrtz_limits_rate_limit_check CHECK (rate_limit IS NULL OR (int8range '[1,1000000]' @> (rate_limit ->> 'limit')::bigint AND int8range '[1,1000000]' @> (rate_limit ->> 'burst')::bigint AND int8range '[1,3155760000000000]' @> (rate_limit ->> 'per_us')::bigint) IS TRUE),
     CONSTRAINT qrtz_limits_instants_check CHECK (least(tat, full_until) >= timestamptz '0001-01-01 00:00:00+00' AND greatest(tat, full_until) < timestamptz '10000-01-01 00:00:00+00')
 );
 
@@ -431,7 +431,7 @@ CREATE TABLE qrtz_scheduler_state (
     mode VARCHAR(16) DEFAULT 'RUNNING' NOT NULL,
     mode_since TIMESTAMP WITH TIME ZONE,
     CONSTRAINT qrtz_scheduler_state_pkey PRIMARY KEY (sched_name, instance_id),
-    CONSTRAINT qrtz_scheduler_state_mode_check CHECK (mode IN ('RUNNING', 'STANDBY', 'DRAINING'))
+    CONSTRAINT qrtz_scheduler_state_mode_check CHECK (mode = ANY ('{RUNNING,STANDBY,DRAINING}'))
 )
  WITH (fillfactor = 50);
 
@@ -491,14 +491,14 @@ CREATE TABLE qrtz_triggers (
     CONSTRAINT qrtz_triggers_pkey PRIMARY KEY (trigger_group, trigger_name, sched_name),
     CONSTRAINT qrtz_triggers_acquired_check CHECK (CASE trigger_state WHEN 'ACQUIRED' THEN fire_id IS NOT NULL WHEN 'COMPLETE' THEN true ELSE fire_id IS NULL END),
     CONSTRAINT qrtz_triggers_misfire_threshold_check CHECK (misfire_threshold BETWEEN interval '0' AND interval '876600 hours'),
-    CONSTRAINT qrtz_triggers_catch_up_check CHECK (catch_up_until IS NULL OR misfire_rule IN ('IGNORE', 'RATE_LIMIT')),
-    CONSTRAINT qrtz_triggers_missed_policy_check CHECK (missed_policy IN ('skip', 'once')),
-    CONSTRAINT qrtz_triggers_pause_missed_check CHECK (pause_missed IN ('misfire', 'skip', 'once')),
-    CONSTRAINT qrtz_triggers_unreconciled_check CHECK (unreconciled IN ('NEW', 'HELD')),
-    CONSTRAINT qrtz_triggers_admission_check CHECK (admission IS NULL OR ((rate_limit IS NOT NULL OR limits IS NOT NULL) AND admission IN ('ADMITTED', 'CHARGED', 'LATE'))),
+    CONSTRAINT qrtz_triggers_catch_up_check CHECK (catch_up_until IS NULL OR misfire_rule = ANY ('{IGNORE,RATE_LIMIT}')),
+    CONSTRAINT qrtz_triggers_missed_policy_check CHECK (missed_policy = ANY ('{skip,once}')),
+    CONSTRAINT qrtz_triggers_pause_missed_check CHECK (pause_missed = ANY ('{misfire,skip,once}')),
+    CONSTRAINT qrtz_triggers_unreconciled_check CHECK (unreconciled = ANY ('{NEW,HELD}')),
+    CONSTRAINT qrtz_triggers_admission_check CHECK (admission IS NULL OR ((rate_limit IS NOT NULL OR limits IS NOT NULL) AND admission = ANY ('{ADMITTED,CHARGED,LATE}'))),
     CONSTRAINT qrtz_triggers_waiting_check CHECK (trigger_state <> 'WAITING' OR next_fire_time IS NOT NULL),
-    CONSTRAINT qrtz_triggers_state_check CHECK (trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED', 'PAUSED', 'PAUSED_BLOCKED', 'COMPLETE', 'ERROR')),
-    CONSTRAINT qrtz_triggers_rate_limit_check CHECK (rate_limit IS NULL OR ((rate_limit ->> 'limit')::bigint BETWEEN 1 AND 1000000 AND (rate_limit ->> 'burst')::bigint BETWEEN 1 AND 1000000 AND (rate_limit ->> 'per_us')::bigint BETWEEN 1 AND 3155760000000000) IS TRUE),
+    CONSTRAINT qrtz_triggers_state_check CHECK (trigger_state = ANY ('{WAITING,ACQUIRED,BLOCKED,PAUSED,PAUSED_BLOCKED,COMPLETE,ERROR}')),
+    CONSTRAINT qrtz_triggers_rate_limit_check CHECK (rate_limit IS NULL OR (int8range '[1,1000000]' @> (rate_limit ->> 'limit')::bigint AND int8range '[1,1000000]' @> (rate_limit ->> 'burst')::bigint AND int8range '[1,3155760000000000]' @> (rate_limit ->> 'per_us')::bigint) IS TRUE),
     CONSTRAINT qrtz_triggers_instants_check CHECK (least(next_fire_time, prev_fire_time, start_time, end_time, paused_at, pause_until, resumed_at) >= timestamptz '0001-01-01 00:00:00+00' AND greatest(next_fire_time, prev_fire_time, start_time, end_time, paused_at, pause_until, resumed_at) < timestamptz '10000-01-01 00:00:00+00'),
     CONSTRAINT qrtz_triggers_upcoming_check CHECK ((timestamptz '0001-01-01 00:00:00+00' <= ALL (upcoming) AND timestamptz '10000-01-01 00:00:00+00' > ALL (upcoming)) IS TRUE),
     CONSTRAINT qrtz_triggers_coalesced_check CHECK (coalesced_fire_times IS NULL OR (timestamptz '0001-01-01 00:00:00+00' <= ALL (coalesced_fire_times) AND timestamptz '10000-01-01 00:00:00+00' > ALL (coalesced_fire_times)) IS TRUE),

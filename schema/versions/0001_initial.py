@@ -294,7 +294,7 @@ def upgrade() -> None:
         sa.Column("error", sa.Text(), nullable=True),
         sa.Column("updated_at", Instant, nullable=True),
         sa.CheckConstraint(
-            "state IN ('RUNNING', 'SUCCEEDED', 'FAILED', 'INTERRUPTED', 'REFUSED')", name="qrtz_audit_state_check"
+            "state = ANY ('{RUNNING,SUCCEEDED,FAILED,INTERRUPTED,REFUSED}')", name="qrtz_audit_state_check"
         ),
         sa.PrimaryKeyConstraint("sched_name", "id", name="qrtz_audit_pkey"),
         schema=schema,
@@ -343,7 +343,7 @@ def upgrade() -> None:
         sa.Column("retry_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("log", sa.Text(), nullable=True),
         sa.CheckConstraint(
-            "outcome IN ('SUCCEEDED', 'FAILED', 'CANCELLED', 'SKIPPED', 'SNOOZED', 'TERMINATED')",
+            "outcome = ANY ('{SUCCEEDED,FAILED,CANCELLED,SKIPPED,SNOOZED,TERMINATED}')",
             name="qrtz_executions_outcome_check",
         ),
         sa.PrimaryKeyConstraint("fire_id", name="qrtz_executions_pkey"),
@@ -405,7 +405,7 @@ def upgrade() -> None:
         sa.Column("progress", sa.Double(), nullable=True),
         sa.Column("progress_message", sa.Text(), nullable=True),
         sa.Column("recent_log", sa.Text(), nullable=True),
-        sa.CheckConstraint("state IN ('ACQUIRED', 'EXECUTING')", name="qrtz_fired_triggers_state_check"),
+        sa.CheckConstraint("state = ANY ('{ACQUIRED,EXECUTING}')", name="qrtz_fired_triggers_state_check"),
         sa.CheckConstraint(
             "least(fired_time, scheduled_time) >= timestamptz '0001-01-01 00:00:00+00'"
             " AND greatest(fired_time, scheduled_time) < timestamptz '10000-01-01 00:00:00+00'"
@@ -465,14 +465,14 @@ def upgrade() -> None:
         sa.Column("joined_by", JSONB(), nullable=True),
         sa.Column("expect", JSONB(), nullable=True),
         sa.CheckConstraint("max_concurrent > 0", name="qrtz_job_details_max_concurrent_check"),
-        sa.CheckConstraint("mode IN ('ENABLED', 'MANUAL', 'DISABLED')", name="qrtz_job_details_mode_check"),
+        sa.CheckConstraint("mode = ANY ('{ENABLED,MANUAL,DISABLED}')", name="qrtz_job_details_mode_check"),
         sa.CheckConstraint(
-            "overlap_policy IN ('block', 'skip', 'buffer_one', 'cancel_other')", name="qrtz_job_details_when_full_check"
+            "overlap_policy = ANY ('{block,skip,buffer_one,cancel_other}')", name="qrtz_job_details_when_full_check"
         ),
         sa.CheckConstraint(
-            "rate_limit IS NULL OR ((rate_limit ->> 'limit')::bigint BETWEEN 1 AND 1000000"
-            " AND (rate_limit ->> 'burst')::bigint BETWEEN 1 AND 1000000"
-            " AND (rate_limit ->> 'per_us')::bigint BETWEEN 1 AND 3155760000000000) IS TRUE",
+            "rate_limit IS NULL OR (int8range '[1,1000000]' @> (rate_limit ->> 'limit')::bigint"
+            " AND int8range '[1,1000000]' @> (rate_limit ->> 'burst')::bigint"
+            " AND int8range '[1,3155760000000000]' @> (rate_limit ->> 'per_us')::bigint) IS TRUE",
             name="qrtz_job_details_rate_limit_check",
         ),
         sa.CheckConstraint("limits IS NULL OR rate_limit IS NULL", name="qrtz_job_details_limits_check"),
@@ -586,7 +586,7 @@ def upgrade() -> None:
         sa.Column("acknowledged_severity", sa.String(length=16), nullable=True),
         sa.Column("acknowledged_cause", sa.Text(), nullable=True),
         sa.Column("notified", JSONB(), nullable=True),
-        sa.CheckConstraint("severity IN ('error', 'warning', 'info')", name="qrtz_incidents_severity_check"),
+        sa.CheckConstraint("severity = ANY ('{error,warning,info}')", name="qrtz_incidents_severity_check"),
         sa.CheckConstraint("closed_at >= opened_at", name="qrtz_incidents_closed_check"),
         sa.CheckConstraint(
             "least(since, opened_at, confirmed_at, closed_at, acknowledged_at, acknowledged_until)"
@@ -669,7 +669,7 @@ def upgrade() -> None:
         sa.Column("removed", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.Column("fire_id", sa.BigInteger(), nullable=True),
         sa.Column("due_at", Instant, nullable=True),
-        sa.CheckConstraint("state IN ('WAITING', 'FIRED', 'UNMET')", name="qrtz_joins_state_check"),
+        sa.CheckConstraint("state = ANY ('{WAITING,FIRED,UNMET}')", name="qrtz_joins_state_check"),
         sa.PrimaryKeyConstraint("sched_name", "job_group", "job_name", "occasion", name="qrtz_joins_pkey"),
         schema=schema,
         postgresql_with={"fillfactor": "50"},
@@ -724,7 +724,7 @@ def upgrade() -> None:
         sa.Column("since", Instant, nullable=False),
         sa.Column("over_at", Instant, nullable=True),
         sa.CheckConstraint(
-            "kind IN ('starts-late', 'ends-late', 'runs-long', 'fails-often', 'joins-late')",
+            "kind = ANY ('{starts-late,ends-late,runs-long,fails-often,joins-late}')",
             name="qrtz_breaches_kind_check",
         ),
         sa.PrimaryKeyConstraint("sched_name", "id", name="qrtz_breaches_pkey"),
@@ -780,7 +780,7 @@ def upgrade() -> None:
         sa.Column("caught_up", sa.BigInteger(), nullable=False),
         sa.Column("next_fire_time", Instant, nullable=True),
         sa.CheckConstraint(
-            "action IN ('FIRED_ONCE', 'RESCHEDULED', 'SKIPPED', 'CATCHING_UP', 'ENDED')",
+            "action = ANY ('{FIRED_ONCE,RESCHEDULED,SKIPPED,CATCHING_UP,ENDED}')",
             name="qrtz_misfires_action_check",
         ),
         sa.PrimaryKeyConstraint("sched_name", "id", name="qrtz_misfires_pkey"),
@@ -814,11 +814,9 @@ def upgrade() -> None:
         sa.Column("with_all", sa.Boolean(), server_default=sa.text("false"), nullable=False),
         sa.Column("window_name", Name, nullable=True),
         sa.Column("resumed", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
+        sa.CheckConstraint("scope = ANY ('{TRIGGER,JOB,ALL,MANUAL}')", name="qrtz_paused_trigger_groups_scope_check"),
         sa.CheckConstraint(
-            "scope IN ('TRIGGER', 'JOB', 'ALL', 'MANUAL')", name="qrtz_paused_trigger_groups_scope_check"
-        ),
-        sa.CheckConstraint(
-            "pause_missed IN ('misfire', 'skip', 'once')", name="qrtz_paused_trigger_groups_missed_check"
+            "pause_missed = ANY ('{misfire,skip,once}')", name="qrtz_paused_trigger_groups_missed_check"
         ),
         sa.CheckConstraint(
             "least(paused_at, pause_until) >= timestamptz '0001-01-01 00:00:00+00'"
@@ -841,7 +839,7 @@ def upgrade() -> None:
         sa.Column("ends_at", Instant, nullable=False),
         sa.Column("is_open", sa.Boolean(), server_default=sa.text("false"), nullable=False),
         sa.Column("due_at", Instant, nullable=False),
-        sa.CheckConstraint("scope IN ('TRIGGER', 'JOB', 'ALL')", name="qrtz_maintenance_windows_scope_check"),
+        sa.CheckConstraint("scope = ANY ('{TRIGGER,JOB,ALL}')", name="qrtz_maintenance_windows_scope_check"),
         sa.CheckConstraint("ends_at > starts_at", name="qrtz_maintenance_windows_span_check"),
         sa.CheckConstraint(
             "least(changed_at, starts_at, ends_at, due_at) >= timestamptz '0001-01-01 00:00:00+00'"
@@ -880,9 +878,9 @@ def upgrade() -> None:
         sa.Column("full_until", Instant, nullable=False),
         sa.CheckConstraint("max_concurrent >= 0", name="qrtz_limits_max_concurrent_check"),
         sa.CheckConstraint(
-            "rate_limit IS NULL OR ((rate_limit ->> 'limit')::bigint BETWEEN 1 AND 1000000"
-            " AND (rate_limit ->> 'burst')::bigint BETWEEN 1 AND 1000000"
-            " AND (rate_limit ->> 'per_us')::bigint BETWEEN 1 AND 3155760000000000) IS TRUE",
+            "rate_limit IS NULL OR (int8range '[1,1000000]' @> (rate_limit ->> 'limit')::bigint"
+            " AND int8range '[1,1000000]' @> (rate_limit ->> 'burst')::bigint"
+            " AND int8range '[1,3155760000000000]' @> (rate_limit ->> 'per_us')::bigint) IS TRUE",
             name="qrtz_limits_rate_limit_check",
         ),
         sa.CheckConstraint(
@@ -919,7 +917,7 @@ def upgrade() -> None:
         sa.Column("facts", JSONB(), server_default=sa.text("'{}'"), nullable=False),
         sa.Column("mode", sa.String(length=16), server_default=sa.text("'RUNNING'"), nullable=False),
         sa.Column("mode_since", Instant, nullable=True),
-        sa.CheckConstraint("mode IN ('RUNNING', 'STANDBY', 'DRAINING')", name="qrtz_scheduler_state_mode_check"),
+        sa.CheckConstraint("mode = ANY ('{RUNNING,STANDBY,DRAINING}')", name="qrtz_scheduler_state_mode_check"),
         sa.PrimaryKeyConstraint("sched_name", "instance_id", name="qrtz_scheduler_state_pkey"),
         postgresql_with={"fillfactor": "50"},
         comment="tables of revision 0001, usable by releases from revision 0001 on",
@@ -1010,27 +1008,27 @@ def upgrade() -> None:
             name="qrtz_triggers_misfire_threshold_check",
         ),
         sa.CheckConstraint(
-            "catch_up_until IS NULL OR misfire_rule IN ('IGNORE', 'RATE_LIMIT')", name="qrtz_triggers_catch_up_check"
+            "catch_up_until IS NULL OR misfire_rule = ANY ('{IGNORE,RATE_LIMIT}')", name="qrtz_triggers_catch_up_check"
         ),
-        sa.CheckConstraint("missed_policy IN ('skip', 'once')", name="qrtz_triggers_missed_policy_check"),
-        sa.CheckConstraint("pause_missed IN ('misfire', 'skip', 'once')", name="qrtz_triggers_pause_missed_check"),
-        sa.CheckConstraint("unreconciled IN ('NEW', 'HELD')", name="qrtz_triggers_unreconciled_check"),
+        sa.CheckConstraint("missed_policy = ANY ('{skip,once}')", name="qrtz_triggers_missed_policy_check"),
+        sa.CheckConstraint("pause_missed = ANY ('{misfire,skip,once}')", name="qrtz_triggers_pause_missed_check"),
+        sa.CheckConstraint("unreconciled = ANY ('{NEW,HELD}')", name="qrtz_triggers_unreconciled_check"),
         sa.CheckConstraint(
             "admission IS NULL OR ((rate_limit IS NOT NULL OR limits IS NOT NULL)"
-            " AND admission IN ('ADMITTED', 'CHARGED', 'LATE'))",
+            " AND admission = ANY ('{ADMITTED,CHARGED,LATE}'))",
             name="qrtz_triggers_admission_check",
         ),
         sa.CheckConstraint(
             "trigger_state <> 'WAITING' OR next_fire_time IS NOT NULL", name="qrtz_triggers_waiting_check"
         ),
         sa.CheckConstraint(
-            "trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED', 'PAUSED', 'PAUSED_BLOCKED', 'COMPLETE', 'ERROR')",
+            "trigger_state = ANY ('{WAITING,ACQUIRED,BLOCKED,PAUSED,PAUSED_BLOCKED,COMPLETE,ERROR}')",
             name="qrtz_triggers_state_check",
         ),
         sa.CheckConstraint(
-            "rate_limit IS NULL OR ((rate_limit ->> 'limit')::bigint BETWEEN 1 AND 1000000"
-            " AND (rate_limit ->> 'burst')::bigint BETWEEN 1 AND 1000000"
-            " AND (rate_limit ->> 'per_us')::bigint BETWEEN 1 AND 3155760000000000) IS TRUE",
+            "rate_limit IS NULL OR (int8range '[1,1000000]' @> (rate_limit ->> 'limit')::bigint"
+            " AND int8range '[1,1000000]' @> (rate_limit ->> 'burst')::bigint"
+            " AND int8range '[1,3155760000000000]' @> (rate_limit ->> 'per_us')::bigint) IS TRUE",
             name="qrtz_triggers_rate_limit_check",
         ),
         sa.CheckConstraint(

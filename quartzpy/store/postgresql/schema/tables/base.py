@@ -16,8 +16,12 @@ Instant = DateTime(timezone=True)
 
 
 def one_of(column: str, words: Iterable[StrEnum]) -> str:
-    """Return the condition that a column has one of these words."""
-    return f"{column} IN ({', '.join(repr(str(word)) for word in words)})"
+    """Return the condition that a column has one of these words.
+
+    The words are one constant. PostgreSQL reads the conditions of a table anew for each statement that writes it, and
+    would build the array of `IN` anew, too.
+    """
+    return f"{column} = ANY ('{{{','.join(words)}}}')"
 
 
 def are_instants(*columns: str) -> str:
@@ -32,9 +36,9 @@ def are_all_instants(column: str) -> str:
 
 
 IS_RATE_LIMIT = (
-    "rate_limit IS NULL OR ((rate_limit ->> 'limit')::bigint BETWEEN 1 AND 1000000"
-    " AND (rate_limit ->> 'burst')::bigint BETWEEN 1 AND 1000000"
-    " AND (rate_limit ->> 'per_us')::bigint BETWEEN 1 AND 3155760000000000) IS TRUE"
+    "rate_limit IS NULL OR (int8range '[1,1000000]' @> (rate_limit ->> 'limit')::bigint"
+    " AND int8range '[1,1000000]' @> (rate_limit ->> 'burst')::bigint"
+    " AND int8range '[1,3155760000000000]' @> (rate_limit ->> 'per_us')::bigint) IS TRUE"
 )
 """The condition that the column `rate_limit` has values with which the steps can compute."""
 FIRST_INSTANT = "timestamptz '0001-01-01 00:00:00+00'"
