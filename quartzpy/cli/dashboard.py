@@ -9,6 +9,7 @@ import click
 
 from quartzpy.cli.target import Target, scheduler_options
 from quartzpy.errors import InvalidValueError, SettingsError
+from quartzpy.garbage import present_objects_exempted
 
 if TYPE_CHECKING:
     from quartzpy.dashboard import Authenticator
@@ -104,7 +105,8 @@ def dashboard(
         changes = "read-only" if read_only else "actions allowed"
         url = f"http://{shown}:{listening.getsockname()[1]}{root_path.rstrip('/')}/"
         click.echo(f"dashboard of scheduler {scheduler.name!r} on {url} ({changes}; Ctrl-C ends it)")
-        server.run(sockets=[listening])
+        with present_objects_exempted():
+            server.run(sockets=[listening])
 
 
 def _authenticator(

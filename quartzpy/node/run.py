@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import os
 import signal
@@ -13,6 +12,7 @@ from enum import Enum, auto
 from types import FrameType
 from typing import Protocol
 
+from quartzpy.garbage import present_objects_exempted
 from quartzpy.node.health import HealthState, SchedulerHealth
 
 logger = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ def run_until_stopped(scheduler: Runnable, drain_timeout: float | None, *, inter
     """
     with _signals() as received, ExitStack() as stack:
         scheduler.start()
-        stack.enter_context(_exempt_from_garbage_collection())
+        stack.enter_context(present_objects_exempted())
         failed = False
         while not (received or failed or scheduler.wait_until_shut_down(CHECK_EVERY)):
             failed = scheduler.health().state is HealthState.FAILED
@@ -68,25 +68,6 @@ def run_until_stopped(scheduler: Runnable, drain_timeout: float | None, *, inter
     if failed:
         return RunEnd.FAILED
     return RunEnd.DRAINED if drained else RunEnd.ABANDONED
-
-
-@contextmanager
-def _exempt_from_garbage_collection() -> Iterator[None]:
-    """Exempt all present objects from garbage collections.
-
-    They are the modules and the scheduler, some 70,000 objects, which live as long as the run. A full collection would
-    visit all of them while no thread can start a job.
-    """
-    if gc.get_freeze_count():
-        # The program has made its own choice.
-        yield
-        return
-    gc.collect()
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
 
 
 @contextmanager

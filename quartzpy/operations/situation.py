@@ -33,7 +33,7 @@ from quartzpy.states import ExecutionState, JobMode, NodeMode, TriggerState
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import Health, LockRecord, PausedOverdue, Tallies
 from quartzpy.store.queries import ExecutionQuery, TriggerOrder, TriggerQuery
-from quartzpy.store.records import IncidentRecord, NodeRecord, Pauses, TriggerRecord
+from quartzpy.store.records import IncidentRecord, JobHeader, NodeRecord, Pauses, TriggerRecord
 
 MOST_LATE = 20
 MOST_EXPLAINED = 5
@@ -125,9 +125,9 @@ class Situation:
         self._jobs_held: Callable[[], dict[JobKey, JobDetail]] = dict
         if held:
             self._jobs_held = ask(lambda store: store.jobs(held))
-        self._jobs_of_slow: Callable[[], dict[JobKey, JobDetail]] = dict
+        self._jobs_of_slow: Callable[[], dict[JobKey, JobHeader]] = dict
         if slow:
-            self._jobs_of_slow = ask(lambda store: store.jobs(slow))
+            self._jobs_of_slow = ask(lambda store: store.job_headers(slow))
         self._locks: Callable[[], Sequence[LockRecord]] = list
         if any(not job.is_held for job in self._overdue):
             self._locks = ask(lambda store: admin(store).locks(MOST_LOCKS))
@@ -246,8 +246,9 @@ class Situation:
         """Return incidents about the executions that have run longest, if they ignore their timeouts."""
         if not self._slow:
             return []
-        jobs, _ = attempt(self._jobs_of_slow)
-        return ignored_timeouts(self._slow, {key: job.timeout for key, job in (jobs or {}).items() if job.timeout})
+        headers, _ = attempt(self._jobs_of_slow)
+        timeouts = {key: header.timeout for key, header in (headers or {}).items() if header.timeout}
+        return ignored_timeouts(self._slow, timeouts)
 
     def _full_pools(self, due: Mapping[JobKey, int]) -> list[Incident]:
         if not due or not self._running:

@@ -288,12 +288,13 @@ class TriggerRecord:
 
 @dataclass(frozen=True, slots=True)
 class JobHeader:
-    """The part of a stored job that decides whether and where it runs, without its data and its triggers."""
+    """The part of a stored job that decides whether, where and for how long it runs, without its data and triggers."""
 
     key: JobKey
     job_type: str
     mode: JobMode
     placement: Placement
+    timeout: timedelta | None
 
 
 @dataclass(frozen=True)

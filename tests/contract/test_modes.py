@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -26,9 +28,10 @@ def fired(store: Harness, node: object) -> list[str]:
 def test_a_job_is_enabled_by_default(store: Harness) -> None:
     store.schedule(job(), once())
     assert stored_mode(store.store, job_key()) is JobMode.ENABLED
-    assert store.store.job_headers([job_key()]).get(job_key()) == JobHeader(
-        job_key(), job().job_type, JobMode.ENABLED, Placement()
-    )
+    header = JobHeader(job_key(), job().job_type, JobMode.ENABLED, Placement(), timeout=None)
+    assert store.store.job_headers([job_key()]).get(job_key()) == header
+    store.schedule(job(timeout=timedelta(minutes=3)), replace=True)
+    assert store.store.job_headers([job_key()]).get(job_key()) == replace(header, timeout=timedelta(minutes=3))
     assert stored_mode(store.store, job_key("none")) is None
     assert store.store.job_headers([job_key("none")]).get(job_key("none")) is None
     assert store.store.set_mode(job_key("none"), JobMode.DISABLED) is None

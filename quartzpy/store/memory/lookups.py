@@ -73,7 +73,9 @@ def triggers(tables: Tables, keys: Collection[TriggerKey]) -> dict[TriggerKey, T
 def job_headers(tables: Tables, keys: Collection[JobKey]) -> dict[JobKey, JobHeader]:
     rows = (tables.jobs[key] for key in keys if key in tables.jobs)
     return {
-        row.key: JobHeader(row.key, row.job_type, row.mode, placement_from_text(row.dispatch_key.placement))
+        row.key: JobHeader(
+            row.key, row.job_type, row.mode, placement_from_text(row.dispatch_key.placement), row.detail.timeout
+        )
         for row in rows
     }
 

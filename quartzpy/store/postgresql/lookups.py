@@ -125,8 +125,8 @@ def triggers(session: SqlSession, keys: Collection[TriggerKey]) -> dict[TriggerK
 def job_headers(session: SqlSession, keys: Collection[JobKey]) -> dict[JobKey, JobHeader]:
     rows = session.read_one(JOB_HEADERS, **key_columns(keys))
     headers = (
-        JobHeader(JobKey(name, group), job_type, JobMode(mode), placement_from_text(placement))
-        for group, name, job_type, mode, placement in rows
+        JobHeader(JobKey(name, group), job_type, JobMode(mode), placement_from_text(placement), timeout)
+        for group, name, job_type, mode, placement, timeout in rows
     )
     return {header.key: header for header in headers}
 
