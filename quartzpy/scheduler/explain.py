@@ -483,6 +483,7 @@ class Moment:
         self.pauses = reading.ask(lambda store: store.pauses())
         self.limits = reading.ask(lambda store: store.limits())
         self._placements: Callable[[], Mapping[JobKey, Placement]] | None = None
+        self._busy: Counter[tuple[str, str]] | None = None
 
     def look_up_placements(self) -> Callable[[], Mapping[JobKey, Placement]]:
         """Ask for the placements of the jobs that run, with the questions that already wait."""
@@ -493,8 +494,11 @@ class Moment:
 
     def busy(self) -> Counter[tuple[str, str]]:
         """Count the busy workers by instance id and executor. A claim counts: it needs its worker in a moment."""
-        of_jobs = self.look_up_placements()()
-        return Counter((row.instance_id, of_jobs[row.job_key].pool) for row in self.running() if row.job_key in of_jobs)
+        if self._busy is None:
+            of_jobs = self.look_up_placements()()
+            running = (row for row in self.running() if row.job_key in of_jobs)
+            self._busy = Counter((row.instance_id, of_jobs[row.job_key].pool) for row in running)
+        return self._busy
 
 
 class OfJob:
