@@ -20,6 +20,12 @@ except SystemExit:
     print()
     print(json.dumps(sorted(sys.modules)))
 """
+JUDGEMENT = """
+import json, sys
+import quartzpy.operations.judging
+import quartzpy.store.postgresql.admin.operators
+print(json.dumps(sorted(sys.modules)))
+"""
 NODE = """
 import json, sys, threading
 import psycopg
@@ -60,6 +66,10 @@ def test_a_command_imports_no_other_command_and_no_driver_before_it_runs() -> No
     assert "quartzpy.cli.definition_lists" in modules
     others = {"quartzpy.cli.cluster", "quartzpy.cli.show", "quartzpy.cli.top"}
     assert not modules.intersection({*others, "sqlalchemy", "psycopg", "alembic", "rich"})
+
+
+def test_a_node_that_judges_what_is_wrong_does_not_import_sqlalchemy() -> None:
+    assert not imported(JUDGEMENT).intersection({"sqlalchemy", "alembic"})
 
 
 def test_a_node_does_not_import_what_it_does_not_need(postgres_dsn: str) -> None:

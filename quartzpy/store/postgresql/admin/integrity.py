@@ -11,10 +11,6 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Dialect
-from sqlalchemy.dialects import postgresql
-from sqlalchemy.schema import CreateIndex
-
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.placement import Capabilities, placement_from_text
 from quartzpy.store import node_metadata
@@ -25,14 +21,12 @@ from quartzpy.store.postgresql.connection.pipeline import Result
 from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.schema.naming import renamed, renamed_sql
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
-from quartzpy.store.postgresql.schema.tables import metadata
 from quartzpy.store.postgresql.steps.checkin import list_nodes
 from quartzpy.store.postgresql.steps.recover import FREE, REPAIR, STUCK
 from quartzpy.store.postgresql.steps.slots import pass_on
 from quartzpy.store.protocol import Repairs
 from quartzpy.texts import numbered
 
-_DIALECT: Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
 LONG_TRANSACTION = timedelta(minutes=10)
 HELD_LONG = timedelta(seconds=5)
 
@@ -204,12 +198,19 @@ def _missing_limits(result: Result) -> list[Finding]:
 
 
 def _indexes(prefix: str, result: Result) -> list[Finding]:
+    # Each node has these views, and few of them need SQLAlchemy, whose import takes as long as a fifth of a start.
+    from sqlalchemy.dialects import postgresql
+    from sqlalchemy.schema import CreateIndex
+
+    from quartzpy.store.postgresql.schema.tables import metadata
+
+    dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
     there = dict(result.rows)
     wanted = {renamed(str(index.name), prefix): index for table in metadata.sorted_tables for index in table.indexes}
     findings = []
     missing = sorted(wanted.keys() - there.keys())
     if missing:
-        made = [renamed_sql(str(CreateIndex(wanted[name]).compile(dialect=_DIALECT)), prefix) for name in missing]
+        made = [renamed_sql(str(CreateIndex(wanted[name]).compile(dialect=dialect)), prefix) for name in missing]
         what = f"{numbered(len(missing), 'index is', 'indexes are')} missing: {', '.join(missing)}"
         findings.append(Finding(Severity.ERROR, "missing-index", what, "create what is missing", _listed(made)))
     invalid = sorted(name for name, valid in there.items() if not valid)
@@ -221,6 +222,8 @@ def _indexes(prefix: str, result: Result) -> list[Finding]:
 
 
 def _constraints(prefix: str, result: Result) -> list[Finding]:
+    from quartzpy.store.postgresql.schema.tables import metadata
+
     there = dict(result.rows)
     wanted = {
         renamed(str(constraint.name), prefix) for table in metadata.sorted_tables for constraint in table.constraints
