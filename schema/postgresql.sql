@@ -99,6 +99,7 @@ CREATE TABLE qrtz_fired_triggers (
     requests_recovery BOOLEAN NOT NULL,
     attempt INTEGER DEFAULT 1 NOT NULL,
     cancel_requested BOOLEAN DEFAULT false NOT NULL,
+    awaited BOOLEAN DEFAULT false NOT NULL,
     trigger_data JSONB,
     coalesced_fire_times TIMESTAMP WITH TIME ZONE[],
     progress DOUBLE PRECISION,

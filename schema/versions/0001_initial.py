@@ -400,6 +400,7 @@ def upgrade() -> None:
         sa.Column("requests_recovery", sa.Boolean(), nullable=False),
         sa.Column("attempt", sa.Integer(), server_default=sa.text("1"), nullable=False),
         sa.Column("cancel_requested", sa.Boolean(), server_default=sa.text("false"), nullable=False),
+        sa.Column("awaited", sa.Boolean(), server_default=sa.text("false"), nullable=False),
         sa.Column("trigger_data", JSONB(), nullable=True),
         sa.Column("coalesced_fire_times", sa.ARRAY(Instant), nullable=True),
         sa.Column("progress", sa.Double(), nullable=True),

@@ -54,7 +54,9 @@ STATEMENTS = {
         "complete": complete.complete_statement(**_PLAIN),
         "complete_with_everything": complete.complete_statement(**dict.fromkeys(_PLAIN, True)),
         "complete_plain": plain_completions.plain_statement(has_details=False, ends_triggers=False),
-        "complete_plain_with_everything": plain_completions.plain_statement(has_details=True, ends_triggers=True),
+        "complete_plain_with_everything": plain_completions.plain_statement(
+            has_details=True, ends_triggers=True, has_limits=True
+        ),
         "misfire_move": misfire.MOVE,
         "recover_free": recover.FREE,
         "recover_repair": recover.REPAIR,

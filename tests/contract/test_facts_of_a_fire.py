@@ -65,6 +65,7 @@ def test_a_fire_that_did_not_begin_loses_nothing_but_what_is_of_its_trigger() ->
         "next_fire_time",
         "calendar_revision",
         "load_calendar",
+        "awaited",
         "cancel_requested",
         "progress",
         "progress_message",

@@ -14,6 +14,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from quartzpy.jobs.shared_limit import Limit
 from quartzpy.keys import TriggerKey
 from quartzpy.states import CompletionInstruction
 from quartzpy.store.postgresql.store import SqlJobStore
@@ -103,6 +104,83 @@ def serial_with_two_waiting(stage: Stage, node: Node) -> FiredTrigger:
     [fired] = stage.acquire(node).fired
     assert stage.rows() == {"a": "COMPLETE", "b": "BLOCKED", "c": "BLOCKED"}
     return fired
+
+
+# --- an end that takes no lock, beside a step that would let a trigger wait for it
+
+Meeting = tuple[FiredTrigger, Callable[[], Any]]
+"""An execution, and a step that meets the trigger `next` while it runs."""
+
+
+def met_by_an_acquire_step(stage: Stage, node: Node) -> Meeting:
+    stage.schedule(serial(durable=True), once("first"))
+    fired = stage.fire_one(node)
+    stage.add_triggers(job_key(), once("next"))
+    return fired, lambda: stage.acquire(node)
+
+
+def met_behind_those_of_other_jobs(stage: Stage, node: Node) -> Meeting:
+    """A step of a node with one worker, which meets a trigger of a full job, looks at those behind it."""
+    stage.schedule(serial(durable=True), once("first"))
+    fired = stage.fire_one(node)
+    stage.schedule(serial("other", durable=True), once("other-first", priority=9))
+    stage.acquire(node)
+    stage.add_triggers(job_key("other"), once("other-next", priority=9))
+    stage.add_triggers(job_key(), once("next"))
+    return fired, lambda: [stage.acquire(node, limit=1) for _ in range(2)]
+
+
+def met_by_a_fire_step(stage: Stage, node: Node) -> Meeting:
+    stage.schedule(serial(durable=True), once("next", at(1)))
+    [claim] = stage.acquire(node, look_ahead=2 * SECOND).acquired
+    stage.add_triggers(job_key(), once("first"))
+    [fired] = stage.acquire(node).fired
+    stage.clock.set(at(1))
+    return fired, lambda: stage.fire(node, [claim])
+
+
+def met_by_a_misfire_step(stage: Stage, node: Node) -> Meeting:
+    stage.schedule(serial(durable=True), once("first"))
+    fired = stage.fire_one(node)
+    stage.add_triggers(job_key(), every(60, "next"))
+    stage.clock.advance(HOUR)
+    return fired, lambda: stage.misfire(node)
+
+
+def met_by_a_step_that_asks_a_shared_limit(stage: Stage, node: Node) -> Meeting:
+    stage.store.put_limit("erp", Limit.of(5))
+    stage.schedule(serial(durable=True), once("first"))
+    fired = stage.fire_one(node)
+    stage.schedule(serial(durable=True, limits=["erp"]), once("next"), replace=True)
+    return fired, lambda: stage.acquire(node)
+
+
+@pytest.mark.parametrize("ends", [True, False], ids=["commits", "rolls-back"])
+@pytest.mark.parametrize(
+    "meet",
+    [
+        met_by_an_acquire_step,
+        met_behind_those_of_other_jobs,
+        met_by_a_fire_step,
+        met_by_a_misfire_step,
+        met_by_a_step_that_asks_a_shared_limit,
+    ],
+    ids=lambda meet: meet.__name__,
+)
+def test_nothing_waits_for_an_execution_that_is_ending(
+    stage: Stage, postgres_dsn: str, meet: Callable[[Stage, Node], Meeting], ends: bool
+) -> None:
+    """Nothing would release it."""
+    node = stage.node()
+    fired, step = meet(stage, node)
+    with closing(connect_to(postgres_dsn)) as ending, ending.transaction(force_rollback=not ends):
+        ending.execute("DELETE FROM qrtz_fired_triggers WHERE fire_id = %s", [fired.fire_id])
+        step()
+        assert stage.rows()["next"] in ("WAITING", "ACQUIRED")
+    step()
+    awaited = stage.user.execute("SELECT awaited FROM qrtz_fired_triggers WHERE fire_id = %s", [fired.fire_id])
+    assert awaited.fetchall() == ([] if ends else [(True,)])
+    assert (stage.rows()["next"] == "BLOCKED") is not ends
 
 
 # --- what a fire and an end write

@@ -38,6 +38,12 @@ class Cures:
     """A row that says it is held, where nothing holds it, is freed at a check-in."""
     passes_on: bool = True
     """A slot that nothing takes is passed on to a trigger that waits for it, at a check-in."""
+    marks: bool = True
+    """Whoever blocks a trigger marks the executions that it waits for: an end without the lock leaves those."""
+    waits_for_none_that_ends: bool = True
+    """Nothing is blocked for an execution whose row is deleted already, though not yet committed."""
+    looks_before_ending: bool = True
+    """An end without the lock leaves an execution that a trigger waits for already."""
 
 
 ALL_CURES = Cures()
@@ -71,6 +77,14 @@ class Fired(NamedTuple):
     instant: int
     owner: int
     executing: bool
+    awaited: bool = False
+    ending: str = ""
+    """How far an end without the lock has come: "read" that nothing waits, or "deleted" the row, too."""
+
+    @property
+    def known(self) -> Fired:
+        """What a node knows of it."""
+        return self._replace(awaited=False, ending="")
 
 
 class Node(NamedTuple):

@@ -45,6 +45,16 @@ class Draft:
     def is_full(self) -> bool:
         return self.scope.serial and any(row.executing for row in self.fired.values())
 
+    def block(self, number: int) -> bool:
+        """Let a trigger wait for the executions of its job. Return whether it may: each row is locked, and marked."""
+        running = [row for row in self.fired.values() if row.executing]
+        if self.cures.waits_for_none_that_ends and any(row.ending == "deleted" for row in running):
+            return False
+        if self.cures.marks:
+            self.fired |= {row.fire_id: row._replace(awaited=True) for row in running if row.ending != "deleted"}
+        self.set(number, state="B", fire_id=0)
+        return True
+
     def _stands(self, owner: int) -> bool:
         return owner != NOBODY and self.nodes[owner].registered
 
@@ -96,7 +106,7 @@ class Draft:
         if trigger.held or trigger.state != "W":
             return ("acquired", (), ())
         if self.is_full():
-            self.set(number, state="B")
+            self.block(number)
             return ("acquired", (), ())
         row = Fired(self._fence(), number, trigger.next, owner, False)
         if at_once:
@@ -116,8 +126,9 @@ class Draft:
         if trigger.held:
             return ("acquired", (), ())
         if self.is_full():
+            if not self.block(row.trigger):
+                return ("acquired", (), ())
             del self.fired[fire_id]
-            self.set(row.trigger, state="B", fire_id=0)
             return ("fired", fire_id, ())
         return ("fired", fire_id, (self._begin_executing(row),))
 
@@ -146,7 +157,9 @@ class Draft:
 
     def _reconcile(self, owner: int, claims: tuple[int, ...], executions: tuple[int, ...]) -> tuple:
         found = tuple(
-            row for row in self.fired.values() if row.owner == owner and row.executing and row.fire_id not in executions
+            row.known
+            for row in self.fired.values()
+            if row.owner == owner and row.executing and row.fire_id not in executions
         )
         for row in self._claims_of(owner):
             if row.fire_id not in claims or self.triggers[row.trigger].fire_id != row.fire_id:
@@ -155,11 +168,35 @@ class Draft:
 
     def _complete(self, owner: int, fire_id: int) -> tuple:
         row = self.fired.get(fire_id)
-        if row is not None and row.owner == owner and row.executing:
+        if row is not None and row.owner == owner and row.executing and row.ending != "deleted":
             del self.fired[fire_id]
             self.fate(row, ends=1)
             self._pass_slot_on()
         return ("completed", fire_id)
+
+    # --- an end without the lock, which others may come between
+
+    def may_end_alone(self, fire_id: int) -> bool:
+        waits = any(trigger.state == "B" for trigger in self.triggers) and self.cures.looks_before_ending
+        return not (self.fired[fire_id].awaited or waits)
+
+    def read_to_end(self, fire_id: int) -> None:
+        self.fired[fire_id] = self.fired[fire_id]._replace(ending="read")
+
+    def delete_to_end(self, fire_id: int) -> None:
+        """A row that somebody has marked since it was read is a newer version, which is not deleted."""
+        row = self.fired[fire_id]
+        self.fired[fire_id] = row._replace(ending="" if row.awaited else "deleted")
+
+    def commit_end(self, fire_id: int) -> None:
+        row = self.fired.pop(fire_id)
+        self.fate(row, ends=1)
+
+    def roll_back_end(self, fire_id: int) -> None:
+        row = self.fired[fire_id] = self.fired[fire_id]._replace(ending="")
+        if not self._stands(row.owner):
+            # A recovery has passed over the locked row, and the next one finds it.
+            self._lose(row)
 
     def recover(self, dead: int) -> None:
         """An epoch goes, and with it all that it held; rows that the user holds are skipped."""
@@ -167,19 +204,24 @@ class Draft:
         for row in list(self.fired.values()):
             if row.owner != dead:
                 continue
-            if not self.cures.frees_owned:
+            if not self.cures.frees_owned or row.ending == "deleted":
                 self.fired[row.fire_id] = row._replace(owner=NOBODY)
                 continue
-            del self.fired[row.fire_id]
             if row.executing:
-                self.fate(row, ends=1)
-                fates = self.fates[row.trigger]
-                fates[row.instant] = fates[row.instant]._replace(lost=True)
-                self._pass_slot_on()
-            elif self.triggers[row.trigger].fire_id == row.fire_id and not self.triggers[row.trigger].held:
+                self._lose(row)
+                continue
+            del self.fired[row.fire_id]
+            if self.triggers[row.trigger].fire_id == row.fire_id and not self.triggers[row.trigger].held:
                 self.set(row.trigger, state="W", fire_id=0)
         kept = [pipeline._replace(owner=NOBODY) if pipeline.owner == dead else pipeline for pipeline in self.abandoned]
         self.abandoned = [pipeline for pipeline in kept if pipeline.owner != NOBODY or not self.cures.guards_epoch]
+
+    def _lose(self, row: Fired) -> None:
+        del self.fired[row.fire_id]
+        self.fate(row, ends=1)
+        fates = self.fates[row.trigger]
+        fates[row.instant] = fates[row.instant]._replace(lost=True)
+        self._pass_slot_on()
 
     def repair(self) -> None:
         for number, trigger in enumerate(self.triggers):

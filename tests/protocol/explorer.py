@@ -127,6 +127,14 @@ class Model:
             draft.node(number, hand=hand, done=tuple(sorted((*node.done, row))))
             yield Edge(f"{name} runs t{row.trigger} for instant {row.instant}", True, draft.freeze())
         for row in node.done:
+            stored = next((one for one in state.fired if one.fire_id == row.fire_id), None)
+            if stored is not None and stored.ending:
+                # The end without the lock has not been answered yet.
+                continue
+            draft = self.draft(state)
+            if self.scope.serial and stored is not None and stored.owner == number and draft.may_end_alone(row.fire_id):
+                draft.read_to_end(row.fire_id)
+                yield Edge(f"{name} begins to end t{row.trigger} without the lock", False, draft.freeze())
             pipeline = Pipeline("complete", number, (row.fire_id,))
             draft = self.draft(state)
             draft.send(pipeline)
@@ -152,7 +160,9 @@ class Model:
             return
         if node.answer and not self.cures.compares_in_turn:
             handed = {*node.hand, *node.done}
-            found = [row for row in state.fired if row.owner == number and row.executing and row not in handed]
+            found = [
+                row.known for row in state.fired if row.owner == number and row.executing and row.known not in handed
+            ]
             if found:
                 draft = self.draft(state)
                 draft.node(number, hand=tuple(sorted({*node.hand, *found})))
@@ -182,6 +192,7 @@ class Model:
     # --- the rest of the world
 
     def _environment(self, state: State) -> Iterator[Edge]:
+        yield from self._ends(state)
         for at, pipeline in enumerate(state.abandoned):
             for commits in (True, False):
                 draft = self.draft(state)
@@ -198,7 +209,7 @@ class Model:
             trigger = state.triggers[number]
             if not trigger.held and (not self.cures.guards_misfires or (trigger.state == "W" and trigger.next == seen)):
                 if draft.is_full():
-                    draft.set(number, state="B")
+                    draft.block(number)
                 else:
                     draft.fate(Fired(0, number, seen, NOBODY, False), skips=1)
                     over = seen + 1 == self.scope.instants
@@ -230,6 +241,21 @@ class Model:
                 draft.nodes[number] = Node(up=False, registered=state.nodes[number].registered, trusted=False)
                 yield Edge(f"node {'ab'[number]} crashes", False, draft.freeze())
 
+    def _ends(self, state: State) -> Iterator[Edge]:
+        """The ends without the lock that are under way on the server."""
+        for row in state.fired:
+            if row.ending == "read":
+                draft = self.draft(state)
+                draft.delete_to_end(row.fire_id)
+                yield Edge(f"the end of t{row.trigger} deletes its row, or finds it marked", True, draft.freeze())
+            elif row.ending == "deleted":
+                draft = self.draft(state)
+                draft.commit_end(row.fire_id)
+                yield Edge(f"the end of t{row.trigger} without the lock commits", True, draft.freeze())
+                draft = self.draft(state)
+                draft.roll_back_end(row.fire_id)
+                yield Edge(f"the end of t{row.trigger} without the lock ends without a commit", False, draft.freeze())
+
     # --- what is asked of a state
 
     def violation(self, state: State) -> str | None:
@@ -249,7 +275,7 @@ class Model:
         if self.scope.serial and sum(row.executing for row in state.fired) > 1:
             return "S3: a job that disallows concurrent execution executes twice at a time"
         for row in state.fired:
-            if row.owner == NOBODY or not state.nodes[row.owner].registered:
+            if row.ending != "deleted" and (row.owner == NOBODY or not state.nodes[row.owner].registered):
                 return f"S4: claim {row.fire_id} is of an epoch that is not registered"
         return None
 

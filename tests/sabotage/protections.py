@@ -140,11 +140,52 @@ PROTECTIONS = (
     Sabotage(
         "an_execution_within_a_limit_ends_without_the_lock",
         "a completion that takes no lock ends an execution that counts for a limit, and nobody unblocks its job",
-        (Edit(f"{_SQL_FILES}/steps/plain_completions.sql", "AND r.max_concurrent IS NULL LIMIT 1", "LIMIT 1"),),
+        (Edit(f"{_SQL_FILES}/steps/plain_completions.sql", "           AND r.max_concurrent IS NULL\n", ""),),
         (
             "tests/postgresql/test_plain_completions.py"
-            "::test_an_execution_that_counts_for_a_limit_is_ended_under_the_lock_whatever_its_node_believes",
+            "::test_an_execution_for_which_a_trigger_waits_is_ended_under_the_lock_whatever_its_node_believes[unknown]",
         ),
+    ),
+    Sabotage(
+        "an_end_does_not_look_whether_something_waits",
+        "a completion that takes no lock ends an execution of a job of which a trigger is BLOCKED",
+        (
+            Edit(
+                f"{_SQL_FILES}/steps/plain_completions.sql",
+                "AND w.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')",
+                "AND false",
+            ),
+        ),
+        (
+            "tests/postgresql/test_plain_completions.py"
+            "::test_an_execution_for_which_a_trigger_waits_is_ended_under_the_lock_whatever_its_node_believes[known]",
+        ),
+    ),
+    Sabotage(
+        "an_end_does_not_look_whether_it_is_awaited",
+        "a completion that began before a trigger was BLOCKED ends the execution that the trigger waits for",
+        (Edit(f"{_SQL_FILES}/steps/plain_completions.sql", "OR (NOT r.awaited", "OR (true"),),
+        ("tests/postgresql/test_plain_completions.py::test_a_trigger_that_meets_running_executions_marks_them",),
+    ),
+    Sabotage(
+        "whoever_blocks_a_trigger_marks_nothing",
+        "an end that began before is not kept from ending without the lock",
+        (Edit(f"{_SQL_FILES}/steps/acquire.sql", "SET awaited = true,", "SET awaited = f.awaited,"),),
+        ("tests/postgresql/test_plain_completions.py::test_a_trigger_that_meets_running_executions_marks_them",),
+    ),
+    *(
+        Sabotage(
+            f"{what}_blocks_a_trigger_for_an_execution_that_is_ending",
+            "a trigger waits for the end of an execution that has ended, and nothing releases it",
+            (Edit(f"{_SQL_FILES}/steps/{file}", "WHERE f.is_free IS NULL", "WHERE false"),),
+            (f"tests/postgresql/test_blocking.py::test_nothing_waits_for_an_execution_that_is_ending[{test}-commits]",),
+        )
+        for what, file, test in (
+            ("an_acquire_step", "acquire.sql", "met_by_an_acquire_step"),
+            ("a_fire_step", "fire.sql", "met_by_a_fire_step"),
+            ("a_misfire_step", "misfire.sql", "met_by_a_misfire_step"),
+            ("a_shared_limit", "shared_limits.sql", "met_by_a_step_that_asks_a_shared_limit"),
+        )
     ),
     Sabotage(
         "the_last_fire_of_any_job_ends_without_the_lock",

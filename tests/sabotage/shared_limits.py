@@ -74,7 +74,7 @@ SHARED_LIMITS = (
     Sabotage(
         "ends_tell_nobody_that_a_slot_is_free",
         "what waits for a shared limit waits for the next poll after an end",
-        (Edit(f"{_STORE}.steps.plain_completions", "and fired.limits is None", "and True"),),
+        (Edit(f"{_STORE}.steps.plain_completions", "fired.limits is None\n        and ", ""),),
         (f"{_TESTS}::test_jobs_that_share_a_limit_run_as_often_together_as_it_says[postgresql]",),
     ),
     Sabotage(

@@ -17,6 +17,7 @@ import psycopg
 from quartzpy.config.config import DEFAULT_TABLE_PREFIX
 from quartzpy.errors import StoreUnavailableError
 from quartzpy.store import refusals
+from quartzpy.store.postgresql.connection.awaited_jobs import AwaitedJobs
 from quartzpy.store.postgresql.connection.connections import Connections
 from quartzpy.store.postgresql.connection.diagnosis import Diagnosis
 from quartzpy.store.postgresql.connection.error_translation import LockRowMissingError
@@ -150,6 +151,7 @@ class SqlSession:
         self.refused = RefusedKeys()
         """The dispatch keys that the node of this session has refused."""
         self.skip_backlog = SkipBacklog()
+        self.awaited_jobs = AwaitedJobs()
         self.clock = ClockEstimate()
         """Saves a round trip where a few milliseconds do not matter."""
         self.last_return = LastReturn()

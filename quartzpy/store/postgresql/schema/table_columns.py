@@ -99,6 +99,7 @@ TABLES: Mapping[str, tuple[str, ...]] = {
         "requests_recovery",
         "attempt",
         "cancel_requested",
+        "awaited",
         "trigger_data",
         "coalesced_fire_times",
         "progress",

@@ -140,7 +140,7 @@ def _acquire(
             taken = step.claim_backlog(backlog)
             if len(taken) == limit:
                 return _outcome_of_backlog(session, backlog, taken)
-            done = step.peek(taken)
+            done = step.peek(taken, has_claimed=backlog.has_limits)
             # The rate limits were not asked.
             return (replace(done, turn=done.waiting.now) if session.has_rate_limits else done).outcome()
     applied = _what_is_asked(session)
@@ -188,7 +188,7 @@ def _acquire_full(
     has_limits = session.next_due.limited_is_due(step.slots, look_ahead)
     taken = step.claim_without_read(step.everything if has_limits else step.unlimited)
     if len(taken) < limit:
-        return step.peek(taken).outcome()
+        return step.peek(taken, has_claimed=has_limits).outcome()
     session.next_due.note_backlog(step.slots, taken[-1][_SCHEDULED_TIME], has_limits=has_limits)
     return _outcome_without_read(taken)
 
@@ -277,11 +277,22 @@ class _Step:
         )  # fmt: skip
         return replace(done, met_pools=session.refused.slot_pools)
 
-    def peek(self, taken: Sequence[tuple[Any, ...]] = ()) -> _RoundTrip:
-        """Read what waits, without a lock. `taken` are triggers that this step has claimed already."""
+    def peek(self, taken: Sequence[tuple[Any, ...]] = (), *, has_claimed: bool = False) -> _RoundTrip:
+        """Read what waits, without a lock. `taken` are triggers that this step has claimed already.
+
+        `has_claimed` says that it has tried to claim triggers of all jobs.
+        """
         session, read = self._session, self._next_read()
         [answer] = session.read(self._next_due(_begins(read)))
-        return self._noted(_RoundTrip(_Waiting(*require_epoch(self._node, answer)), taken, None, False, read))
+        done = _RoundTrip(_Waiting(*require_epoch(self._node, answer)), taken, None, False, read)
+        if has_claimed:
+            self._note_vain(done)
+        return self._noted(done)
+
+    def _note_vain(self, done: _RoundTrip) -> None:
+        """Note it if most of the triggers of jobs with a limit that are due could be neither fired nor blocked."""
+        if 2 * len(done.taken) < self._take["limit"] and done.limited_is_due(timedelta()):
+            self._session.awaited_jobs.note_all()
 
     def claim_if_due(self) -> Sequence[tuple[Any, ...]]:
         """Claim triggers if the soonest is due and its job has no limit, unless another transaction has the lock.
@@ -310,7 +321,10 @@ class _Step:
         taken = results[claiming.of_acquire]
         waiting = _Waiting(*require_epoch(self._node, answer))
         turn, meets_undecided = claiming.note(session, results, waiting.now) if claiming.turns else (None, False)
-        return self._noted(_RoundTrip(waiting, taken.rows, turn, meets_undecided, read))
+        done = _RoundTrip(waiting, taken.rows, turn, meets_undecided, read)
+        if text == self.everything:
+            self._note_vain(done)
+        return self._noted(done)
 
     def _before(self) -> list[BoundStatement]:
         return [self._session.bind(RECONCILE_NEW)] if self._session.has_new else []

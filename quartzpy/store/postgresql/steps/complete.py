@@ -74,10 +74,11 @@ def complete(
     """End executions; see `JobStore.complete`."""
     if at_length:
         return _complete_at_length(session, node, completions, wakes_others=wakes_others)
-    plain, others = plain_completions.divided(completions)
+    plain, others = plain_completions.divided(completions, session.awaited_jobs)
     now = None
     if plain:
-        # What is missing here was recorded before, or is not this epoch's: the statement below finds out.
+        # Something waits for what is missing here, or it was recorded before, or is not this epoch's: the statement
+        # below finds out.
         now, missing = plain_completions.complete(session, node, plain)
         others += missing
     if now is not None and not others:

@@ -70,19 +70,25 @@ limited AS MATERIALIZED (
        AND executions.concurrency_key = c.concurrency_key
      WHERE c.max_concurrent IS NOT NULL
 ),
--- The jobs with an execution that a fire would replace and whose row another transaction has locked.
+-- The jobs for which a trigger may have to wait, and with an execution whose row another transaction has locked, or has
+-- changed or deleted meanwhile. An end that takes no lock would not see that something waits for it, so nothing waits for
+-- these now.
 held AS MATERIALIZED (
     SELECT e.job_group, e.job_name, e.concurrency_key
-      FROM (SELECT DISTINCT job_group, job_name, concurrency_key FROM limited
-             WHERE overlap_policy = 'cancel_other' AND is_due AND rank > max_concurrent - running) AS full_job
+      FROM (SELECT job_group, job_name, concurrency_key, bool_or(overlap_policy = 'cancel_other') AS is_replaced
+              FROM limited
+             WHERE overtakes OR (rank > max_concurrent - running
+                                 AND (overlap_policy = 'block' OR (overlap_policy <> 'skip' AND is_due)))
+             GROUP BY job_group, job_name, concurrency_key) AS full_job
      CROSS JOIN LATERAL (
-        SELECT r.fire_id, r.job_group, r.job_name, r.concurrency_key FROM qrtz_fired_triggers r
+        SELECT r.ctid AS row, r.job_group, r.job_name, r.concurrency_key FROM qrtz_fired_triggers r
          WHERE r.sched_name = :'sched' AND r.job_group = full_job.job_group AND r.job_name = full_job.job_name
            AND r.concurrency_key = full_job.concurrency_key
-           AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL AND NOT r.cancel_requested) AS e
+           AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL
+           AND (NOT r.awaited OR (full_job.is_replaced AND NOT r.cancel_requested)) OFFSET 0) AS e
       LEFT JOIN LATERAL (
         SELECT true AS is_free FROM qrtz_fired_triggers o
-         WHERE o.fire_id = e.fire_id FOR NO KEY UPDATE SKIP LOCKED) AS f ON true
+         WHERE o.ctid = e.row FOR NO KEY UPDATE SKIP LOCKED) AS f ON true
      WHERE f.is_free IS NULL
 ),
 -- One decision for each candidate.
@@ -101,26 +107,31 @@ decisions AS MATERIALIZED (
       FROM (SELECT l.*, count(*) FILTER (WHERE l.is_due AND l.rank <= l.max_concurrent - l.running)
                                 OVER (PARTITION BY l.job_group, l.job_name, l.concurrency_key) AS fires
               FROM limited l WHERE l.overlap_policy = 'block') AS s
-     WHERE s.overtakes OR s.rank <= s.max_concurrent - s.running OR s.running + s.fires >= s.max_concurrent
+     WHERE NOT (s.overtakes OR s.rank > s.max_concurrent - s.running)
+        OR ((s.overtakes OR s.running + s.fires >= s.max_concurrent)
+            AND (s.job_group, s.job_name, s.concurrency_key)
+                NOT IN (SELECT job_group, job_name, concurrency_key FROM held))
     UNION ALL
     -- Its job does not wait for a slot.
-    SELECT l.*, 0,
-           CASE WHEN l.is_due THEN
-               CASE WHEN l.rank <= l.max_concurrent - l.running THEN 'FIRE'
-                    WHEN l.overlap_policy = 'cancel_other' AND l.rank <= l.max_concurrent THEN 'BLOCK'
-                    WHEN l.overlap_policy = 'buffer_one' AND l.rank = greatest(l.max_concurrent - l.running, 0) + 1
-                         AND NOT EXISTS (
-                            SELECT FROM qrtz_triggers w
-                             WHERE w.sched_name || '' = :'sched' AND w.job_group || '' = l.job_group AND w.job_name = l.job_name
-                               AND w.concurrency_key = l.concurrency_key AND w.trigger_state = 'BLOCKED' OFFSET 0)
-                         THEN 'BLOCK'
-                    ELSE 'SKIP' END
-               ELSE 'CLAIM' END
-      FROM limited l
-     WHERE l.overlap_policy <> 'block'
-       AND (l.overlap_policy <> 'cancel_other'
-            OR (l.job_group, l.job_name, l.concurrency_key)
-               NOT IN (SELECT job_group, job_name, concurrency_key FROM held))
+    SELECT o.*
+      FROM (SELECT l.*, 0::bigint AS fires,
+                   CASE WHEN l.is_due THEN
+                       CASE WHEN l.rank <= l.max_concurrent - l.running THEN 'FIRE'
+                            WHEN l.overlap_policy = 'cancel_other' AND l.rank <= l.max_concurrent THEN 'BLOCK'
+                            WHEN l.overlap_policy = 'buffer_one'
+                                 AND l.rank = greatest(l.max_concurrent - l.running, 0) + 1
+                                 AND NOT EXISTS (
+                                    SELECT FROM qrtz_triggers w
+                                     WHERE w.sched_name || '' = :'sched' AND w.job_group || '' = l.job_group
+                                       AND w.job_name = l.job_name AND w.concurrency_key = l.concurrency_key
+                                       AND w.trigger_state = 'BLOCKED' OFFSET 0)
+                                 THEN 'BLOCK'
+                            ELSE 'SKIP' END
+                       ELSE 'CLAIM' END AS decision
+              FROM limited l WHERE l.overlap_policy <> 'block') AS o
+     WHERE NOT (o.overlap_policy = 'cancel_other' OR o.decision = 'BLOCK')
+        OR (o.job_group, o.job_name, o.concurrency_key)
+           NOT IN (SELECT job_group, job_name, concurrency_key FROM held)
 ),
 -- end
 \else
@@ -225,22 +236,26 @@ skipped AS (
       FROM advanced t WHERE t.decision = 'SKIP'
         ON CONFLICT DO NOTHING
 ),
--- CANCEL_OTHER: one execution is asked to stop for each fire that waits to replace it, the longest-running first. The
--- commit notifies the nodes.
-cancelled AS (
-    UPDATE qrtz_fired_triggers f SET cancel_requested = true
-      FROM (SELECT job_group, job_name, concurrency_key, count(*) AS waiting
-              FROM advanced WHERE decision = 'BLOCK' AND overlap_policy = 'cancel_other'
+-- The executions for which something waits now: their ends take the lock (see `plain_completions`). CANCEL_OTHER: one of
+-- them is asked to stop for each fire that waits to replace it, the longest-running first. The commit notifies the nodes.
+awaited AS (
+    UPDATE qrtz_fired_triggers f
+       SET awaited = true, cancel_requested = f.cancel_requested OR running.is_replaced
+      FROM (SELECT job_group, job_name, concurrency_key,
+                   count(*) FILTER (WHERE overlap_policy = 'cancel_other') AS replacing
+              FROM advanced WHERE decision = 'BLOCK'
              GROUP BY job_group, job_name, concurrency_key) AS job
      CROSS JOIN LATERAL (
-        SELECT r.fire_id FROM qrtz_fired_triggers r
+        SELECT r.ctid AS row, r.awaited,
+               NOT r.cancel_requested
+                   AND row_number() OVER (ORDER BY r.cancel_requested, r.fired_time, r.fire_id) <= job.replacing
+                   AS is_replaced
+          FROM qrtz_fired_triggers r
          WHERE r.sched_name = :'sched' AND r.job_group = job.job_group AND r.job_name = job.job_name
            AND r.concurrency_key = job.concurrency_key
-           AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL AND NOT r.cancel_requested
-         ORDER BY r.fired_time, r.fire_id
-         LIMIT job.waiting) AS longest
-     WHERE f.fire_id = longest.fire_id
-    RETURNING pg_notify(:'channel', 'cancelled')
+           AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL) AS running
+     WHERE f.ctid = running.row AND (NOT running.awaited OR running.is_replaced)
+    RETURNING CASE WHEN running.is_replaced THEN pg_notify(:'channel', 'cancelled') END
 )
 -- end
 \endif

@@ -153,7 +153,7 @@ unchanged AS MATERIALIZED (
 ),
 -- Those of jobs whose slots are all taken: they wait for one, and this is no misfire.
 held_up AS MATERIALIZED (
-    SELECT u.row, u.trigger_state
+    SELECT u.row, u.trigger_state, u.job_group, u.job_name, u.concurrency_key
       FROM (SELECT DISTINCT job_group, job_name, concurrency_key FROM unchanged WHERE max_concurrent IS NOT NULL) AS job
      CROSS JOIN LATERAL (
         SELECT count(*) AS running FROM qrtz_fired_triggers r
@@ -164,6 +164,36 @@ held_up AS MATERIALIZED (
         ON u.job_group = job.job_group AND u.job_name = job.job_name AND u.concurrency_key = job.concurrency_key
        AND u.max_concurrent <= executions.running
 ),
+waited_for AS MATERIALIZED (
+    SELECT DISTINCT job_group, job_name, concurrency_key FROM held_up WHERE trigger_state = 'WAITING'
+),
+-- include: unseen
+-- As `held` and `awaited` of the acquire step: nothing waits for a job with an execution that may end without seeing it.
+unseen AS MATERIALIZED (
+    SELECT e.job_group, e.job_name, e.concurrency_key
+      FROM waited_for job
+     CROSS JOIN LATERAL (
+        SELECT r.ctid AS row, r.job_group, r.job_name, r.concurrency_key FROM qrtz_fired_triggers r
+         WHERE r.sched_name = :'sched' AND r.job_group = job.job_group AND r.job_name = job.job_name
+           AND r.concurrency_key = job.concurrency_key
+           AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL AND NOT r.awaited OFFSET 0) AS e
+      LEFT JOIN LATERAL (
+        SELECT true AS is_free FROM qrtz_fired_triggers o
+         WHERE o.ctid = e.row FOR NO KEY UPDATE SKIP LOCKED) AS f ON true
+     WHERE f.is_free IS NULL
+),
+awaited AS (
+    UPDATE qrtz_fired_triggers f SET awaited = true
+      FROM (SELECT job_group, job_name, concurrency_key FROM waited_for
+            EXCEPT SELECT job_group, job_name, concurrency_key FROM unseen) AS job
+     CROSS JOIN LATERAL (
+        SELECT r.ctid AS row FROM qrtz_fired_triggers r
+         WHERE r.sched_name = :'sched' AND r.job_group = job.job_group AND r.job_name = job.job_name
+           AND r.concurrency_key = job.concurrency_key
+           AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL AND NOT r.awaited OFFSET 0) AS running
+     WHERE f.ctid = running.row
+),
+-- end
 blocked AS (
     UPDATE qrtz_triggers t
        SET trigger_state = 'BLOCKED',
@@ -171,7 +201,10 @@ blocked AS (
            -- PostgreSQL 18 prepares the generated columns for each row anew, unless a column that they depend on is set.
            admission = t.admission
            -- end
-      FROM held_up h WHERE t.ctid = h.row AND h.trigger_state = 'WAITING'
+      FROM held_up h
+     WHERE t.ctid = h.row AND h.trigger_state = 'WAITING'
+       AND (h.job_group, h.job_name, h.concurrency_key)
+           NOT IN (SELECT job_group, job_name, concurrency_key FROM unseen)
 ),
 -- The others misfire.
 late AS MATERIALIZED (

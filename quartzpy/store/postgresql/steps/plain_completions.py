@@ -1,12 +1,26 @@
 """The completion of executions that affect nothing else: no lock is taken.
 
-An execution ends plainly if its job neither has nor shares a limit, has no data to store, no successors and nothing to
-count, and if it does not move its trigger. Its completion deletes its own row of `fired_triggers`, adds its own row to
-the history, and may append fire times to its trigger, or delete that trigger if this was its last fire. TRIGGER_ACCESS
-protects decisions that depend on several rows: which triggers a node takes, whether a job is at its limit, whether a
-job has a trigger left. None of them reads or writes the rows of such an execution, if the job is durable. If it is not,
-the end of a trigger may be the end of its job; that is decided under the lock, because two completions of the job's
-last two triggers do not see each other's deletion. The other transactions that touch the rows:
+An execution ends plainly if its job shares no limit, has no data to store, no successors and nothing to count, if it
+does not move its trigger, and if nothing waits for its end. Its completion deletes its own row of `fired_triggers`,
+adds its own row to the history, and may append fire times to its trigger, or delete that trigger if this was its last
+fire.
+TRIGGER_ACCESS protects decisions that depend on several rows: which triggers a node takes, whether a job is at its
+limit, whether a job has a trigger left. Two of them depend on such a row. If the job is not durable, the end of a
+trigger may be the end of its job; that is decided under the lock, because two completions of the job's last two
+triggers do not see each other's deletion. And if the job has a limit:
+
+- A trigger must not become BLOCKED for an execution that ends here, because nothing would release it. So whoever blocks
+  a trigger locks the rows of all executions that it counts, and sets `awaited` in each, in one transaction with the
+  trigger. This statement leaves a row that is awaited, and one for whose job and key a trigger is BLOCKED already. If
+  both are under way at once, they meet at the row. If this statement has it first, the other one finds it locked or
+  gone, and leaves the trigger as it is: WAITING, and due. If the other one has it first, this statement skips the row,
+  or finds a newer version of it, which it does not delete. An execution that is fired by the step that blocks the
+  trigger needs no mark: its end begins after that commit, and sees the trigger. `awaited_jobs` remembers the jobs for
+  whose ends something waited lately; these take the lock without another try.
+- Whoever counts the executions of a job may count one that has just ended here, as if it had ended later. Nobody counts
+  too few.
+
+The other transactions that touch the rows:
 
 - A recovery of this node deletes the same row. Whoever locks the row first ends the execution: the recovery skips a row
   that is locked here and leaves it to its next pass, and this statement skips a row that the recovery has locked, and
@@ -25,17 +39,18 @@ last two triggers do not see each other's deletion. The other transactions that 
 - The job is replaced by one that is not durable: `orphans` follows in the same round trip, and reads the job again.
 - A limit is added to the job: it holds for fires from then on, as the row of an execution keeps the limit that the job
   had at the fire. The condition is part of the statement nonetheless, so that an execution that counts for a limit is
-  never ended here, whatever its node believes.
+  never ended here as one that does not, whatever its node believes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
 from quartzpy.errors import JobStoreError
+from quartzpy.keys import JobKey
 from quartzpy.states import CompletionInstruction, Outcome
 from quartzpy.store.postgresql.connection.error_translation import is_unique_violation
 from quartzpy.store.postgresql.connection.session import SqlSession
@@ -52,20 +67,19 @@ _SQL = SqlFile("steps/plain_completions.sql")
 
 
 @cache
-def plain_statement(*, has_details: bool, ends_triggers: bool) -> str:
+def plain_statement(*, has_details: bool, ends_triggers: bool, has_limits: bool = False) -> str:
     """Return the statement that ends plain executions; with what only some of them need, where one of these does.
 
-    `has_details`: one did not succeed, or has a result or log lines.
+    `has_details`: one did not succeed, or has a result or log lines. `has_limits`: one is of a job with a limit.
     """
-    return _SQL("complete", has_details=has_details, ends_triggers=ends_triggers)
+    return _SQL("complete", has_details=has_details, ends_triggers=ends_triggers, has_limits=has_limits)
 
 
 def is_plain(completion: Completion) -> bool:
     """Return whether an execution ends without an effect on anything but its own rows."""
     fired = completion.fired
     return (
-        fired.max_concurrent is None
-        and fired.limits is None
+        fired.limits is None
         and completion.instruction is CompletionInstruction.NOOP
         and completion.job_data is None
         and completion.retry_after is None
@@ -87,17 +101,22 @@ def _has_details(completion: Completion) -> bool:
     )
 
 
-def divided(completions: Sequence[Completion]) -> tuple[list[Completion], list[Completion]]:
-    """Return the completions that are plain, and the others."""
+def divided(
+    completions: Sequence[Completion], awaited: Container[JobKey] = ()
+) -> tuple[list[Completion], list[Completion]]:
+    """Return the completions that are plain, and the others. Something waits for the ends of the jobs of `awaited`."""
     plain: list[Completion] = []
     others: list[Completion] = []
     for completion in completions:
-        (plain if is_plain(completion) else others).append(completion)
+        fired = completion.fired
+        is_awaited = fired.max_concurrent is not None and fired.job_key in awaited
+        (plain if is_plain(completion) and not is_awaited else others).append(completion)
     return plain, others
 
 
 def complete(session: SqlSession, node: Node, plain: Sequence[Completion]) -> tuple[datetime | None, list[Completion]]:
-    """End executions that are plain; return the time, and those that this epoch does not hold (any more).
+    """End executions that are plain; return the time, and those for which something waits, or that this epoch does not
+    hold (any more).
 
     If the history has a record of one of these instants already, which only a bug can cause, nothing is changed, and
     all are returned: the statement under the lock records the others, and reports that one.
@@ -106,6 +125,7 @@ def complete(session: SqlSession, node: Node, plain: Sequence[Completion]) -> tu
     ending = {(c.fired.job_group, c.fired.job_name) for c in plain if c.ends_its_trigger}
     values: dict[str, Any] = {"last": [c.ends_its_trigger for c in plain]} if ending else {}
     has_details = any(_has_details(c) for c in plain)
+    has_limits = any(c.fired.max_concurrent is not None for c in plain)
     if has_details:
         values |= {
             "outcomes": [c.outcome for c in plain],
@@ -116,7 +136,7 @@ def complete(session: SqlSession, node: Node, plain: Sequence[Completion]) -> tu
     try:
         ended, *_ = session.unlocked(
             session.bind(
-                plain_statement(has_details=has_details, ends_triggers=bool(ending)),
+                plain_statement(has_details=has_details, ends_triggers=bool(ending), has_limits=has_limits),
                 **values,
                 epoch=node.epoch,
                 fire_ids=[c.fired.fire_id for c in plain],
@@ -134,4 +154,6 @@ def complete(session: SqlSession, node: Node, plain: Sequence[Completion]) -> tu
     if len(done) == len(plain):
         return now, []
     ended_fire_ids = set(done)
-    return now, [c for c in plain if c.fired.fire_id not in ended_fire_ids]
+    left = [c for c in plain if c.fired.fire_id not in ended_fire_ids]
+    session.awaited_jobs.note({c.fired.job_key for c in left if c.fired.max_concurrent is not None})
+    return now, left

@@ -21,15 +21,26 @@ WITH ended AS MATERIALIZED (
 \endif
                        )
 ),
--- The end of the executions: the history depends on these rows. A row of another epoch, or one that counts for a limit,
--- is left as it is.
+-- The end of the executions: the history depends on these rows. A row of another epoch is left as it is, and so is one
+-- that counts for a limit if something waits for it.
 done AS (
     DELETE FROM qrtz_fired_triggers f
      USING ended e
      CROSS JOIN LATERAL (
         SELECT r.ctid AS row, r.xmax <> '0'::xid AS may_be_locked FROM qrtz_fired_triggers r
          WHERE r.fire_id = e.fire_id AND r.epoch = :'epoch'::bigint AND r.state = 'EXECUTING'
-           AND r.max_concurrent IS NULL LIMIT 1) AS own
+\if :has_limits
+           AND (r.max_concurrent IS NULL
+                OR (NOT r.awaited
+                    AND NOT EXISTS (
+                       SELECT FROM qrtz_triggers w
+                        WHERE w.sched_name || '' = :'sched' AND w.job_group || '' = r.job_group
+                          AND w.job_name = r.job_name AND w.concurrency_key = r.concurrency_key
+                          AND w.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED') OFFSET 0)))
+\else
+           AND r.max_concurrent IS NULL
+\endif
+         LIMIT 1) AS own
       LEFT JOIN LATERAL (
         SELECT true AS is_free FROM qrtz_fired_triggers r
          WHERE own.may_be_locked AND r.ctid = own.row FOR UPDATE SKIP LOCKED) AS locked ON true

@@ -199,6 +199,36 @@ late AS (
     UPDATE qrtz_triggers t SET admission = 'LATE' FROM judged j WHERE t.ctid = j.row AND j.is_late AND NOT j.is_blocked
 ),
 -- As in `acquire`: they leave the index, and the end of an execution of their job releases them.
+waited_for AS MATERIALIZED (
+    SELECT DISTINCT job_group, job_name, concurrency_key FROM judged WHERE is_blocked
+),
+-- include: unseen
+-- As `held` and `awaited` of the acquire step: nothing waits for a job with an execution that may end without seeing it.
+unseen AS MATERIALIZED (
+    SELECT e.job_group, e.job_name, e.concurrency_key
+      FROM waited_for job
+     CROSS JOIN LATERAL (
+        SELECT r.ctid AS row, r.job_group, r.job_name, r.concurrency_key FROM qrtz_fired_triggers r
+         WHERE r.sched_name = :'sched' AND r.job_group = job.job_group AND r.job_name = job.job_name
+           AND r.concurrency_key = job.concurrency_key
+           AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL AND NOT r.awaited OFFSET 0) AS e
+      LEFT JOIN LATERAL (
+        SELECT true AS is_free FROM qrtz_fired_triggers o
+         WHERE o.ctid = e.row FOR NO KEY UPDATE SKIP LOCKED) AS f ON true
+     WHERE f.is_free IS NULL
+),
+awaited AS (
+    UPDATE qrtz_fired_triggers f SET awaited = true
+      FROM (SELECT job_group, job_name, concurrency_key FROM waited_for
+            EXCEPT SELECT job_group, job_name, concurrency_key FROM unseen) AS job
+     CROSS JOIN LATERAL (
+        SELECT r.ctid AS row FROM qrtz_fired_triggers r
+         WHERE r.sched_name = :'sched' AND r.job_group = job.job_group AND r.job_name = job.job_name
+           AND r.concurrency_key = job.concurrency_key
+           AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL AND NOT r.awaited OFFSET 0) AS running
+     WHERE f.ctid = running.row
+),
+-- end
 blocked AS (
     UPDATE qrtz_triggers t
        SET trigger_state = 'BLOCKED',
@@ -206,7 +236,10 @@ blocked AS (
            -- PostgreSQL 18 prepares the generated columns for each row anew, unless a column that they depend on is set.
            admission = t.admission
            -- end
-      FROM judged j WHERE t.ctid = j.row AND j.is_blocked
+      FROM judged j
+     WHERE t.ctid = j.row AND j.is_blocked
+       AND (j.job_group, j.job_name, j.concurrency_key)
+           NOT IN (SELECT job_group, job_name, concurrency_key FROM unseen)
 ),
 admitted AS (
     UPDATE qrtz_triggers t SET admission = 'ADMITTED' FROM allotted a WHERE t.ctid = a.row AND a.gets

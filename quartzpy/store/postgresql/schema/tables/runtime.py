@@ -46,6 +46,8 @@ fired_triggers = Table(
     Column("attempt", Integer, nullable=False, server_default=text("1")),
     # A request to stop this execution.
     Column("cancel_requested", Boolean, nullable=False, server_default=text("false")),
+    # A trigger waited for the end of this execution since it began: the end takes the lock.
+    Column("awaited", Boolean, nullable=False, server_default=text("false")),
     # The trigger's data at the time of the fire, for a recovery after the trigger has been removed.
     Column("trigger_data", JSONB),
     # The fire times that the execution coalesces, if there are several.
