@@ -65,13 +65,16 @@ class Served:
         )
         self.lines: list[str] = []
 
-    def read_until(self, text: str) -> None:
+    def read_until(self, *texts: str) -> None:
+        """Read the output until it has had all of these, in any order."""
         assert self.process.stdout is not None
+        missing = set(texts)
         for line in self.process.stdout:
             self.lines.append(line)
-            if text in line:
+            missing = {text for text in missing if text not in line}
+            if not missing:
                 return
-        pytest.fail(f"{text!r} is not in the output:\n{''.join(self.lines)}")
+        pytest.fail(f"{missing} is not in the output:\n{''.join(self.lines)}")
 
     def end(self, number: signal.Signals) -> int:
         self.process.send_signal(number)
@@ -152,8 +155,7 @@ def test_a_crontab_runs_and_goes_on_after_the_process_was_killed(directory: Path
         served.close()
     served = Served(directory, "--no-page")
     try:
-        served.read_until("DEFAULT.cat is SUCCEEDED")
-        served.read_until("DEFAULT.again is SUCCEEDED")
+        served.read_until("DEFAULT.cat is SUCCEEDED", "DEFAULT.again is SUCCEEDED")
         for job, state in (("DEFAULT.lost", "TERMINATED"), ("DEFAULT.again", "SUCCEEDED")):
             url = f"embedded:{directory / 'data'}"
             listed = json.loads(quartzpy("executions", "--url", url, "--job", job, "--json").stdout)

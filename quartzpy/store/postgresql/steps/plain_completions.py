@@ -154,6 +154,6 @@ def complete(session: SqlSession, node: Node, plain: Sequence[Completion]) -> tu
     if len(done) == len(plain):
         return now, []
     ended_fire_ids = set(done)
-    left = [c for c in plain if c.fired.fire_id not in ended_fire_ids]
-    session.awaited_jobs.note({c.fired.job_key for c in left if c.fired.max_concurrent is not None})
-    return now, left
+    remaining = [c for c in plain if c.fired.fire_id not in ended_fire_ids]
+    session.awaited_jobs.note({c.fired.job_key for c in remaining if c.fired.max_concurrent is not None})
+    return now, remaining
