@@ -15,7 +15,6 @@ from quartzpy.dashboard.api.reads import READS
 from quartzpy.dashboard.app import create_app
 from quartzpy.dashboard.auth import allow_everyone
 from quartzpy.dashboard.pages import PAGES
-from quartzpy.garbage import present_objects_exempted
 from quartzpy.operations import Role
 
 _JOB = {"name": "job-7", "group": "group-7"}
@@ -29,8 +28,7 @@ def measure(scheduler: Scheduler, executions: int) -> dict[str, list[float]]:
         RuntimeError: a page has no request here, or its response is an error.
     """
     app = create_app(scheduler, auth=allow_everyone(Role.ADMIN), read_only=False)
-    # As `quartzpy dashboard` does.
-    with TestClient(app, headers={"accept": "text/html"}) as client, present_objects_exempted():
+    with TestClient(app, headers={"accept": "text/html"}) as client:
 
         def times(url: str) -> list[float]:
             def read() -> None:

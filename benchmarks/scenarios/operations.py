@@ -13,6 +13,7 @@ from benchmarks.drains import client
 from benchmarks.figures import Goal, Result, Table, percentile, rounded
 from benchmarks.operated import commands, pages, readers, reads, rows, views
 from benchmarks.operated.commands import Command
+from quartzpy.garbage import present_objects_exempted
 from quartzpy.operations import Operations
 
 MOST_MS = 100.0
@@ -35,7 +36,8 @@ def run(bench: Bench) -> Result:
 def _measured(bench: Bench, url: str, crowded: str, filled: float) -> Result:
     scale = bench.scale
     executions = scale.operated_executions
-    with client(url) as scheduler, client(crowded) as of_crowd:
+    # As `quartzpy dashboard` does.
+    with client(url) as scheduler, client(crowded) as of_crowd, present_objects_exempted():
         of_reads = reads.measure(scheduler, executions) | reads.measure_crowded(of_crowd, scale.operated_triggers)
         of_pages = pages.measure(scheduler, executions)
     of_readers = readers.measure(url, pages.all_pages(executions), scale.readers_seconds)
