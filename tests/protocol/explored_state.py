@@ -58,6 +58,8 @@ class Scope:
     faults: int = 2
     serial: bool = False
     """Whether the triggers are of one job that disallows concurrent execution."""
+    nodes: int = 2
+    """The number of nodes that are up; the other one of two has left."""
 
 
 class Trigger(NamedTuple):
@@ -141,7 +143,8 @@ class Edge(NamedTuple):
 
 def first(scope: Scope) -> State:
     fates = ((Fate(),) * scope.instants,) * scope.triggers
-    return State((Trigger(),) * scope.triggers, (), (Node(), Node()), (), (), fates, scope.faults)
+    nodes = (Node(), Node() if scope.nodes > 1 else Node(up=False, registered=False, trusted=False))
+    return State((Trigger(),) * scope.triggers, (), nodes, (), (), fates, scope.faults)
 
 
 def fire_ids_of(answer: tuple) -> list[int]:
