@@ -6,6 +6,7 @@ import ctypes
 import os
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,11 +16,11 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 def cpu_seconds(pid: int) -> float:
     """Return the processor time of all threads of a process, to the nanosecond; 0 if it has ended."""
     total = 0
-    for schedule in Path(f"/proc/{pid}/task").glob("*/schedstat"):
-        try:
-            total += int(schedule.read_text().split()[0])
-        except OSError:
-            continue  # the thread has ended
+    # The directory is gone if the process has ended.
+    with suppress(OSError):
+        for schedule in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+            with suppress(OSError):  # the thread has ended
+                total += int(schedule.read_text().split()[0])
     return total / 1e9
 
 

@@ -6,7 +6,7 @@ import itertools
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -106,12 +106,7 @@ class Server:
         """The processor time of the server's present processes; None for a server of another machine."""
         if self._postmaster is None:
             return None
-        seconds = cpu_seconds(self._postmaster)
-        for pid in children(self._postmaster):
-            # One may have ended since they were listed.
-            with suppress(FileNotFoundError, ProcessLookupError):
-                seconds += cpu_seconds(pid)
-        return seconds
+        return sum(cpu_seconds(pid) for pid in [self._postmaster, *children(self._postmaster)])
 
     def wal_bytes(self, url: str) -> int:
         """Return the number of bytes ever written to the server's write-ahead log."""

@@ -125,9 +125,9 @@ class Situation:
         self._jobs_held: Callable[[], dict[JobKey, JobDetail]] = dict
         if held:
             self._jobs_held = ask(lambda store: store.jobs(held))
-        self._jobs_of_slow: Callable[[], dict[JobKey, JobHeader]] = dict
+        self._headers_of_slow: Callable[[], dict[JobKey, JobHeader]] = dict
         if slow:
-            self._jobs_of_slow = ask(lambda store: store.job_headers(slow))
+            self._headers_of_slow = ask(lambda store: store.job_headers(slow))
         self._locks: Callable[[], Sequence[LockRecord]] = list
         if any(not job.is_held for job in self._overdue):
             self._locks = ask(lambda store: admin(store).locks(MOST_LOCKS))
@@ -246,7 +246,7 @@ class Situation:
         """Return incidents about the executions that have run longest, if they ignore their timeouts."""
         if not self._slow:
             return []
-        headers, _ = attempt(self._jobs_of_slow)
+        headers, _ = attempt(self._headers_of_slow)
         timeouts = {key: header.timeout for key, header in (headers or {}).items() if header.timeout}
         return ignored_timeouts(self._slow, timeouts)
 

@@ -53,7 +53,7 @@ STATEMENTS = {
         "release": holdings.RELEASE,
         "complete": complete.complete_statement(**_PLAIN),
         "complete_with_everything": complete.complete_statement(**dict.fromkeys(_PLAIN, True)),
-        "complete_plain": plain_completions.plain_statement(has_details=False, ends_triggers=False),
+        "complete_plain": plain_completions.plain_statement(has_details=False, ends_triggers=False, has_limits=False),
         "complete_plain_with_everything": plain_completions.plain_statement(
             has_details=True, ends_triggers=True, has_limits=True
         ),

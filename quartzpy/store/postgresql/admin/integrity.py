@@ -198,7 +198,8 @@ def _missing_limits(result: Result) -> list[Finding]:
 
 
 def _indexes(prefix: str, result: Result) -> list[Finding]:
-    # Each node has these views, and few of them need SQLAlchemy, whose import takes as long as a fifth of a start.
+    # Each node imports this module to judge what is wrong. Only two checks of the doctor need SQLAlchemy, whose import
+    # is a fifth of a node's start.
     from sqlalchemy.dialects import postgresql
     from sqlalchemy.schema import CreateIndex
 

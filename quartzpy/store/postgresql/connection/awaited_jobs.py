@@ -23,7 +23,7 @@ class AwaitedJobs(Container[JobKey]):
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
-        self._until: dict[JobKey, float] = {}
+        self._until: dict[object, float] = {}
         self._all_until = float("-inf")
 
     def note(self, jobs: Iterable[JobKey]) -> None:
@@ -40,4 +40,4 @@ class AwaitedJobs(Container[JobKey]):
 
     def __contains__(self, job: object) -> bool:
         now = self._monotonic()
-        return self._all_until > now or self._until.get(job, now) > now  # type: ignore[call-overload]
+        return self._all_until > now or self._until.get(job, now) > now

@@ -4,6 +4,7 @@ An execution ends plainly if its job shares no limit, has no data to store, no s
 does not move its trigger, and if nothing waits for its end. Its completion deletes its own row of `fired_triggers`,
 adds its own row to the history, and may append fire times to its trigger, or delete that trigger if this was its last
 fire.
+
 TRIGGER_ACCESS protects decisions that depend on several rows: which triggers a node takes, whether a job is at its
 limit, whether a job has a trigger left. Two of them depend on such a row. If the job is not durable, the end of a
 trigger may be the end of its job; that is decided under the lock, because two completions of the job's last two
@@ -67,7 +68,7 @@ _SQL = SqlFile("steps/plain_completions.sql")
 
 
 @cache
-def plain_statement(*, has_details: bool, ends_triggers: bool, has_limits: bool = False) -> str:
+def plain_statement(*, has_details: bool, ends_triggers: bool, has_limits: bool) -> str:
     """Return the statement that ends plain executions; with what only some of them need, where one of these does.
 
     `has_details`: one did not succeed, or has a result or log lines. `has_limits`: one is of a job with a limit.
@@ -101,9 +102,7 @@ def _has_details(completion: Completion) -> bool:
     )
 
 
-def divided(
-    completions: Sequence[Completion], awaited: Container[JobKey] = ()
-) -> tuple[list[Completion], list[Completion]]:
+def divided(completions: Sequence[Completion], awaited: Container[JobKey]) -> tuple[list[Completion], list[Completion]]:
     """Return the completions that are plain, and the others. Something waits for the ends of the jobs of `awaited`."""
     plain: list[Completion] = []
     others: list[Completion] = []

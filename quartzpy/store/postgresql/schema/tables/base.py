@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import StrEnum
 
 from sqlalchemy import BigInteger, DateTime, MetaData, Sequence, String
 
@@ -15,7 +14,7 @@ Name = String(MAX_NAME_LENGTH)
 Instant = DateTime(timezone=True)
 
 
-def one_of(column: str, words: Iterable[StrEnum]) -> str:
+def one_of(column: str, words: Iterable[str]) -> str:
     """Return the condition that a column has one of these words.
 
     The words are one constant. PostgreSQL reads the conditions of a table anew for each statement that writes it, and

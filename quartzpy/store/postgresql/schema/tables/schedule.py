@@ -282,7 +282,8 @@ triggers = Table(
         name="qrtz_triggers_misfire_threshold_check",
     ),
     CheckConstraint(
-        "catch_up_until IS NULL OR misfire_rule = ANY ('{IGNORE,RATE_LIMIT}')", name="qrtz_triggers_catch_up_check"
+        f"catch_up_until IS NULL OR {one_of('misfire_rule', ('IGNORE', 'RATE_LIMIT'))}",
+        name="qrtz_triggers_catch_up_check",
     ),
     CheckConstraint(
         "CASE trigger_state WHEN 'ACQUIRED' THEN fire_id IS NOT NULL WHEN 'COMPLETE' THEN true ELSE fire_id IS NULL"
@@ -444,7 +445,9 @@ paused_groups = Table(
     # The number of triggers that its end has resumed so far.
     Column("resumed", BigInteger, nullable=False, server_default=text("0")),
     PrimaryKeyConstraint("sched_name", "scope", "group_name", name="qrtz_paused_trigger_groups_pkey"),
-    CheckConstraint("scope = ANY ('{TRIGGER,JOB,ALL,MANUAL}')", name="qrtz_paused_trigger_groups_scope_check"),
+    CheckConstraint(
+        one_of("scope", ("TRIGGER", "JOB", "ALL", "MANUAL")), name="qrtz_paused_trigger_groups_scope_check"
+    ),
     CheckConstraint(one_of("pause_missed", Missed), name="qrtz_paused_trigger_groups_missed_check"),
     CheckConstraint(are_instants("paused_at", "pause_until"), name="qrtz_paused_trigger_groups_instants_check"),
 )
@@ -468,7 +471,7 @@ maintenance_windows = Table(
     # The instant at which a cluster manager has to do something for it.
     Column("due_at", Instant, nullable=False),
     PrimaryKeyConstraint("sched_name", "window_name", name="qrtz_maintenance_windows_pkey"),
-    CheckConstraint("scope = ANY ('{TRIGGER,JOB,ALL}')", name="qrtz_maintenance_windows_scope_check"),
+    CheckConstraint(one_of("scope", ("TRIGGER", "JOB", "ALL")), name="qrtz_maintenance_windows_scope_check"),
     CheckConstraint("ends_at > starts_at", name="qrtz_maintenance_windows_span_check"),
     CheckConstraint(
         are_instants("changed_at", "starts_at", "ends_at", "due_at"), name="qrtz_maintenance_windows_instants_check"
