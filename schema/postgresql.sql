@@ -156,10 +156,6 @@ CREATE TABLE qrtz_job_details (
     CONSTRAINT qrtz_job_details_counters_check CHECK (node_deaths BETWEEN 0 AND 1000000000 AND consecutive_failures BETWEEN 0 AND 1000000000)
 );
 
-CREATE INDEX qrtz_job_details_after ON qrtz_job_details ((job_group || ''), job_name) WHERE after IS NOT NULL;
-
-CREATE INDEX qrtz_job_details_joined ON qrtz_job_details (sched_name) WHERE joined_by IS NOT NULL;
-
 CREATE INDEX qrtz_job_details_deaths ON qrtz_job_details (sched_name) WHERE node_deaths > 0;
 
 CREATE INDEX qrtz_job_details_dispatch ON qrtz_job_details ((sched_name || ''), job_type, placement);
@@ -243,6 +239,17 @@ CREATE TABLE qrtz_judgements (
     CONSTRAINT qrtz_judgements_pkey PRIMARY KEY (sched_name)
 )
  WITH (fillfactor = 50);
+
+CREATE TABLE qrtz_job_upstreams (
+    sched_name VARCHAR(200) NOT NULL,
+    job_group VARCHAR(200) NOT NULL,
+    job_name VARCHAR(200) NOT NULL,
+    upstream_group VARCHAR(200) NOT NULL,
+    upstream_name VARCHAR(200) NOT NULL,
+    CONSTRAINT qrtz_job_upstreams_pkey PRIMARY KEY (sched_name, job_group, job_name, upstream_group, upstream_name)
+);
+
+CREATE INDEX qrtz_job_upstreams_upstream ON qrtz_job_upstreams ((upstream_group || ''), (upstream_name || ''), (sched_name || ''), job_group);
 
 CREATE TABLE qrtz_joins (
     sched_name VARCHAR(200) NOT NULL,

@@ -156,7 +156,8 @@ def empty_tables(connection: psycopg.Connection[Any]) -> None:
     connection.execute(
         "DELETE FROM qrtz_executions; DELETE FROM qrtz_misfires; DELETE FROM qrtz_fired_triggers;"
         " DELETE FROM qrtz_triggers;"
-        " DELETE FROM qrtz_job_details; DELETE FROM qrtz_calendars; DELETE FROM qrtz_paused_trigger_groups;"
+        " DELETE FROM qrtz_job_details; DELETE FROM qrtz_job_upstreams; DELETE FROM qrtz_calendars;"
+        " DELETE FROM qrtz_paused_trigger_groups;"
         " DELETE FROM qrtz_owners; DELETE FROM qrtz_rate_limits; DELETE FROM qrtz_audit;"
         " DELETE FROM qrtz_limits; DELETE FROM qrtz_limit_uses;"
         " DELETE FROM qrtz_scheduler_state; DELETE FROM qrtz_node_keys; DELETE FROM qrtz_locks;"

@@ -36,6 +36,7 @@ TABLES = (
     "qrtz_limit_uses",
     "qrtz_triggers",
     "qrtz_calendars",
+    "qrtz_job_upstreams",
     "qrtz_job_details",
 )
 
@@ -488,22 +489,6 @@ def upgrade() -> None:
         schema=schema,
     )
     op.create_index(
-        "qrtz_job_details_after",
-        "qrtz_job_details",
-        [sa.text("(job_group || '')"), "job_name"],
-        unique=False,
-        postgresql_where=sa.text("after IS NOT NULL"),
-        schema=schema,
-    )
-    op.create_index(
-        "qrtz_job_details_joined",
-        "qrtz_job_details",
-        ["sched_name"],
-        unique=False,
-        postgresql_where=sa.text("joined_by IS NOT NULL"),
-        schema=schema,
-    )
-    op.create_index(
         "qrtz_job_details_deaths",
         "qrtz_job_details",
         ["sched_name"],
@@ -651,6 +636,30 @@ def upgrade() -> None:
         sa.Column("listed_at", Instant, nullable=True),
         sa.PrimaryKeyConstraint("sched_name", name="qrtz_judgements_pkey"),
         postgresql_with={"fillfactor": "50"},
+        schema=schema,
+    )
+    op.create_table(
+        "qrtz_job_upstreams",
+        sa.Column("sched_name", Name, nullable=False),
+        sa.Column("job_group", Name, nullable=False),
+        sa.Column("job_name", Name, nullable=False),
+        sa.Column("upstream_group", Name, nullable=False),
+        sa.Column("upstream_name", Name, nullable=False),
+        sa.PrimaryKeyConstraint(
+            "sched_name", "job_group", "job_name", "upstream_group", "upstream_name", name="qrtz_job_upstreams_pkey"
+        ),
+        schema=schema,
+    )
+    op.create_index(
+        "qrtz_job_upstreams_upstream",
+        "qrtz_job_upstreams",
+        [
+            sa.text("(upstream_group || '')"),
+            sa.text("(upstream_name || '')"),
+            sa.text("(sched_name || '')"),
+            "job_group",
+        ],
+        unique=False,
         schema=schema,
     )
     op.create_table(

@@ -78,6 +78,25 @@ def test_of_two_programs_that_store_jobs_which_wait_for_the_same_neither_is_forg
     assert started(store) == [FREE, HELD]
 
 
+def test_the_rows_of_upstreams_follow_the_jobs_that_name_them(store: SqlJobStore, connect: Connect) -> None:
+    def rows() -> list[tuple[str, str]]:
+        stored = "SELECT job_name, upstream_name FROM qrtz_job_upstreams ORDER BY job_name, upstream_name"
+        return connect().execute(stored).fetchall()
+
+    store.store_jobs([JobEntry(a_job(JobKey(name))) for name in "abc"], replace=False)
+    store.store_jobs([JobEntry(a_job(JobKey("down"), after=["a", "b"]))], replace=False)
+    assert rows() == [("down", "a"), ("down", "b")]
+    store.store_jobs([JobEntry(a_job(JobKey("down"), after=["b", "c"]))], replace=True)
+    assert rows() == [("down", "b"), ("down", "c")]
+    store.delete_jobs([JobKey("b")])
+    assert rows() == [("down", "b"), ("down", "c")], "it still waits for the job that is gone"
+    store.delete_jobs([JobKey("down")])
+    assert not rows()
+    store.store_jobs([JobEntry(a_job(JobKey("down"), after=["a"]))], replace=False)
+    store.clear()
+    assert not rows()
+
+
 def test_an_end_that_is_recorded_while_somebody_deletes_the_rest_of_the_batch_is_not_lost(
     impatient: SqlJobStore, connect: Connect
 ) -> None:

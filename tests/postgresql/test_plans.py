@@ -15,6 +15,7 @@ import pytest
 from sqlalchemy import make_url
 
 from quartzpy.config.config import SchedulerConfig
+from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import ENDED, ActionState, ExecutionState, TriggerState
@@ -25,7 +26,8 @@ from quartzpy.store.postgresql.connection.conninfo import session_settings
 from quartzpy.store.postgresql.connection.listen import ANNOUNCE
 from quartzpy.store.postgresql.left_batches import LEAVE_ENDED
 from quartzpy.store.postgresql.pausing import BY_JOB, BY_PAGE, passes
-from quartzpy.store.postgresql.removing import DELETE_SLICE
+from quartzpy.store.postgresql.removing import DELETE_JOBS, DELETE_SLICE, HOLD_JOBS, HOLD_UPSTREAMS, JOIN_JOBS
+from quartzpy.store.postgresql.schema.rows import job_columns
 from quartzpy.store.postgresql.schema.statement import as_text, prepare
 from quartzpy.store.postgresql.slices import HOLD
 from quartzpy.store.postgresql.steps.acquire import (
@@ -49,7 +51,7 @@ from quartzpy.store.postgresql.steps.shared_limits import ADMIT as SHARED_ADMIT
 from quartzpy.store.postgresql.steps.shared_limits import FREED
 from quartzpy.store.postgresql.steps.shared_limits import NEXT_TURN as SHARED_NEXT_TURN
 from quartzpy.store.postgresql.steps.slots import PASS_ON, PASS_ON_OF_JOBS
-from quartzpy.store.postgresql.storing import COMPARE_JOBS
+from quartzpy.store.postgresql.storing import COMPARE_JOBS, STORE_JOBS
 from quartzpy.store.queries import (
     HISTORY,
     ActionQuery,
@@ -170,7 +172,7 @@ class Fill:
 
 TABLES = (
     "qrtz_executions, qrtz_fired_triggers, qrtz_triggers, qrtz_job_details, qrtz_misfires, qrtz_audit, qrtz_node_keys,"
-    " qrtz_incidents, qrtz_judgements, qrtz_expectations, qrtz_breaches, qrtz_notifications"
+    " qrtz_incidents, qrtz_judgements, qrtz_expectations, qrtz_breaches, qrtz_notifications, qrtz_job_upstreams"
 )
 
 
@@ -455,6 +457,35 @@ def test_jobs_that_are_stored_again_are_looked_up_one_by_one(explain: Callable[.
     plan = explain(COMPARE_JOBS, **copied)
     assert plan[0]["Actual Rows"] == len(names)
     assert read(plan) <= 2 * len(names)
+
+
+FILL_JOINS = """
+INSERT INTO qrtz_job_details (sched_name, job_group, job_name, job_type, is_durable, persists_data, requests_recovery,
+    after, joined_by)
+SELECT 'plans', 'joins', kind || n, 'known', true, false, false,
+       CASE kind WHEN 'down-' THEN jsonb_build_object('jobs', other.jobs) END, CASE kind WHEN 'up-' THEN other.jobs END
+  FROM unnest(ARRAY['up-', 'down-']) AS kind
+ CROSS JOIN generate_series(1, 3000) AS n
+ CROSS JOIN LATERAL (
+    SELECT jsonb_build_array(jsonb_build_object(
+               'job_group', 'joins', 'job_name', CASE kind WHEN 'up-' THEN 'down-' ELSE 'up-' END || n)) AS jobs
+     ) AS other;
+INSERT INTO qrtz_job_upstreams (sched_name, job_group, job_name, upstream_group, upstream_name)
+SELECT 'plans', 'joins', 'down-' || n, 'joins', 'up-' || n FROM generate_series(1, 3000) AS n;
+"""
+
+
+@filled(Fill(FILL_JOINS), Fill(FILL_JOINS, "good"), Fill("ANALYZE qrtz_job_details, qrtz_job_upstreams;" + FILL_JOINS))
+def test_what_is_stored_or_deleted_reads_few_of_the_jobs_that_wait_for_others(
+    explain: Callable[..., list[dict[str, Any]]],
+) -> None:
+    again = job_columns([JobDetail("known", "up-1", group="joins"), JobDetail("known", "new", group="joins")])
+    assert read(explain(STORE_JOBS, **again, replace=True, keeps_data=False, keeps_persisted=False)) <= 10
+    gone = {"groups": ["joins"] * 3, "names": ["down-1", "up-2", "gone"]}
+    assert read(explain(HOLD_JOBS, **gone)) <= 10
+    assert read(explain(DELETE_JOBS, **gone)) <= 10
+    assert read(explain(HOLD_UPSTREAMS, **gone)) <= 10
+    assert read(explain(JOIN_JOBS, **gone)) <= 20
 
 
 # The job of 6,000 of the 9,000 triggers is at its limit; no row of these says so.

@@ -96,24 +96,7 @@ JOINS = (
     Sabotage(
         "the_second_program_forgets_the_first",
         "of two programs that store jobs which wait for the same one, the second takes the first one's entry away",
-        (
-            Edit(
-                f"{_SQL_FILES}/removing.sql",
-                "jsonb_array_elements(u.joined_by) AS earlier(spec)",
-                "jsonb_array_elements(r.joined_by) AS earlier(spec)",
-            ),
-            Edit(
-                f"{_SQL_FILES}/removing.sql",
-                "FROM (SELECT job_group, job_name FROM named\n",
-                "FROM (SELECT job_group, job_name, (SELECT o.joined_by FROM qrtz_job_details o"
-                " WHERE o.sched_name = :'sched' AND o.job_name = named.job_name) AS joined_by FROM named\n",
-            ),
-            Edit(
-                f"{_SQL_FILES}/removing.sql",
-                "SELECT o.job_group, o.job_name FROM qrtz_job_details o\n             WHERE o.sched_name",
-                "SELECT o.job_group, o.job_name, o.joined_by FROM qrtz_job_details o\n             WHERE o.sched_name",
-            ),
-        ),
+        (Edit(f"{_SQL}.removing", "for text in (HOLD_UPSTREAMS, JOIN_JOBS)]", "for text in (JOIN_JOBS,)]"),),
         (f"{_ROWS}::test_of_two_programs_that_store_jobs_which_wait_for_the_same_neither_is_forgotten",),
     ),
 )

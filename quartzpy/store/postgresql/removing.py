@@ -24,10 +24,11 @@ DELETE_SLICE = _SQL("delete_slice")
 HOLD_JOBS = _SQL("hold_jobs")
 DELETE_TRIGGERS_OF_JOBS = _SQL("delete_triggers_of_jobs")
 DELETE_JOBS = _SQL("delete_jobs")
+HOLD_UPSTREAMS = _SQL("hold_upstreams")
 JOIN_JOBS = _SQL("join_jobs")
 CLEAR = tuple(
     _SQL(f"clear_{rows}")
-    for rows in ("triggers", "claims", "jobs", "joins", "calendars", "paused_groups", "windows", "owners")
+    for rows in ("triggers", "claims", "jobs", "upstreams", "joins", "calendars", "paused_groups", "windows", "owners")
 )
 
 
@@ -81,17 +82,25 @@ def _delete_ahead(session: SqlSession, affected: slices.Affected) -> dict[JobKey
 
 def _delete_jobs(session: SqlSession, keys: Collection[JobKey]) -> dict[JobKey, set[TriggerKey]]:
     values = key_columns(keys)
-    _, _, triggers, went, _ = session.unlocked(
+    _, _, triggers, went, *_ = session.unlocked(
         session.bind(HOLD_JOBS, **values),
         leave_of_jobs(session, keys),
         session.bind(DELETE_TRIGGERS_OF_JOBS, **values),
         session.bind(DELETE_JOBS, **values),
-        session.bind(JOIN_JOBS, **values),
+        *join_jobs(session, keys),
     )
     removed: dict[JobKey, set[TriggerKey]] = {JobKey(row[1], row[0]): set() for row in went.rows}
     for job_group, job_name, group, name in triggers.rows:
         removed[JobKey(job_name, job_group)].add(TriggerKey(name, group))
     return removed
+
+
+def join_jobs(session: SqlSession, keys: Collection[JobKey]) -> list[BoundStatement]:
+    """Return the statements that write what jobs wait for, after they were stored or deleted.
+
+    The last one selects the groups and names of jobs that are waited for and are not stored.
+    """
+    return [session.bind(text, **key_columns(keys)) for text in (HOLD_UPSTREAMS, JOIN_JOBS)]
 
 
 def clear(session: SqlSession) -> None:

@@ -37,10 +37,12 @@ SELECT generation, job_group, job_name, trigger_group, trigger_name FROM went;
 -- name: hold_jobs
 -- Locks jobs, so that nobody can add a trigger to them.
 SELECT j.job_group, j.job_name
-  FROM unnest(:'groups'::text[], :'names'::text[]) AS k(job_group, job_name)
-  JOIN qrtz_job_details j ON j.sched_name = :'sched' AND j.job_group = k.job_group AND j.job_name = k.job_name
- ORDER BY j.job_group, j.job_name
-   FOR UPDATE OF j;
+  FROM (SELECT job_group, job_name FROM unnest(:'groups'::text[], :'names'::text[]) AS k(job_group, job_name)
+         ORDER BY job_group, job_name) AS k
+ CROSS JOIN LATERAL (
+    SELECT o.job_group, o.job_name FROM qrtz_job_details o
+     WHERE o.sched_name = :'sched' AND o.job_group = k.job_group AND o.job_name = k.job_name
+       FOR UPDATE) AS j;
 
 -- name: delete_triggers_of_jobs
 WITH went AS (
@@ -55,56 +57,127 @@ void AS (
 SELECT job_group, job_name, trigger_group, trigger_name FROM went;
 
 -- name: delete_jobs
+-- After `hold_jobs`: a row that is locked is where the snapshot has it.
 DELETE FROM qrtz_job_details j
  USING unnest(:'groups'::text[], :'names'::text[]) AS k(job_group, job_name)
- WHERE j.sched_name = :'sched' AND j.job_group = k.job_group AND j.job_name = k.job_name
+ CROSS JOIN LATERAL (
+    SELECT o.ctid AS row FROM qrtz_job_details o
+     WHERE o.sched_name = :'sched' AND o.job_group = k.job_group AND o.job_name = k.job_name LIMIT 1) AS own
+ WHERE j.ctid = own.row
 RETURNING j.job_group, j.job_name;
 
--- name: join_jobs
--- Writes into the rows of jobs which others wait for their ends. The jobs of the call are those whose `after` may have
--- changed, or that are gone. The new value is computed from the row as it is when it is locked, so that of two programs
--- that store jobs which wait for the same one, the second keeps what the first has written. Only rows that change are
--- locked.
-WITH changed AS MATERIALIZED (
-    SELECT d.after, jsonb_build_object('job_group', k.job_group, 'job_name', k.job_name) AS own
+-- name: hold_upstreams
+-- Locks the jobs whose ends others wait for, or no longer wait for, because of the jobs of the call: those whose `after`
+-- may have changed, or that are gone. So the next statement reads what other programs have stored about them.
+WITH
+-- include: upstreams
+changed AS MATERIALIZED (
+    SELECT k.job_group, k.job_name, d.after
       FROM unnest(:'groups'::text[], :'names'::text[]) AS k(job_group, job_name)
       LEFT JOIN LATERAL (
         SELECT o.after FROM qrtz_job_details o
          WHERE o.sched_name = :'sched' AND o.job_group = k.job_group AND o.job_name = k.job_name LIMIT 1) AS d ON true
 ),
 named AS MATERIALIZED (
-    SELECT DISTINCT up.spec ->> 'job_group' AS job_group, up.spec ->> 'job_name' AS job_name
+    SELECT DISTINCT c.job_group AS by_group, c.job_name AS by_name,
+           up.spec ->> 'job_group' AS job_group, up.spec ->> 'job_name' AS job_name
       FROM changed c
      CROSS JOIN LATERAL jsonb_array_elements(c.after -> 'jobs') AS up(spec)
 ),
+former AS MATERIALIZED (
+    SELECT c.job_group AS by_group, c.job_name AS by_name, u.job_group, u.job_name, u.row
+      FROM changed c
+     CROSS JOIN LATERAL (
+        SELECT o.upstream_group AS job_group, o.upstream_name AS job_name, o.ctid AS row FROM qrtz_job_upstreams o
+         WHERE o.sched_name = :'sched' AND o.job_group = c.job_group AND o.job_name = c.job_name OFFSET 0) AS u
+),
+upstreams AS MATERIALIZED (
+    SELECT job_group, job_name,
+           jsonb_agg(jsonb_build_object('job_group', by_group, 'job_name', by_name))
+               FILTER (WHERE n.is_named) AS named_by
+      FROM (SELECT *, true AS is_named FROM named) AS n
+      FULL JOIN (SELECT *, true AS was_named FROM former) AS f USING (by_group, by_name, job_group, job_name)
+     GROUP BY job_group, job_name
+    HAVING NOT bool_and(n.is_named IS NOT DISTINCT FROM f.was_named)
+)
+-- end
+SELECT count(*)
+  FROM (SELECT job_group, job_name FROM upstreams ORDER BY job_group, job_name) AS u
+ CROSS JOIN LATERAL (
+    SELECT FROM qrtz_job_details o
+     WHERE o.sched_name = :'sched' AND o.job_group = u.job_group AND o.job_name = u.job_name
+       FOR NO KEY UPDATE) AS held;
+
+-- name: join_jobs
+-- Writes which jobs the jobs of the call wait for, and into the rows of those who waits for them.
+WITH
+-- include: upstreams
+changed AS MATERIALIZED (
+    SELECT k.job_group, k.job_name, d.after
+      FROM unnest(:'groups'::text[], :'names'::text[]) AS k(job_group, job_name)
+      LEFT JOIN LATERAL (
+        SELECT o.after FROM qrtz_job_details o
+         WHERE o.sched_name = :'sched' AND o.job_group = k.job_group AND o.job_name = k.job_name LIMIT 1) AS d ON true
+),
+named AS MATERIALIZED (
+    SELECT DISTINCT c.job_group AS by_group, c.job_name AS by_name,
+           up.spec ->> 'job_group' AS job_group, up.spec ->> 'job_name' AS job_name
+      FROM changed c
+     CROSS JOIN LATERAL jsonb_array_elements(c.after -> 'jobs') AS up(spec)
+),
+former AS MATERIALIZED (
+    SELECT c.job_group AS by_group, c.job_name AS by_name, u.job_group, u.job_name, u.row
+      FROM changed c
+     CROSS JOIN LATERAL (
+        SELECT o.upstream_group AS job_group, o.upstream_name AS job_name, o.ctid AS row FROM qrtz_job_upstreams o
+         WHERE o.sched_name = :'sched' AND o.job_group = c.job_group AND o.job_name = c.job_name OFFSET 0) AS u
+),
+upstreams AS MATERIALIZED (
+    SELECT job_group, job_name,
+           jsonb_agg(jsonb_build_object('job_group', by_group, 'job_name', by_name))
+               FILTER (WHERE n.is_named) AS named_by
+      FROM (SELECT *, true AS is_named FROM named) AS n
+      FULL JOIN (SELECT *, true AS was_named FROM former) AS f USING (by_group, by_name, job_group, job_name)
+     GROUP BY job_group, job_name
+    HAVING NOT bool_and(n.is_named IS NOT DISTINCT FROM f.was_named)
+)
+-- end
+,
+removed AS (
+    DELETE FROM qrtz_job_upstreams u
+     USING former f
+     WHERE u.ctid = f.row
+       AND (f.by_group, f.by_name, f.job_group, f.job_name) NOT IN (SELECT * FROM named)
+),
+added AS (
+    INSERT INTO qrtz_job_upstreams (sched_name, job_group, job_name, upstream_group, upstream_name)
+    SELECT :'sched', n.* FROM named n
+        ON CONFLICT DO NOTHING
+),
 written AS (
     UPDATE qrtz_job_details u
-       SET joined_by = (
-            SELECT jsonb_agg(w.spec ORDER BY w.spec ->> 'job_group', w.spec ->> 'job_name')
-              FROM (SELECT earlier.spec FROM jsonb_array_elements(u.joined_by) AS earlier(spec)
-                     WHERE earlier.spec NOT IN (SELECT own FROM changed)
-                    UNION ALL
-                    SELECT c.own FROM changed c
-                     WHERE c.after -> 'jobs' @> jsonb_build_array(jsonb_build_object('job_group', u.job_group,
-                                                                                     'job_name', u.job_name))
-                   ) AS w),
+       SET joined_by = r.joined_by,
            -- As `prepared_once` of the steps.
            placement = u.placement
-      FROM (SELECT job_group, job_name FROM named
-            UNION
-            SELECT o.job_group, o.job_name FROM qrtz_job_details o
-             WHERE o.sched_name = :'sched' AND o.joined_by IS NOT NULL
-               AND EXISTS (SELECT FROM changed c WHERE o.joined_by @> jsonb_build_array(c.own))) AS r
-     WHERE u.sched_name = :'sched' AND u.job_group = r.job_group AND u.job_name = r.job_name
-       AND EXISTS (SELECT FROM changed c
-                    WHERE coalesce(u.joined_by @> jsonb_build_array(c.own), false)
-                          <> coalesce(c.after -> 'jobs' @> jsonb_build_array(
-                                 jsonb_build_object('job_group', u.job_group, 'job_name', u.job_name)), false))
-    RETURNING u.job_group
+      FROM (SELECT o.row, (
+                SELECT jsonb_agg(w.spec ORDER BY w.spec ->> 'job_group', w.spec ->> 'job_name')
+                  FROM (SELECT jsonb_build_object('job_group', e.job_group, 'job_name', e.job_name) AS spec
+                          FROM qrtz_job_upstreams e
+                         WHERE e.sched_name || '' = :'sched' AND e.upstream_group || '' = s.job_group
+                           AND e.upstream_name || '' = s.job_name
+                           AND (e.job_group, e.job_name) NOT IN (SELECT job_group, job_name FROM changed)
+                        UNION ALL
+                        SELECT own.spec FROM jsonb_array_elements(s.named_by) AS own(spec)) AS w) AS joined_by
+              FROM upstreams s
+             CROSS JOIN LATERAL (
+                SELECT o.ctid AS row FROM qrtz_job_details o
+                 WHERE o.sched_name = :'sched' AND o.job_group = s.job_group AND o.job_name = s.job_name
+                 LIMIT 1) AS o) AS r
+     WHERE u.ctid = r.row
 )
 -- The jobs that are waited for and are not stored. A zone that the server does not know is refused here, because the
 -- steps compute with it.
-SELECT n.job_group, n.job_name
+SELECT DISTINCT n.job_group, n.job_name
   FROM (SELECT count(:now AT TIME ZONE (c.after ->> 'time_zone')) AS zones FROM changed c) AS checked
   LEFT JOIN named n
     ON checked.zones >= 0
@@ -119,6 +192,9 @@ DELETE FROM qrtz_fired_triggers WHERE sched_name = :'sched' AND state = 'ACQUIRE
 
 -- name: clear_jobs
 DELETE FROM qrtz_job_details WHERE sched_name = :'sched';
+
+-- name: clear_upstreams
+DELETE FROM qrtz_job_upstreams WHERE sched_name = :'sched';
 
 -- name: clear_joins
 DELETE FROM qrtz_joins WHERE sched_name = :'sched';

@@ -40,7 +40,7 @@ from quartzpy.store.postgresql.connection.pipeline import BoundStatement, Result
 from quartzpy.store.postgresql.connection.session import CLOCK_TOLERANCE, SqlSession, Transaction
 from quartzpy.store.postgresql.left_batches import leave_replaced
 from quartzpy.store.postgresql.lookups import JOBS, TRIGGERS, trigger_record
-from quartzpy.store.postgresql.removing import DELETE_TRIGGERS, HOLD_JOBS, JOIN_JOBS, VOID_CLAIMS
+from quartzpy.store.postgresql.removing import DELETE_TRIGGERS, HOLD_JOBS, VOID_CLAIMS, join_jobs
 from quartzpy.store.postgresql.schema.rows import (
     JobColumns,
     job_columns,
@@ -554,7 +554,7 @@ class Storing:
         session = self._session
         last: list[BoundStatement] = []
         if self._joining:
-            [missing] = self._transaction.execute(session.bind(JOIN_JOBS, **key_columns(set(self._joining))))
+            *_, missing = self._transaction.execute(*join_jobs(session, set(self._joining)))
             for group, name in missing.rows:
                 if name is not None:
                     raise refusals.joined_job_not_stored(JobKey(name, group))

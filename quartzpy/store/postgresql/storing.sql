@@ -21,16 +21,14 @@ SELECT :'sched', w.job_name, w.job_group, w.job_type, w.is_durable, w.max_concur
        AS w(job_name, job_group, job_type, is_durable, max_concurrent, overlap_policy, placement, persists_data,
             requests_recovery, retry, timeout, pause_after_failures, job_data, continuations, capture_logs, limits,
             description, key_entry, rate_limit, display_name, documentation_url, after, expect)
-  LEFT JOIN (
-       -- The jobs that wait for others, by the jobs that they wait for.
-       SELECT up.spec ->> 'job_group' AS upstream_group, up.spec ->> 'job_name' AS upstream_name,
-              jsonb_agg(jsonb_build_object('job_group', d.job_group, 'job_name', d.job_name)
-                        ORDER BY d.job_group, d.job_name) AS joined_by
-         FROM qrtz_job_details d
-        CROSS JOIN LATERAL jsonb_array_elements(d.after -> 'jobs') AS up(spec)
-        WHERE d.sched_name || '' || '' = :'sched' AND d.job_group || '' >= '' AND d.after IS NOT NULL
-        GROUP BY 1, 2
-       ) AS joins ON joins.upstream_group = w.job_group AND joins.upstream_name = w.job_name
+  LEFT JOIN LATERAL (
+       -- The jobs that wait for it: it was deleted, and they were not.
+       SELECT jsonb_agg(jsonb_build_object('job_group', u.job_group, 'job_name', u.job_name)
+                        ORDER BY u.job_group, u.job_name) AS joined_by
+         FROM qrtz_job_upstreams u
+        WHERE u.sched_name || '' = :'sched' AND u.upstream_group || '' = w.job_group
+          AND u.upstream_name || '' = w.job_name
+       ) AS joins ON true
  ORDER BY w.job_group, w.job_name
     ON CONFLICT (sched_name, job_group, job_name) DO
 \if :new

@@ -57,6 +57,7 @@ TABLES: Mapping[str, Mapping[Use, tuple[str, ...]]] = {
     "qrtz_limits": {Use.NODE: _ALL, Use.CLIENT: _ALL, Use.READER: _READ},
     # A client counts the uses of a limit that it shows; only nodes use one.
     "qrtz_limit_uses": {Use.NODE: _ALL, Use.CLIENT: _READ, Use.READER: _READ},
+    "qrtz_job_upstreams": {Use.NODE: _ALL, Use.CLIENT: _ALL, Use.READER: _READ},
     "qrtz_joins": {Use.NODE: _ALL, Use.CLIENT: _ALL, Use.READER: _READ},
     "qrtz_calendars": {Use.NODE: _ALL, Use.CLIENT: _ALL, Use.READER: _READ},
     "qrtz_owners": {Use.NODE: _ALL, Use.CLIENT: _ALL, Use.READER: _READ},

@@ -166,6 +166,13 @@ TABLES: Mapping[str, tuple[str, ...]] = {
         "joined_by",
         "expect",
     ),
+    "qrtz_job_upstreams": (
+        "sched_name",
+        "job_group",
+        "job_name",
+        "upstream_group",
+        "upstream_name",
+    ),
     "qrtz_joins": (
         "sched_name",
         "job_group",

@@ -120,20 +120,6 @@ Index(
     job_details.c.sched_name,
     postgresql_where=text("mode <> 'ENABLED'"),
 )
-# storing: the jobs that wait for others
-Index(
-    "qrtz_job_details_after",
-    # No other index has the expression: plans that were made for a small table take another one otherwise.
-    text("(job_group || '')"),
-    job_details.c.job_name,
-    postgresql_where=text("after IS NOT NULL"),
-)
-# storing: the jobs that others wait for
-Index(
-    "qrtz_job_details_joined",
-    job_details.c.sched_name,
-    postgresql_where=text("joined_by IS NOT NULL"),
-)
 # acquire: has any job a rate limit, or one that it shares?
 Index(
     "qrtz_job_details_rate_limit",
@@ -450,6 +436,30 @@ paused_groups = Table(
     ),
     CheckConstraint(one_of("pause_missed", Missed), name="qrtz_paused_trigger_groups_missed_check"),
     CheckConstraint(are_instants("paused_at", "pause_until"), name="qrtz_paused_trigger_groups_instants_check"),
+)
+
+# The jobs that `after` of each job names, stored or not.
+job_upstreams = Table(
+    "qrtz_job_upstreams",
+    metadata,
+    Column("sched_name", Name, nullable=False),
+    Column("job_group", Name, nullable=False),
+    Column("job_name", Name, nullable=False),
+    Column("upstream_group", Name, nullable=False),
+    Column("upstream_name", Name, nullable=False),
+    PrimaryKeyConstraint(
+        "sched_name", "job_group", "job_name", "upstream_group", "upstream_name", name="qrtz_job_upstreams_pkey"
+    ),
+)
+
+# storing: which jobs wait for this one?
+Index(
+    "qrtz_job_upstreams_upstream",
+    # No other index has the expressions: plans that were made for a small table take the other one otherwise.
+    text("(upstream_group || '')"),
+    text("(upstream_name || '')"),
+    text("(sched_name || '')"),
+    job_upstreams.c.job_group,
 )
 
 maintenance_windows = Table(
