@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -254,17 +254,23 @@ def beats(postgres_dsn: str, folder: Path) -> Iterator[Beats]:
     started.stop()
 
 
-def nodes(dsn: str) -> int:
-    with connect_to(dsn) as connection:
-        row = connection.execute("SELECT count(*) FROM qrtz_scheduler_state WHERE sched_name = 'shop'").fetchone()
-        assert row is not None
-        return int(row[0])
+@pytest.fixture
+def nodes(postgres_dsn: str) -> Iterator[Callable[[], int]]:
+    """Counts the nodes of the shop."""
+    with connect_to(postgres_dsn) as connection:
+
+        def count() -> int:
+            row = connection.execute("SELECT count(*) FROM qrtz_scheduler_state WHERE sched_name = 'shop'").fetchone()
+            assert row is not None
+            return int(row[0])
+
+        yield count
 
 
 @pytest.mark.cluster
-def test_two_beats_send_each_instant_once_also_while_one_is_killed(beats: Beats, postgres_dsn: str) -> None:
+def test_two_beats_send_each_instant_once_also_while_one_is_killed(beats: Beats, nodes: Callable[[], int]) -> None:
     first, second = beats.start(), beats.start()
-    wait_until(lambda: nodes(postgres_dsn) == 2, "two nodes", seconds=LIMIT)
+    wait_until(lambda: nodes() == 2, "two nodes", seconds=LIMIT)
     beats.wait_for_ticks(len(beats.ticks()) + 3)
     first.kill()
     # The lease of the first is 3 s: the ticks after it show that what it had claimed was taken over.
@@ -272,7 +278,7 @@ def test_two_beats_send_each_instant_once_also_while_one_is_killed(beats: Beats,
     second.send_signal(signal.SIGTERM)
     output = second.communicate(timeout=LIMIT)[0].decode()
     assert second.returncode == 0, output
-    assert nodes(postgres_dsn) <= 1, "the beat that was stopped has not left the cluster"
+    assert nodes() <= 1, "the beat that was stopped has not left the cluster"
     sent = beats.ticks()
     instants = sorted(datetime.fromisoformat(message.headers["quartzpy_scheduled_time"]) for message in sent)
     ids = {message.headers["quartzpy_scheduled_time"]: message.task_id for message in sent}

@@ -346,6 +346,7 @@ def explored(model: Explored) -> Finding:
     """Visit every state of a model, as `explore` does."""
     start = model.canonical(model.first())
     found: dict[Any, int] = {start: 0}
+    """The number of the state that stands for each one that was reached."""
     states = [start]
     came = [-1]
     backward: list[list[int]] = [[]]
@@ -364,16 +365,20 @@ def explored(model: Explored) -> Finding:
         if (wrong := model.violation(state)) is not None:
             return Finding(len(states), steps, wrong, trace(at), state)
         for _, is_progress, reached in model.edges(state):
-            to = model.canonical(reached)
-            if to == state:
+            # Most states are reached in several ways, and to find the one that stands for them takes long.
+            number = found.get(reached)
+            if number is None:
+                to = model.canonical(reached)
+                number = found.get(to)
+                if number is None:
+                    number = found[to] = len(states)
+                    states.append(to)
+                    came.append(at)
+                    backward.append([])
+                found[reached] = number
+            if number == at:
                 continue
             steps += 1
-            number = found.get(to)
-            if number is None:
-                number = found[to] = len(states)
-                states.append(to)
-                came.append(at)
-                backward.append([])
             if is_progress:
                 backward[number].append(at)
         at += 1
