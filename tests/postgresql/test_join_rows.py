@@ -7,13 +7,14 @@ from collections.abc import Callable
 
 import pytest
 
+from quartzpy.errors import JobNotFoundError
 from quartzpy.jobs.internal_entries import BatchKey, batch_entry
 from quartzpy.jobs.join import ON
 from quartzpy.keys import CONTINUATIONS, JobKey, TriggerKey
 from quartzpy.states import JoinState
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import BatchEntry, JobEntry, NamedTriggers
-from quartzpy.store.queries import JoinQuery, TriggerQuery
+from quartzpy.store.queries import JobQuery, JoinQuery, TriggerQuery
 from tests.postgresql.conftest import register
 from tests.postgresql.test_faults import Connect, acquire, ended
 from tests.postgresql.test_users_transactions import FREE, HELD, a_job, due, transaction
@@ -27,6 +28,14 @@ def impatient(make_store: Callable[..., SqlJobStore]) -> SqlJobStore:
 
 def started(store: SqlJobStore) -> list[JobKey]:
     return sorted(record.job_key for record in store.find(TriggerQuery(), 10) if record.key.group == CONTINUATIONS)
+
+
+def waits_for_a_row(connect: Connect, thread: threading.Thread) -> None:
+    """Return as soon as a thread waits for a row that somebody has locked."""
+    waits = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    connection = connect()
+    while not connection.execute(waits).fetchone():
+        assert thread.is_alive()
 
 
 @pytest.mark.parametrize("held", ["qrtz_job_details", "qrtz_joins"])
@@ -68,14 +77,35 @@ def test_of_two_programs_that_store_jobs_which_wait_for_the_same_neither_is_forg
         target=store.store_jobs, args=([JobEntry(a_job(HELD, after=["up"]))],), kwargs={"replace": False}
     )
     second.start()
-    waits = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-    while not connect().execute(waits).fetchone():
-        assert second.is_alive()
+    waits_for_a_row(connect, second)
     user.execute("COMMIT")
     second.join()
     [fired] = acquire(store, node).fired
     assert not store.complete(node, [ended(fired)]).deferred
     assert started(store) == [FREE, HELD]
+
+
+def test_a_job_is_not_stored_after_one_that_somebody_deletes_meanwhile(store: SqlJobStore, connect: Connect) -> None:
+    store.store_jobs([JobEntry(a_job(JobKey("up")))], replace=False)
+    user = connect()
+    user.execute("BEGIN")
+    store.within(user).delete_jobs([JobKey("up")])
+    errors: list[BaseException] = []
+
+    def store_one() -> None:
+        try:
+            store.store_jobs([JobEntry(a_job(FREE, after=["up"]))], replace=False)
+        except JobNotFoundError as error:
+            errors.append(error)
+
+    other = threading.Thread(target=store_one)
+    other.start()
+    waits_for_a_row(connect, other)
+    user.execute("COMMIT")
+    other.join()
+    [error] = errors
+    assert "up" in str(error)
+    assert not store.find(JobQuery(), 10)
 
 
 def test_the_rows_of_upstreams_follow_the_jobs_that_name_them(store: SqlJobStore, connect: Connect) -> None:
