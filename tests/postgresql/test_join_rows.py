@@ -17,7 +17,7 @@ from quartzpy.store.protocol import BatchEntry, JobEntry, NamedTriggers
 from quartzpy.store.queries import JobQuery, JoinQuery, TriggerQuery
 from tests.postgresql.conftest import register
 from tests.postgresql.test_faults import Connect, acquire, ended
-from tests.postgresql.test_users_transactions import FREE, HELD, a_job, due, transaction
+from tests.postgresql.test_users_transactions import FREE, HELD, WAITS, a_job, due, transaction
 
 
 @pytest.fixture
@@ -32,9 +32,8 @@ def started(store: SqlJobStore) -> list[JobKey]:
 
 def waits_for_a_row(connect: Connect, thread: threading.Thread) -> None:
     """Return as soon as a thread waits for a row that somebody has locked."""
-    waits = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
     connection = connect()
-    while not connection.execute(waits).fetchone():
+    while not connection.execute(WAITS).fetchone():
         assert thread.is_alive()
 
 

@@ -109,7 +109,7 @@ SELECT count(*)
        FOR NO KEY UPDATE) AS held;
 
 -- name: join_jobs
--- Writes which jobs the jobs of the call wait for, and into the rows of those who waits for them.
+-- Writes which jobs the jobs of the call wait for, and into the row of each of those which jobs wait for it.
 WITH
 -- include: upstreams
 changed AS MATERIALIZED (
