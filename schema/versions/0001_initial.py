@@ -1136,6 +1136,7 @@ def upgrade() -> None:
         "qrtz_triggers",
         ["trigger_state", "trigger_group", "trigger_name", "sched_name"],
         unique=False,
+        postgresql_include=["next_fire_time", "priority"],
         postgresql_where=sa.text("trigger_state IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED')"),
         schema=schema,
     )

@@ -174,49 +174,50 @@ SELECT
 \endif
 \else
                -- include: matches
-\if :some_states
+               \if :some_states
                AND t.trigger_state = ANY(:'stored'::text[])
-\endif
-\if :in_group
-               AND t.trigger_group = :'group'
-\endif
-\if :group_like
-               AND CASE :'operator'
-                       WHEN 'starts_with' THEN starts_with(t.trigger_group, :'group')
-                       WHEN 'ends_with' THEN right(t.trigger_group, length(:'group')) = :'group'
-                       ELSE strpos(t.trigger_group, :'group') > 0
-                   END
-\endif
-\if :contains
-               AND strpos(t.trigger_name, :'contains') > 0
-\endif
-\if :of_job
+               \endif
+                   -- include: key_matches
+                   \if :in_group
+                   AND t.trigger_group = :'group'
+                   \endif
+                   \if :group_like
+                   AND CASE :'operator'
+                           WHEN 'starts_with' THEN starts_with(t.trigger_group, :'group')
+                           WHEN 'ends_with' THEN right(t.trigger_group, length(:'group')) = :'group'
+                           ELSE strpos(t.trigger_group, :'group') > 0
+                       END
+                   \endif
+                   \if :contains
+                   AND strpos(t.trigger_name, :'contains') > 0
+                   \endif
+                   -- end
+               \if :of_job
                AND t.job_group = :'job_group' AND t.job_name = :'job_name'
-\endif
-\if :of_calendar
+               \endif
+               \if :of_calendar
                AND t.calendar_name = :'calendar'
-\endif
-\if :of_type
+               \endif
+               \if :of_type
                AND t.job_type = :'job_type'
-\endif
-\if :of_kind
+               \endif
+               \if :of_kind
                AND t.kind = :'kind'
-\endif
-\if :since
+               \endif
+               \if :since
                AND t.next_fire_time >= :'since'::timestamptz
-\endif
-\if :until
+               \endif
+               \if :until
                AND t.next_fire_time < :'until'::timestamptz
-\endif
-\if :due_until
+               \endif
+               \if :due_until
                AND GREATEST(t.next_fire_time, t.rate_limited_until) < :'due_until'::timestamptz
-\endif
-\if :by_schedule
+               \endif
+               \if :by_schedule
                AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
                AND (t.kind <> 'simple' OR t.schedule ->> 'repeat_count' IS DISTINCT FROM '0')
-\endif
-               -- end
-\if :seen
+               \endif
+               \if :seen
                AND
                    -- include: seen_state
                    CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
@@ -228,7 +229,8 @@ SELECT
                    END
                    -- end
                    = ANY(:'states'::text[])
-\endif
+               \endif
+               -- end
 \endif
 \if :after
                AND (t.trigger_group, t.trigger_name) > (:'after_group', :'after_name')
@@ -245,48 +247,49 @@ SELECT
 \else
            -- include: matches
            \if :some_states
-                          AND t.trigger_state = ANY(:'stored'::text[])
+           AND t.trigger_state = ANY(:'stored'::text[])
            \endif
-           \if :in_group
-                          AND t.trigger_group = :'group'
-           \endif
-           \if :group_like
-                          AND CASE :'operator'
-                                  WHEN 'starts_with' THEN starts_with(t.trigger_group, :'group')
-                                  WHEN 'ends_with' THEN right(t.trigger_group, length(:'group')) = :'group'
-                                  ELSE strpos(t.trigger_group, :'group') > 0
-                              END
-           \endif
-           \if :contains
-                          AND strpos(t.trigger_name, :'contains') > 0
-           \endif
+               -- include: key_matches
+               \if :in_group
+               AND t.trigger_group = :'group'
+               \endif
+               \if :group_like
+               AND CASE :'operator'
+                       WHEN 'starts_with' THEN starts_with(t.trigger_group, :'group')
+                       WHEN 'ends_with' THEN right(t.trigger_group, length(:'group')) = :'group'
+                       ELSE strpos(t.trigger_group, :'group') > 0
+                   END
+               \endif
+               \if :contains
+               AND strpos(t.trigger_name, :'contains') > 0
+               \endif
+               -- end
            \if :of_job
-                          AND t.job_group = :'job_group' AND t.job_name = :'job_name'
+           AND t.job_group = :'job_group' AND t.job_name = :'job_name'
            \endif
            \if :of_calendar
-                          AND t.calendar_name = :'calendar'
+           AND t.calendar_name = :'calendar'
            \endif
            \if :of_type
-                          AND t.job_type = :'job_type'
+           AND t.job_type = :'job_type'
            \endif
            \if :of_kind
-                          AND t.kind = :'kind'
+           AND t.kind = :'kind'
            \endif
            \if :since
-                          AND t.next_fire_time >= :'since'::timestamptz
+           AND t.next_fire_time >= :'since'::timestamptz
            \endif
            \if :until
-                          AND t.next_fire_time < :'until'::timestamptz
+           AND t.next_fire_time < :'until'::timestamptz
            \endif
            \if :due_until
-                          AND GREATEST(t.next_fire_time, t.rate_limited_until) < :'due_until'::timestamptz
+           AND GREATEST(t.next_fire_time, t.rate_limited_until) < :'due_until'::timestamptz
            \endif
            \if :by_schedule
-                          AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
-                          AND (t.kind <> 'simple' OR t.schedule ->> 'repeat_count' IS DISTINCT FROM '0')
+           AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
+           AND (t.kind <> 'simple' OR t.schedule ->> 'repeat_count' IS DISTINCT FROM '0')
            \endif
-           -- end
-\if :seen
+           \if :seen
            AND
                -- include: seen_state
                CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
@@ -298,7 +301,8 @@ SELECT
                END
                -- end
                = ANY(:'states'::text[])
-\endif
+           \endif
+           -- end
 \endif
 \if :after
            AND (t.trigger_group, t.trigger_name) > (:'after_group', :'after_name')
@@ -316,48 +320,49 @@ SELECT
  WHERE t.sched_name = :'sched'
    -- include: matches
    \if :some_states
-                  AND t.trigger_state = ANY(:'stored'::text[])
+   AND t.trigger_state = ANY(:'stored'::text[])
    \endif
-   \if :in_group
-                  AND t.trigger_group = :'group'
-   \endif
-   \if :group_like
-                  AND CASE :'operator'
-                          WHEN 'starts_with' THEN starts_with(t.trigger_group, :'group')
-                          WHEN 'ends_with' THEN right(t.trigger_group, length(:'group')) = :'group'
-                          ELSE strpos(t.trigger_group, :'group') > 0
-                      END
-   \endif
-   \if :contains
-                  AND strpos(t.trigger_name, :'contains') > 0
-   \endif
+       -- include: key_matches
+       \if :in_group
+       AND t.trigger_group = :'group'
+       \endif
+       \if :group_like
+       AND CASE :'operator'
+               WHEN 'starts_with' THEN starts_with(t.trigger_group, :'group')
+               WHEN 'ends_with' THEN right(t.trigger_group, length(:'group')) = :'group'
+               ELSE strpos(t.trigger_group, :'group') > 0
+           END
+       \endif
+       \if :contains
+       AND strpos(t.trigger_name, :'contains') > 0
+       \endif
+       -- end
    \if :of_job
-                  AND t.job_group = :'job_group' AND t.job_name = :'job_name'
+   AND t.job_group = :'job_group' AND t.job_name = :'job_name'
    \endif
    \if :of_calendar
-                  AND t.calendar_name = :'calendar'
+   AND t.calendar_name = :'calendar'
    \endif
    \if :of_type
-                  AND t.job_type = :'job_type'
+   AND t.job_type = :'job_type'
    \endif
    \if :of_kind
-                  AND t.kind = :'kind'
+   AND t.kind = :'kind'
    \endif
    \if :since
-                  AND t.next_fire_time >= :'since'::timestamptz
+   AND t.next_fire_time >= :'since'::timestamptz
    \endif
    \if :until
-                  AND t.next_fire_time < :'until'::timestamptz
+   AND t.next_fire_time < :'until'::timestamptz
    \endif
    \if :due_until
-                  AND GREATEST(t.next_fire_time, t.rate_limited_until) < :'due_until'::timestamptz
+   AND GREATEST(t.next_fire_time, t.rate_limited_until) < :'due_until'::timestamptz
    \endif
    \if :by_schedule
-                  AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
-                  AND (t.kind <> 'simple' OR t.schedule ->> 'repeat_count' IS DISTINCT FROM '0')
+   AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
+   AND (t.kind <> 'simple' OR t.schedule ->> 'repeat_count' IS DISTINCT FROM '0')
    \endif
-   -- end
-\if :seen
+   \if :seen
    AND
        -- include: seen_state
        CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
@@ -369,7 +374,8 @@ SELECT
        END
        -- end
        = ANY(:'states'::text[])
-\endif
+   \endif
+   -- end
 \if :after
    AND (t.trigger_group, t.trigger_name) > (:'after_group', :'after_name')
 \endif
@@ -498,7 +504,17 @@ SELECT
 \endif
        (SELECT * FROM (
 \endif
-        SELECT *
+\if :last
+\else
+        -- The rows are looked up once it is known which ones come first: sorting needs no more than these columns.
+        SELECT t.*
+          FROM (
+\if :examined
+                SELECT * FROM (
+\endif
+\endif
+        SELECT t.next_fire_time, t.priority, t.trigger_group, t.trigger_name,
+               coalesce(t.next_fire_time, 'infinity') AS at, -t.priority AS rank
           FROM (SELECT * FROM qrtz_triggers WHERE false
 \if :waiting
                 UNION ALL
@@ -542,48 +558,49 @@ SELECT
 \else
                        -- include: matches
                        \if :some_states
-                                      AND t.trigger_state = ANY(:'stored'::text[])
+                       AND t.trigger_state = ANY(:'stored'::text[])
                        \endif
-                       \if :in_group
-                                      AND t.trigger_group = :'group'
-                       \endif
-                       \if :group_like
-                                      AND CASE :'operator'
-                                              WHEN 'starts_with' THEN starts_with(t.trigger_group, :'group')
-                                              WHEN 'ends_with' THEN right(t.trigger_group, length(:'group')) = :'group'
-                                              ELSE strpos(t.trigger_group, :'group') > 0
-                                          END
-                       \endif
-                       \if :contains
-                                      AND strpos(t.trigger_name, :'contains') > 0
-                       \endif
+                           -- include: key_matches
+                           \if :in_group
+                           AND t.trigger_group = :'group'
+                           \endif
+                           \if :group_like
+                           AND CASE :'operator'
+                                   WHEN 'starts_with' THEN starts_with(t.trigger_group, :'group')
+                                   WHEN 'ends_with' THEN right(t.trigger_group, length(:'group')) = :'group'
+                                   ELSE strpos(t.trigger_group, :'group') > 0
+                               END
+                           \endif
+                           \if :contains
+                           AND strpos(t.trigger_name, :'contains') > 0
+                           \endif
+                           -- end
                        \if :of_job
-                                      AND t.job_group = :'job_group' AND t.job_name = :'job_name'
+                       AND t.job_group = :'job_group' AND t.job_name = :'job_name'
                        \endif
                        \if :of_calendar
-                                      AND t.calendar_name = :'calendar'
+                       AND t.calendar_name = :'calendar'
                        \endif
                        \if :of_type
-                                      AND t.job_type = :'job_type'
+                       AND t.job_type = :'job_type'
                        \endif
                        \if :of_kind
-                                      AND t.kind = :'kind'
+                       AND t.kind = :'kind'
                        \endif
                        \if :since
-                                      AND t.next_fire_time >= :'since'::timestamptz
+                       AND t.next_fire_time >= :'since'::timestamptz
                        \endif
                        \if :until
-                                      AND t.next_fire_time < :'until'::timestamptz
+                       AND t.next_fire_time < :'until'::timestamptz
                        \endif
                        \if :due_until
-                                      AND GREATEST(t.next_fire_time, t.rate_limited_until) < :'due_until'::timestamptz
+                       AND GREATEST(t.next_fire_time, t.rate_limited_until) < :'due_until'::timestamptz
                        \endif
                        \if :by_schedule
-                                      AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
-                                      AND (t.kind <> 'simple' OR t.schedule ->> 'repeat_count' IS DISTINCT FROM '0')
+                       AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
+                       AND (t.kind <> 'simple' OR t.schedule ->> 'repeat_count' IS DISTINCT FROM '0')
                        \endif
-                       -- end
-\if :seen
+                       \if :seen
                        AND
                            -- include: seen_state
                            CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
@@ -595,7 +612,8 @@ SELECT
                            END
                            -- end
                            = ANY(:'states'::text[])
-\endif
+                       \endif
+                       -- end
 \endif
 \if :after
                        AND t.next_fire_time >= coalesce(:'after_at'::timestamptz, 'infinity')
@@ -689,48 +707,49 @@ SELECT
 \else
                        -- include: matches
                        \if :some_states
-                                      AND t.trigger_state = ANY(:'stored'::text[])
+                       AND t.trigger_state = ANY(:'stored'::text[])
                        \endif
-                       \if :in_group
-                                      AND t.trigger_group = :'group'
-                       \endif
-                       \if :group_like
-                                      AND CASE :'operator'
-                                              WHEN 'starts_with' THEN starts_with(t.trigger_group, :'group')
-                                              WHEN 'ends_with' THEN right(t.trigger_group, length(:'group')) = :'group'
-                                              ELSE strpos(t.trigger_group, :'group') > 0
-                                          END
-                       \endif
-                       \if :contains
-                                      AND strpos(t.trigger_name, :'contains') > 0
-                       \endif
+                           -- include: key_matches
+                           \if :in_group
+                           AND t.trigger_group = :'group'
+                           \endif
+                           \if :group_like
+                           AND CASE :'operator'
+                                   WHEN 'starts_with' THEN starts_with(t.trigger_group, :'group')
+                                   WHEN 'ends_with' THEN right(t.trigger_group, length(:'group')) = :'group'
+                                   ELSE strpos(t.trigger_group, :'group') > 0
+                               END
+                           \endif
+                           \if :contains
+                           AND strpos(t.trigger_name, :'contains') > 0
+                           \endif
+                           -- end
                        \if :of_job
-                                      AND t.job_group = :'job_group' AND t.job_name = :'job_name'
+                       AND t.job_group = :'job_group' AND t.job_name = :'job_name'
                        \endif
                        \if :of_calendar
-                                      AND t.calendar_name = :'calendar'
+                       AND t.calendar_name = :'calendar'
                        \endif
                        \if :of_type
-                                      AND t.job_type = :'job_type'
+                       AND t.job_type = :'job_type'
                        \endif
                        \if :of_kind
-                                      AND t.kind = :'kind'
+                       AND t.kind = :'kind'
                        \endif
                        \if :since
-                                      AND t.next_fire_time >= :'since'::timestamptz
+                       AND t.next_fire_time >= :'since'::timestamptz
                        \endif
                        \if :until
-                                      AND t.next_fire_time < :'until'::timestamptz
+                       AND t.next_fire_time < :'until'::timestamptz
                        \endif
                        \if :due_until
-                                      AND GREATEST(t.next_fire_time, t.rate_limited_until) < :'due_until'::timestamptz
+                       AND GREATEST(t.next_fire_time, t.rate_limited_until) < :'due_until'::timestamptz
                        \endif
                        \if :by_schedule
-                                      AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
-                                      AND (t.kind <> 'simple' OR t.schedule ->> 'repeat_count' IS DISTINCT FROM '0')
+                       AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
+                       AND (t.kind <> 'simple' OR t.schedule ->> 'repeat_count' IS DISTINCT FROM '0')
                        \endif
-                       -- end
-\if :seen
+                       \if :seen
                        AND
                            -- include: seen_state
                            CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
@@ -742,7 +761,8 @@ SELECT
                            END
                            -- end
                            = ANY(:'states'::text[])
-\endif
+                       \endif
+                       -- end
 \endif
 \if :after
                        AND (coalesce(t.next_fire_time, 'infinity'), -t.priority, t.trigger_group, t.trigger_name)
@@ -769,48 +789,49 @@ SELECT
 \else
            -- include: matches
            \if :some_states
-                          AND t.trigger_state = ANY(:'stored'::text[])
+           AND t.trigger_state = ANY(:'stored'::text[])
            \endif
-           \if :in_group
-                          AND t.trigger_group = :'group'
-           \endif
-           \if :group_like
-                          AND CASE :'operator'
-                                  WHEN 'starts_with' THEN starts_with(t.trigger_group, :'group')
-                                  WHEN 'ends_with' THEN right(t.trigger_group, length(:'group')) = :'group'
-                                  ELSE strpos(t.trigger_group, :'group') > 0
-                              END
-           \endif
-           \if :contains
-                          AND strpos(t.trigger_name, :'contains') > 0
-           \endif
+               -- include: key_matches
+               \if :in_group
+               AND t.trigger_group = :'group'
+               \endif
+               \if :group_like
+               AND CASE :'operator'
+                       WHEN 'starts_with' THEN starts_with(t.trigger_group, :'group')
+                       WHEN 'ends_with' THEN right(t.trigger_group, length(:'group')) = :'group'
+                       ELSE strpos(t.trigger_group, :'group') > 0
+                   END
+               \endif
+               \if :contains
+               AND strpos(t.trigger_name, :'contains') > 0
+               \endif
+               -- end
            \if :of_job
-                          AND t.job_group = :'job_group' AND t.job_name = :'job_name'
+           AND t.job_group = :'job_group' AND t.job_name = :'job_name'
            \endif
            \if :of_calendar
-                          AND t.calendar_name = :'calendar'
+           AND t.calendar_name = :'calendar'
            \endif
            \if :of_type
-                          AND t.job_type = :'job_type'
+           AND t.job_type = :'job_type'
            \endif
            \if :of_kind
-                          AND t.kind = :'kind'
+           AND t.kind = :'kind'
            \endif
            \if :since
-                          AND t.next_fire_time >= :'since'::timestamptz
+           AND t.next_fire_time >= :'since'::timestamptz
            \endif
            \if :until
-                          AND t.next_fire_time < :'until'::timestamptz
+           AND t.next_fire_time < :'until'::timestamptz
            \endif
            \if :due_until
-                          AND GREATEST(t.next_fire_time, t.rate_limited_until) < :'due_until'::timestamptz
+           AND GREATEST(t.next_fire_time, t.rate_limited_until) < :'due_until'::timestamptz
            \endif
            \if :by_schedule
-                          AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
-                          AND (t.kind <> 'simple' OR t.schedule ->> 'repeat_count' IS DISTINCT FROM '0')
+           AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
+           AND (t.kind <> 'simple' OR t.schedule ->> 'repeat_count' IS DISTINCT FROM '0')
            \endif
-           -- end
-\if :seen
+           \if :seen
            AND
                -- include: seen_state
                CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
@@ -822,7 +843,8 @@ SELECT
                END
                -- end
                = ANY(:'states'::text[])
-\endif
+           \endif
+           -- end
 \endif
 \if :after
            AND (coalesce(t.next_fire_time, 'infinity'), -t.priority, t.trigger_group, t.trigger_name)
@@ -830,6 +852,96 @@ SELECT
 \endif
          ORDER BY coalesce(t.next_fire_time, 'infinity'), -t.priority, t.trigger_group, t.trigger_name
          LIMIT :'walked'::int
+\if :last
+\else
+\if :examined
+                 ) AS t
+                 WHERE true
+                   -- include: key_matches
+                   \if :in_group
+                   AND t.trigger_group = :'group'
+                   \endif
+                   \if :group_like
+                   AND CASE :'operator'
+                           WHEN 'starts_with' THEN starts_with(t.trigger_group, :'group')
+                           WHEN 'ends_with' THEN right(t.trigger_group, length(:'group')) = :'group'
+                           ELSE strpos(t.trigger_group, :'group') > 0
+                       END
+                   \endif
+                   \if :contains
+                   AND strpos(t.trigger_name, :'contains') > 0
+                   \endif
+                   -- end
+\endif
+               ) AS k
+         CROSS JOIN LATERAL (
+            SELECT * FROM qrtz_triggers o
+             WHERE o.sched_name = :'sched' AND o.trigger_group = k.trigger_group AND o.trigger_name = k.trigger_name
+            OFFSET 0) AS t
+\if :examined
+         WHERE true
+           -- include: matches
+           \if :some_states
+           AND t.trigger_state = ANY(:'stored'::text[])
+           \endif
+               -- include: key_matches
+               \if :in_group
+               AND t.trigger_group = :'group'
+               \endif
+               \if :group_like
+               AND CASE :'operator'
+                       WHEN 'starts_with' THEN starts_with(t.trigger_group, :'group')
+                       WHEN 'ends_with' THEN right(t.trigger_group, length(:'group')) = :'group'
+                       ELSE strpos(t.trigger_group, :'group') > 0
+                   END
+               \endif
+               \if :contains
+               AND strpos(t.trigger_name, :'contains') > 0
+               \endif
+               -- end
+           \if :of_job
+           AND t.job_group = :'job_group' AND t.job_name = :'job_name'
+           \endif
+           \if :of_calendar
+           AND t.calendar_name = :'calendar'
+           \endif
+           \if :of_type
+           AND t.job_type = :'job_type'
+           \endif
+           \if :of_kind
+           AND t.kind = :'kind'
+           \endif
+           \if :since
+           AND t.next_fire_time >= :'since'::timestamptz
+           \endif
+           \if :until
+           AND t.next_fire_time < :'until'::timestamptz
+           \endif
+           \if :due_until
+           AND GREATEST(t.next_fire_time, t.rate_limited_until) < :'due_until'::timestamptz
+           \endif
+           \if :by_schedule
+           AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
+           AND (t.kind <> 'simple' OR t.schedule ->> 'repeat_count' IS DISTINCT FROM '0')
+           \endif
+           \if :seen
+           AND
+               -- include: seen_state
+               CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
+                    WHEN t.max_concurrent IS NOT NULL
+                         AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
+                    THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
+                    ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
+                                              ELSE t.trigger_state END
+               END
+               -- end
+               = ANY(:'states'::text[])
+           \endif
+           -- end
+\endif
+         -- In the order of the keys, so that the server looks up no more rows than it needs.
+         ORDER BY k.at, k.rank, k.trigger_group, k.trigger_name LIMIT :'limit'::int
+\endif
 \if :few
         ) AS t WHERE NOT (SELECT holds FROM few))
 \endif
@@ -841,48 +953,49 @@ SELECT
  WHERE t.sched_name = :'sched'
    -- include: matches
    \if :some_states
-                  AND t.trigger_state = ANY(:'stored'::text[])
+   AND t.trigger_state = ANY(:'stored'::text[])
    \endif
-   \if :in_group
-                  AND t.trigger_group = :'group'
-   \endif
-   \if :group_like
-                  AND CASE :'operator'
-                          WHEN 'starts_with' THEN starts_with(t.trigger_group, :'group')
-                          WHEN 'ends_with' THEN right(t.trigger_group, length(:'group')) = :'group'
-                          ELSE strpos(t.trigger_group, :'group') > 0
-                      END
-   \endif
-   \if :contains
-                  AND strpos(t.trigger_name, :'contains') > 0
-   \endif
+       -- include: key_matches
+       \if :in_group
+       AND t.trigger_group = :'group'
+       \endif
+       \if :group_like
+       AND CASE :'operator'
+               WHEN 'starts_with' THEN starts_with(t.trigger_group, :'group')
+               WHEN 'ends_with' THEN right(t.trigger_group, length(:'group')) = :'group'
+               ELSE strpos(t.trigger_group, :'group') > 0
+           END
+       \endif
+       \if :contains
+       AND strpos(t.trigger_name, :'contains') > 0
+       \endif
+       -- end
    \if :of_job
-                  AND t.job_group = :'job_group' AND t.job_name = :'job_name'
+   AND t.job_group = :'job_group' AND t.job_name = :'job_name'
    \endif
    \if :of_calendar
-                  AND t.calendar_name = :'calendar'
+   AND t.calendar_name = :'calendar'
    \endif
    \if :of_type
-                  AND t.job_type = :'job_type'
+   AND t.job_type = :'job_type'
    \endif
    \if :of_kind
-                  AND t.kind = :'kind'
+   AND t.kind = :'kind'
    \endif
    \if :since
-                  AND t.next_fire_time >= :'since'::timestamptz
+   AND t.next_fire_time >= :'since'::timestamptz
    \endif
    \if :until
-                  AND t.next_fire_time < :'until'::timestamptz
+   AND t.next_fire_time < :'until'::timestamptz
    \endif
    \if :due_until
-                  AND GREATEST(t.next_fire_time, t.rate_limited_until) < :'due_until'::timestamptz
+   AND GREATEST(t.next_fire_time, t.rate_limited_until) < :'due_until'::timestamptz
    \endif
    \if :by_schedule
-                  AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
-                  AND (t.kind <> 'simple' OR t.schedule ->> 'repeat_count' IS DISTINCT FROM '0')
+   AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
+   AND (t.kind <> 'simple' OR t.schedule ->> 'repeat_count' IS DISTINCT FROM '0')
    \endif
-   -- end
-\if :seen
+   \if :seen
    AND
        -- include: seen_state
        CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
@@ -894,7 +1007,8 @@ SELECT
        END
        -- end
        = ANY(:'states'::text[])
-\endif
+   \endif
+   -- end
 \if :after
    AND (coalesce(t.next_fire_time, 'infinity'), -t.priority, t.trigger_group, t.trigger_name)
        > (coalesce(:'after_at'::timestamptz, 'infinity'), :'after_priority'::int, :'after_group', :'after_name')

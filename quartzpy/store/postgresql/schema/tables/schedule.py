@@ -377,13 +377,15 @@ Index(
     triggers.c.sched_name,
     postgresql_where=text("has_expectation"),
 )
-# queries: triggers of one state that are paused or in ERROR, by key, and their number, which is read without the rows
+# queries: triggers of one state that are paused or in ERROR, by key; their number and their next fire times, which are
+# read without the rows
 Index(
     "qrtz_triggers_stopped",
     triggers.c.trigger_state,
     triggers.c.trigger_group,
     triggers.c.trigger_name,
     triggers.c.sched_name,
+    postgresql_include=["next_fire_time", "priority"],
     postgresql_where=text("trigger_state IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED')"),
 )
 # purge: the triggers that ended without a fire, which a batch may wait for
