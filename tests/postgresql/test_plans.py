@@ -18,7 +18,7 @@ from quartzpy.config.config import SchedulerConfig
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
-from quartzpy.states import ENDED, ActionState, ExecutionState, TriggerState
+from quartzpy.states import ENDED, PAUSED_STATES, ActionState, ExecutionState, TriggerState
 from quartzpy.store.postgresql import execution_pages, lookups, migrations, misfire_pages, pages, time_off
 from quartzpy.store.postgresql.admin import audit_log, expectations, history, incidents, search, usage
 from quartzpy.store.postgresql.admin.records import Lanes
@@ -613,6 +613,34 @@ def test_what_the_overview_counts_is_bounded(
     explain: Callable[..., list[dict[str, Any]]], text: str, values: dict[str, Any]
 ) -> None:
     assert read(explain(text, **values)) <= 5 * _SOME
+
+
+FILL_PAUSED = """
+UPDATE qrtz_triggers SET trigger_state = 'PAUSED', next_fire_time = now() + generation * interval '1 hour'
+ WHERE sched_name = 'plans' AND generation > 2000;
+"""
+
+
+@filled(Fill(FILL_PAUSED, then="VACUUM qrtz_triggers"), Fill(FILL_PAUSED, then="VACUUM (ANALYZE) qrtz_triggers"))
+@pytest.mark.parametrize(
+    ("text", "values", "most"),
+    [
+        (usage.PAUSED_OVERDUE, {"most": 10_000, "limit": 200}, 0),
+        (
+            *pages.text_and_values(
+                TriggerQuery(states=frozenset(PAUSED_STATES), order=TriggerOrder.NEXT_FIRE_TIME), None, LIMIT
+            ),
+            LIMIT,
+        ),
+    ],
+    ids=["those that are due", "those that fire first when they are resumed"],
+)
+def test_of_the_paused_triggers_an_index_has_the_fire_times(
+    explain: Callable[..., list[dict[str, Any]]], text: str, values: dict[str, Any], most: int
+) -> None:
+    plan = explain(text, **values)
+    assert read(plan) >= 7_000
+    assert read([node for node in plan if node["Node Type"] != "Index Only Scan"]) == most
 
 
 @filled(Fill(FILL_HISTORY), Fill(FILL_HISTORY, "good"))

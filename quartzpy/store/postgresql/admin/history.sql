@@ -183,12 +183,17 @@ WITH latest AS MATERIALIZED (
       FROM qrtz_executions
      WHERE sched_name = :'sched' ORDER BY ended_at DESC LIMIT :'among'::int
 ),
+failing AS MATERIALIZED (
+    SELECT job_group, job_name FROM latest WHERE outcome = 'FAILED' AND retry_at IS NULL
+     GROUP BY job_group, job_name HAVING count(*) >= :'fewest'::int
+),
 decided AS (
     SELECT fire_id, job_group, job_name, ended_at, outcome = 'FAILED' AS is_failure,
            max(ended_at) FILTER (WHERE outcome = 'SUCCEEDED') OVER of_job AS last_success,
            row_number() OVER (of_job ORDER BY ended_at DESC, fire_id DESC) AS place
       FROM latest
-     WHERE outcome = 'SUCCEEDED' OR (outcome = 'FAILED' AND retry_at IS NULL)
+     WHERE (outcome = 'SUCCEEDED' OR (outcome = 'FAILED' AND retry_at IS NULL))
+       AND (job_group, job_name) IN (SELECT * FROM failing)
     WINDOW of_job AS (PARTITION BY job_group, job_name)
 ),
 of_jobs AS (
@@ -203,7 +208,6 @@ of_jobs AS (
            max(fire_id) FILTER (WHERE is_failure) AS last_failure
       FROM decided
      GROUP BY job_group, job_name
-    HAVING count(*) FILTER (WHERE is_failure) >= :'fewest'::int
 )
 SELECT job_group, job_name, last_success, in_a_row, since, recent, recent_failures, recent_since, fails_now, last_failure,
        (SELECT jsonb_agg(right(e.error, 500))::text FROM qrtz_executions e WHERE e.fire_id = ANY(fire_ids)),

@@ -131,7 +131,7 @@ SELECT (SELECT count(*) FROM (SELECT FROM qrtz_job_details
                                WHERE sched_name = :'sched' AND state = 'EXECUTING'
                                LIMIT :'most'::int + 1) AS counted),
        (SELECT count(*)
-          FROM (SELECT t.next_fire_time,
+          FROM (SELECT
                        -- include: seen_state
                        CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
                             WHEN t.max_concurrent IS NOT NULL
@@ -142,14 +142,25 @@ SELECT (SELECT count(*) FROM (SELECT FROM qrtz_job_details
                        END
                        -- end
                        AS state
-                  FROM ((SELECT * FROM qrtz_triggers
-                          WHERE sched_name = :'sched' AND trigger_state = 'PAUSED'
-                          ORDER BY trigger_group, trigger_name LIMIT :'most'::int + 1)
-                        UNION ALL
-                        (SELECT * FROM qrtz_triggers
-                          WHERE sched_name = :'sched' AND trigger_state = 'PAUSED_BLOCKED'
-                          ORDER BY trigger_group, trigger_name LIMIT :'most'::int + 1)) AS t) AS paused
-         WHERE next_fire_time < :now AND state = 'PAUSED'),
+                  FROM (
+                        -- include: first_paused
+                        -- The triggers that are paused although they are due, among the first ones of each state by key.
+                        -- An index has the fire times, so that the rows of no others are read.
+                        SELECT t.*
+                          FROM unnest(ARRAY['PAUSED', 'PAUSED_BLOCKED']) AS of_state(name)
+                         CROSS JOIN LATERAL (
+                            SELECT trigger_group, trigger_name, next_fire_time FROM qrtz_triggers
+                             WHERE sched_name = :'sched' AND trigger_state = of_state.name
+                               AND trigger_state IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED')
+                             ORDER BY trigger_group, trigger_name LIMIT :'most'::int + 1) AS k
+                         CROSS JOIN LATERAL (
+                            SELECT * FROM qrtz_triggers o
+                             WHERE o.sched_name = :'sched' AND o.trigger_group = k.trigger_group
+                               AND o.trigger_name = k.trigger_name OFFSET 0) AS t
+                         WHERE k.next_fire_time < :now
+                        -- end
+                       ) AS t) AS paused
+         WHERE state = 'PAUSED'),
        -- The triggers by state, in the order of `TriggerState`.
        CASE WHEN (SELECT are_all FROM hidden)
             THEN (SELECT count(*) - (SELECT waiting FROM hidden)
@@ -246,14 +257,20 @@ due AS MATERIALIZED (
               WHERE sched_name || '' = :'sched' AND trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
               LIMIT 2 * :'most'::int)) AS t
      WHERE t.next_fire_time < :now - :'late'::interval
+),
+counted AS MATERIALIZED (
+    SELECT *
+      FROM (SELECT job_group, job_name, job_type, next_fire_time,
+                   GREATEST(next_fire_time, rate_limited_until) AS turn,
+                   coalesce(rate_limited_until > :now, false)
+                   OR coalesce(string_to_array(limits, ',') && (SELECT names FROM full_limits), false) AS is_held
+              FROM due WHERE state = 'WAITING') AS one
+     WHERE is_held OR turn < :now - :'late'::interval
 )
 SELECT job_group, job_name, min(job_type), is_held, count(*), min(next_fire_time), min(turn),
-       (sum(count(*)) OVER (PARTITION BY is_held))::bigint
-  FROM (SELECT *, GREATEST(next_fire_time, rate_limited_until) AS turn,
-               coalesce(rate_limited_until > :now, false)
-               OR coalesce(string_to_array(limits, ',') && (SELECT names FROM full_limits), false) AS is_held
-          FROM due WHERE state = 'WAITING') AS one
- WHERE is_held OR turn < :now - :'late'::interval
+       CASE WHEN is_held THEN (SELECT count(*) FROM counted WHERE is_held)
+            ELSE (SELECT count(*) FROM counted WHERE NOT is_held) END
+  FROM counted
  GROUP BY job_group, job_name, is_held
  ORDER BY min(next_fire_time), job_group, job_name LIMIT :'limit'::int;
 
@@ -286,14 +303,25 @@ SELECT trigger_group, min(trigger_name), job_group, job_name, paused_at, paused_
                END
                -- end
                AS state
-          FROM ((SELECT * FROM qrtz_triggers
-                  WHERE sched_name = :'sched' AND trigger_state = 'PAUSED'
-                  ORDER BY trigger_group, trigger_name LIMIT :'most'::int + 1)
-                UNION ALL
-                (SELECT * FROM qrtz_triggers
-                  WHERE sched_name = :'sched' AND trigger_state = 'PAUSED_BLOCKED'
-                  ORDER BY trigger_group, trigger_name LIMIT :'most'::int + 1)) AS t) AS paused
- WHERE next_fire_time < :now AND state = 'PAUSED'
+          FROM (
+                -- include: first_paused
+                -- The triggers that are paused although they are due, among the first ones of each state by key.
+                -- An index has the fire times, so that the rows of no others are read.
+                SELECT t.*
+                  FROM unnest(ARRAY['PAUSED', 'PAUSED_BLOCKED']) AS of_state(name)
+                 CROSS JOIN LATERAL (
+                    SELECT trigger_group, trigger_name, next_fire_time FROM qrtz_triggers
+                     WHERE sched_name = :'sched' AND trigger_state = of_state.name
+                       AND trigger_state IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED')
+                     ORDER BY trigger_group, trigger_name LIMIT :'most'::int + 1) AS k
+                 CROSS JOIN LATERAL (
+                    SELECT * FROM qrtz_triggers o
+                     WHERE o.sched_name = :'sched' AND o.trigger_group = k.trigger_group
+                       AND o.trigger_name = k.trigger_name OFFSET 0) AS t
+                 WHERE k.next_fire_time < :now
+                -- end
+               ) AS t) AS paused
+ WHERE state = 'PAUSED'
  GROUP BY trigger_group, job_group, job_name, paused_at, paused_by, pause_reason, pause_until, is_alone
  ORDER BY min(next_fire_time), trigger_group, job_group, job_name LIMIT :'limit'::int;
 
