@@ -286,13 +286,25 @@ def test_what_a_rate_limit_admits_is_found_although_it_has_waited_for_long(scene
     wait_until(lambda: scene.acquire().fired, "the turn of the second", every=0.1)
 
 
-def test_a_step_does_not_walk_over_refused_triggers_under_the_lock(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Not even after a change that does not tell how early it is."""
+def _after_a_change(scene: Scene) -> None:
+    """Even if it does not tell how early it is."""
     scene.store.decide(scene.node, {DispatchKey("foreign"): False})
-    scene.put(scene.other, "foreign", job="foreign", job_type="foreign", ago=2 * AGO)
     scene.rise()
+    scene.put(scene.other)
+    scene.store._session.next_due.forget()
+
+
+def _after_the_refusal(scene: Scene) -> None:
+    scene.put(scene.other)
+    scene.store.decide(scene.node, {DispatchKey("foreign"): False})
+
+
+@pytest.mark.parametrize("what", [_after_a_change, _after_the_refusal])
+def test_a_step_does_not_walk_over_refused_triggers_under_the_lock(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, what: Callable[[Scene], None]
+) -> None:
+    scene.put(scene.other, "foreign", job="foreign", job_type="foreign", ago=2 * AGO)
+    what(scene)
     sent: list[list[BoundStatement]] = []
     execute = scene.store._connections.execute
 
@@ -301,8 +313,6 @@ def test_a_step_does_not_walk_over_refused_triggers_under_the_lock(
         return execute(sends, share)
 
     monkeypatch.setattr(scene.store._connections, "execute", noted)
-    scene.put(scene.other)
-    scene.store._session.next_due.forget()
     assert len(scene.acquire().fired) == 1
     claims = [one.values["sinces"] for sends in sent for one in sends if "workers" in one.values]
     assert claims

@@ -339,6 +339,14 @@ def test_what_walked_far_is_read_without_the_lock_before_it_is_claimed() -> None
     assert not expected.is_costly(["a"], read_of(expected, "a"))
 
 
+def test_after_a_refusal_is_read_without_the_lock_how_far_a_step_would_walk() -> None:
+    expected = NextDueCache()
+    expected.note_refused()
+    assert expected.is_costly([""], read_of(expected))
+    note(expected, read_of(expected), datetime.now(UTC))
+    assert not expected.is_costly([""], read_of(expected)), "that was a short way"
+
+
 def test_full_reads_behind_a_backlog_of_skipped_fires_are_rarer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(next_due, "EXPENSIVE_READ", 0.0)
     expected, now = NextDueCache(), datetime.now(UTC)

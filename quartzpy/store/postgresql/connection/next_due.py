@@ -99,6 +99,8 @@ class NextDueCache:
         """Identifies the triggers that the floors leave out of account, apart from the parts."""
         self._expensive: set[Part] = set()
         """The parts whose last full read was expensive."""
+        self._may_be_expensive = False
+        """True if each part may be, until the next full read."""
         self._changes = 0
         self._is_announced = False
 
@@ -172,7 +174,14 @@ class NextDueCache:
 
     def is_costly(self, parts: Sequence[Part], read: NextDueRead) -> bool:
         """Return True if a step that begins where this read does is to be preceded by one without the lock."""
-        return any(since is None and part in self._expensive for part, since in zip(parts, read.sinces, strict=True))
+        return any(
+            since is None and (self._may_be_expensive or part in self._expensive)
+            for part, since in zip(parts, read.sinces, strict=True)
+        )
+
+    def note_refused(self) -> None:
+        """Note that the node passes over triggers from now on, which may be many."""
+        self._may_be_expensive = True
 
     def note_read(
         self,
@@ -212,6 +221,8 @@ class NextDueCache:
                     floors.pop(part, None)
                     self._expensive.discard(part)
             self._floors = floors
+            if None in read.sinces:
+                self._may_be_expensive = False
 
     def note_moved(self, fired: Collection[FiredTrigger]) -> None:
         """Note triggers that this session has fired and that now wait for their next fire times."""

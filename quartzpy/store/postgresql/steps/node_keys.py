@@ -35,3 +35,5 @@ def decide(session: SqlSession, node: Node, runs: Mapping[DispatchKey, bool]) ->
     )
     require_epoch(node, said)
     session.refused.note(node, runs)
+    if not all(runs.values()):
+        session.next_due.note_refused()
