@@ -34,6 +34,8 @@ class Scale:
     size_rounds: int = 3
     misfires: int = 100_000
     not_takeable: int = 100_000
+    settling_seconds: float = 60.0
+    """The time after which a node counts as idle: it has judged the cluster once, and loaded what it needs for that."""
     idle_seconds: float = 20.0
     alone_seconds: float = 60.0
     """The time for which each situation of triggers that are alone is measured."""
@@ -75,6 +77,7 @@ QUICK = Scale(
     size_rounds=1,
     misfires=5_000,
     not_takeable=5_000,
+    settling_seconds=0.5,
     idle_seconds=2.0,
     alone_seconds=6.0,
     load_seconds=1.0,

@@ -68,7 +68,7 @@ def _idle(bench: Bench) -> tuple[float, float | None, float]:
     bench.server.settle(url)
     with nodes(url, workers=IDLE_WORKERS) as (node,):
         node.start()
-        time.sleep(bench.scale.warm_up_seconds)
+        time.sleep(bench.scale.settling_seconds)
         server, ours, began = bench.server.cpu_seconds, node.cpu_seconds, time.monotonic()
         time.sleep(bench.scale.idle_seconds)
         spent = time.monotonic() - began

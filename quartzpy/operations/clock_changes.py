@@ -24,7 +24,7 @@ AHEAD = timedelta(hours=24)
 AROUND = timedelta(hours=1)
 """The fires around a change are those that come at most this long before or after it."""
 MOST_FIRES = 200
-_HOUR = timedelta(hours=1)
+_DAY = timedelta(days=1)
 _SECOND = timedelta(seconds=1)
 
 
@@ -47,8 +47,8 @@ def upcoming_changes(reading: Reading, now: datetime) -> Callable[[], list[Clock
     Only on a few days of a year is there a change anywhere, and only then triggers are read.
     """
     by_instant: defaultdict[tuple[datetime, timedelta], set[str]] = defaultdict(set)
-    hour = now.replace(minute=0, second=0, microsecond=0)
-    for name, at, shift in _zones_that_change(hour, hour + AHEAD + _HOUR):
+    day = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    for name, at, shift in _zones_that_change(day, day + _DAY + AHEAD):
         if now <= at <= now + AHEAD:
             by_instant[at, shift].add(name)
     around = [(at, shift, names, _around(reading, at, now)) for (at, shift), names in sorted(by_instant.items())]
@@ -82,7 +82,10 @@ def _change(at: datetime, shift: timedelta, names: set[str], due: Sequence[Trigg
 
 @lru_cache(maxsize=4)
 def _zones_that_change(start: datetime, end: datetime) -> tuple[tuple[str, datetime, timedelta], ...]:
-    """Return the zones whose offset differs between two instants, with the instant and the size of the change."""
+    """Return the zones whose offset differs between two instants, with the instant and the size of the change.
+
+    All zones have to be read for that, 35 ms during which other threads hardly run, so a day is asked for as a whole.
+    """
     return tuple(_changes(start, end))
 
 

@@ -68,8 +68,9 @@ def test_a_command_imports_no_other_command_and_no_driver_before_it_runs() -> No
     assert not modules.intersection({*others, "sqlalchemy", "psycopg", "alembic", "rich"})
 
 
-def test_a_node_that_judges_what_is_wrong_does_not_import_sqlalchemy() -> None:
-    assert not imported(JUDGEMENT).intersection({"sqlalchemy", "alembic"})
+def test_a_node_that_judges_what_is_wrong_imports_neither_sqlalchemy_nor_what_operators_do() -> None:
+    unneeded = {"sqlalchemy", "alembic", "quartzpy.operations.actions", "quartzpy.operations.exports"}
+    assert not imported(JUDGEMENT).intersection(unneeded)
 
 
 def test_a_node_does_not_import_what_it_does_not_need(postgres_dsn: str) -> None:
