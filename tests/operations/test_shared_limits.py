@@ -15,8 +15,10 @@ def stored(store: Harness) -> Harness:
     """A store with a limit and two jobs that share it."""
     operations = Operations(Scheduler(store.store, name="contract"))
     operations.acting_as(Actor("ann", Role.ADMIN)).actions.set_limit("erp", "2", reason="the contract")
-    for name in ("book", "remind"):
-        store.schedule(job(name, limits=["erp"], durable=True), once(f"{name}1"), once(f"{name}2", at(1)))
+    # What is due at one instant with one priority has no order.
+    for name, priority in (("book", 6), ("remind", 5)):
+        second = once(f"{name}2", at(1), priority=priority)
+        store.schedule(job(name, limits=["erp"], durable=True), once(f"{name}1"), second)
     return store
 
 
