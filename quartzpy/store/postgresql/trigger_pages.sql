@@ -951,6 +951,8 @@ SELECT
  OFFSET :'among'::int - 1 LIMIT 1
 \else
  WHERE t.sched_name = :'sched'
+\if :few
+   -- The few are read whole; the others match already.
    -- include: matches
    \if :some_states
    AND t.trigger_state = ANY(:'stored'::text[])
@@ -1012,6 +1014,7 @@ SELECT
 \if :after
    AND (coalesce(t.next_fire_time, 'infinity'), -t.priority, t.trigger_group, t.trigger_name)
        > (coalesce(:'after_at'::timestamptz, 'infinity'), :'after_priority'::int, :'after_group', :'after_name')
+\endif
 \endif
  ORDER BY coalesce(t.next_fire_time, 'infinity'), -t.priority, t.trigger_group, t.trigger_name
  LIMIT :'limit'::int

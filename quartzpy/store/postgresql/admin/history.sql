@@ -183,6 +183,7 @@ WITH latest AS MATERIALIZED (
       FROM qrtz_executions
      WHERE sched_name = :'sched' ORDER BY ended_at DESC LIMIT :'among'::int
 ),
+-- Most jobs have no failures. What follows is computed for the others.
 failing AS MATERIALIZED (
     SELECT job_group, job_name FROM latest WHERE outcome = 'FAILED' AND retry_at IS NULL
      GROUP BY job_group, job_name HAVING count(*) >= :'fewest'::int
