@@ -79,7 +79,7 @@ INSERT INTO qrtz_triggers (sched_name, generation, trigger_group, trigger_name, 
     start_time, priority, misfire_instruction)
 SELECT 'plans', n, 'DEFAULT', 't' || n, 'DEFAULT', type, type,
        CASE WHEN n BETWEEN 3001 AND 6000 THEN '{"executor":"elsewhere"}' ELSE '' END, NULL, 'simple', '{}', 'WAITING',
-       clock_timestamp() - interval '30 s' + n * interval '1 ms', '{}', true, clock_timestamp(), 5, 'smart'
+       now() - interval '30 s' + n * interval '1 ms', '{}', true, now(), 5, 'smart'
   FROM (SELECT n, CASE WHEN n <= 3000 THEN 'unknown' ELSE 'known' END AS type
           FROM generate_series(1, 9000) AS n) AS s;
 """
