@@ -20,25 +20,26 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from quartzpy.states import MisfireAction, Outcome
 from quartzpy.store.postgresql.schema.tables.base import Instant, Name, metadata, one_of
 
+# Columns of a fixed width come first, so that none of their bytes is padding: each fire inserts such a row.
 executions = Table(
     "qrtz_executions",
     metadata,
     Column("fire_id", BigInteger, nullable=False, autoincrement=False),
-    Column("sched_name", Name, nullable=False),
-    Column("trigger_group", Name, nullable=False),
-    Column("trigger_name", Name, nullable=False),
     Column("generation", BigInteger, nullable=False),
-    Column("job_group", Name, nullable=False),
-    Column("job_name", Name, nullable=False),
-    Column("job_type", Name, nullable=False),
-    Column("instance_id", Name, nullable=False),
     Column("epoch", BigInteger, nullable=False),
     Column("fired_time", Instant, nullable=False),
     Column("scheduled_time", Instant, nullable=False),
     Column("started_at", Instant),
     Column("ended_at", Instant, nullable=False),
-    Column("outcome", String(16), nullable=False),
     Column("attempt", Integer, nullable=False, server_default=text("1")),
+    Column("sched_name", Name, nullable=False),
+    Column("trigger_group", Name, nullable=False),
+    Column("trigger_name", Name, nullable=False),
+    Column("job_group", Name, nullable=False),
+    Column("job_name", Name, nullable=False),
+    Column("job_type", Name, nullable=False),
+    Column("instance_id", Name, nullable=False),
+    Column("outcome", String(16), nullable=False),
     Column("error", Text),
     # The trigger data of the execution, for running it again.
     Column("trigger_data", JSONB),

@@ -23,31 +23,32 @@ from quartzpy.keys import MAX_NAME_LENGTH
 from quartzpy.states import FiredState, JoinState, NodeMode
 from quartzpy.store.postgresql.schema.tables.base import IS_RATE_LIMIT, Instant, Name, are_instants, metadata, one_of
 
+# The order is that of `executions`, and for the same reason.
 fired_triggers = Table(
     "qrtz_fired_triggers",
     metadata,
     Column("fire_id", BigInteger, nullable=False, autoincrement=False),
-    Column("sched_name", Name, nullable=False),
-    Column("trigger_group", Name, nullable=False),
-    Column("trigger_name", Name, nullable=False),
     Column("generation", BigInteger, nullable=False),
-    Column("job_group", Name, nullable=False),
-    Column("job_name", Name, nullable=False),
-    Column("job_type", Name, nullable=False),
-    Column("instance_id", Name, nullable=False),
     Column("epoch", BigInteger, nullable=False),
-    Column("state", String(16), nullable=False),
     Column("fired_time", Instant, nullable=False),
     Column("scheduled_time", Instant, nullable=False),
     Column("priority", Integer, nullable=False),
-    Column("max_concurrent", Integer),
-    Column("concurrency_key", Text, nullable=False, server_default=text("''")),
-    Column("requests_recovery", Boolean, nullable=False),
     Column("attempt", Integer, nullable=False, server_default=text("1")),
+    Column("requests_recovery", Boolean, nullable=False),
     # A request to stop this execution.
     Column("cancel_requested", Boolean, nullable=False, server_default=text("false")),
     # A trigger waited for the end of this execution since it began: the end takes the lock.
     Column("awaited", Boolean, nullable=False, server_default=text("false")),
+    Column("max_concurrent", Integer),
+    Column("sched_name", Name, nullable=False),
+    Column("trigger_group", Name, nullable=False),
+    Column("trigger_name", Name, nullable=False),
+    Column("job_group", Name, nullable=False),
+    Column("job_name", Name, nullable=False),
+    Column("job_type", Name, nullable=False),
+    Column("instance_id", Name, nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("concurrency_key", Text, nullable=False, server_default=text("''")),
     # The trigger's data at the time of the fire, for a recovery after the trigger has been removed.
     Column("trigger_data", JSONB),
     # The fire times that the execution coalesces, if there are several.
