@@ -45,18 +45,22 @@ candidates AS MATERIALIZED (
 ),
 \if :with_limits
 -- include: limited
--- The number of running executions of each job with a limit that has candidates, for each concurrency key.
+-- The number of running executions of each job with a limit that has candidates, for each concurrency key. A job with
+-- one candidate and a free slot `is_free`: no order has to be found.
 executions AS MATERIALIZED (
-    SELECT job.*, counted.running
-      FROM (SELECT DISTINCT job_group, job_name, concurrency_key
-              FROM candidates WHERE max_concurrent IS NOT NULL) AS job
+    SELECT job.*, counted.running,
+           job.candidates = 1 AND counted.running < job.slots AND NOT job.overtakes AS is_free
+      FROM (SELECT job_group, job_name, concurrency_key, count(*) AS candidates, min(max_concurrent) AS slots,
+                   bool_or(overtakes) AS overtakes
+              FROM candidates WHERE max_concurrent IS NOT NULL
+             GROUP BY job_group, job_name, concurrency_key) AS job
      CROSS JOIN LATERAL (
         SELECT count(*) AS running FROM qrtz_fired_triggers r
          WHERE r.sched_name = :'sched' AND r.job_group = job.job_group AND r.job_name = job.job_name
            AND r.concurrency_key = job.concurrency_key AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL
      ) AS counted
 ),
--- The candidates of these jobs, in the order in which they get the free slots: the soonest first, but the newest first
+-- The candidates of the others, in the order in which they get the free slots: the soonest first, but the newest first
 -- if it replaces running executions. Those that are due are ranked apart from those that are not, unless they block.
 limited AS MATERIALIZED (
     SELECT c.*, executions.running,
@@ -67,7 +71,7 @@ limited AS MATERIALIZED (
       FROM candidates c
       JOIN executions
         ON executions.job_group = c.job_group AND executions.job_name = c.job_name
-       AND executions.concurrency_key = c.concurrency_key
+       AND executions.concurrency_key = c.concurrency_key AND NOT executions.is_free
      WHERE c.max_concurrent IS NOT NULL
 ),
 -- The jobs for which a trigger may have to wait, and with an execution whose row another transaction has locked, or has
@@ -93,10 +97,13 @@ held AS MATERIALIZED (
 ),
 -- One decision for each candidate.
 decisions AS MATERIALIZED (
-    -- Nothing holds up a job without a limit.
+    -- Nothing holds up these.
     SELECT c.*, 0::bigint AS running, 1::bigint AS rank, 0::bigint AS fires,
            CASE WHEN c.is_due THEN 'FIRE' ELSE 'CLAIM' END AS decision
-      FROM candidates c WHERE c.max_concurrent IS NULL
+      FROM candidates c
+     WHERE c.max_concurrent IS NULL
+        OR (c.job_group, c.job_name, c.concurrency_key)
+           IN (SELECT job_group, job_name, concurrency_key FROM executions WHERE is_free)
     UNION ALL
     -- Its job waits for a slot. What is met while executions have all slots leaves the index of waiting triggers, so
     -- that no further step reads it before the end of one of them releases it. Other triggers of the job stay as they
