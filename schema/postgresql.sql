@@ -12,13 +12,13 @@ CREATE SEQUENCE qrtz_epochs AS BIGINT;
 
 CREATE TABLE qrtz_audit (
     id BIGINT NOT NULL,
-    sched_name VARCHAR(200) NOT NULL,
+    sched_name VARCHAR(200) COLLATE "C" NOT NULL,
     at TIMESTAMP WITH TIME ZONE NOT NULL,
     ended_at TIMESTAMP WITH TIME ZONE,
-    actor VARCHAR(200) NOT NULL,
+    actor VARCHAR(200) COLLATE "C" NOT NULL,
     role VARCHAR(16) NOT NULL,
     action VARCHAR(40) NOT NULL,
-    subject VARCHAR(500) NOT NULL,
+    subject VARCHAR(500) COLLATE "C" NOT NULL,
     reason TEXT NOT NULL,
     state VARCHAR(16) NOT NULL,
     count BIGINT NOT NULL,
@@ -37,11 +37,11 @@ CREATE INDEX qrtz_audit_at ON qrtz_audit (sched_name, at);
 CREATE INDEX qrtz_audit_unsuccessful ON qrtz_audit (sched_name, id) WHERE state <> 'SUCCEEDED';
 
 CREATE TABLE qrtz_calendars (
-    sched_name VARCHAR(200) NOT NULL,
-    calendar_name VARCHAR(200) NOT NULL,
+    sched_name VARCHAR(200) COLLATE "C" NOT NULL,
+    calendar_name VARCHAR(200) COLLATE "C" NOT NULL,
     calendar JSONB NOT NULL,
     revision BIGINT NOT NULL,
-    owner VARCHAR(200),
+    owner VARCHAR(200) COLLATE "C",
     CONSTRAINT qrtz_calendars_pkey PRIMARY KEY (sched_name, calendar_name)
 );
 
@@ -54,13 +54,13 @@ CREATE TABLE qrtz_executions (
     started_at TIMESTAMP WITH TIME ZONE,
     ended_at TIMESTAMP WITH TIME ZONE NOT NULL,
     attempt INTEGER DEFAULT 1 NOT NULL,
-    sched_name VARCHAR(200) NOT NULL,
-    trigger_group VARCHAR(200) NOT NULL,
-    trigger_name VARCHAR(200) NOT NULL,
-    job_group VARCHAR(200) NOT NULL,
-    job_name VARCHAR(200) NOT NULL,
-    job_type VARCHAR(200) NOT NULL,
-    instance_id VARCHAR(200) NOT NULL,
+    sched_name VARCHAR(200) COLLATE "C" NOT NULL,
+    trigger_group VARCHAR(200) COLLATE "C" NOT NULL,
+    trigger_name VARCHAR(200) COLLATE "C" NOT NULL,
+    job_group VARCHAR(200) COLLATE "C" NOT NULL,
+    job_name VARCHAR(200) COLLATE "C" NOT NULL,
+    job_type VARCHAR(200) COLLATE "C" NOT NULL,
+    instance_id VARCHAR(200) COLLATE "C" NOT NULL,
     outcome VARCHAR(16) NOT NULL,
     error TEXT,
     trigger_data JSONB,
@@ -91,15 +91,15 @@ CREATE TABLE qrtz_fired_triggers (
     cancel_requested BOOLEAN DEFAULT false NOT NULL,
     awaited BOOLEAN DEFAULT false NOT NULL,
     max_concurrent INTEGER,
-    sched_name VARCHAR(200) NOT NULL,
-    trigger_group VARCHAR(200) NOT NULL,
-    trigger_name VARCHAR(200) NOT NULL,
-    job_group VARCHAR(200) NOT NULL,
-    job_name VARCHAR(200) NOT NULL,
-    job_type VARCHAR(200) NOT NULL,
-    instance_id VARCHAR(200) NOT NULL,
+    sched_name VARCHAR(200) COLLATE "C" NOT NULL,
+    trigger_group VARCHAR(200) COLLATE "C" NOT NULL,
+    trigger_name VARCHAR(200) COLLATE "C" NOT NULL,
+    job_group VARCHAR(200) COLLATE "C" NOT NULL,
+    job_name VARCHAR(200) COLLATE "C" NOT NULL,
+    job_type VARCHAR(200) COLLATE "C" NOT NULL,
+    instance_id VARCHAR(200) COLLATE "C" NOT NULL,
     state VARCHAR(16) NOT NULL,
-    concurrency_key TEXT DEFAULT '' NOT NULL,
+    concurrency_key TEXT COLLATE "C" DEFAULT '' NOT NULL,
     trigger_data JSONB,
     coalesced_fire_times TIMESTAMP WITH TIME ZONE[],
     progress DOUBLE PRECISION,
@@ -115,27 +115,27 @@ CREATE INDEX qrtz_fired_triggers_limited ON qrtz_fired_triggers (sched_name, job
 CREATE UNIQUE INDEX qrtz_fired_triggers_one_running ON qrtz_fired_triggers (sched_name, job_group, job_name, concurrency_key) WHERE state = 'EXECUTING' AND max_concurrent = 1;
 
 CREATE TABLE qrtz_job_details (
-    sched_name VARCHAR(200) NOT NULL,
-    job_group VARCHAR(200) NOT NULL,
-    job_name VARCHAR(200) NOT NULL,
+    sched_name VARCHAR(200) COLLATE "C" NOT NULL,
+    job_group VARCHAR(200) COLLATE "C" NOT NULL,
+    job_name VARCHAR(200) COLLATE "C" NOT NULL,
     display_name TEXT,
     documentation_url TEXT,
     description TEXT,
-    job_type VARCHAR(200) NOT NULL,
+    job_type VARCHAR(200) COLLATE "C" NOT NULL,
     is_durable BOOLEAN NOT NULL,
     max_concurrent INTEGER,
     overlap_policy VARCHAR(12) DEFAULT 'block' NOT NULL,
-    concurrency_key VARCHAR(200),
+    concurrency_key VARCHAR(200) COLLATE "C",
     rate_limit JSONB,
     limits TEXT COLLATE "C",
-    placement TEXT DEFAULT '' NOT NULL,
+    placement TEXT COLLATE "C" DEFAULT '' NOT NULL,
     slot_pool TEXT COLLATE "C" GENERATED ALWAYS AS (btrim(split_part(placement, '"requires":'::text, 1), '{,}'::text)) STORED NOT NULL,
     persists_data BOOLEAN NOT NULL,
     requests_recovery BOOLEAN NOT NULL,
     retry_policy JSONB,
     timeout INTERVAL,
     mode VARCHAR(10) DEFAULT 'ENABLED' NOT NULL,
-    owner VARCHAR(200),
+    owner VARCHAR(200) COLLATE "C",
     node_deaths INTEGER DEFAULT 0 NOT NULL,
     is_stopping BOOLEAN DEFAULT false NOT NULL,
     pause_after_failures INTEGER,
@@ -167,10 +167,10 @@ CREATE INDEX qrtz_job_details_mode ON qrtz_job_details (sched_name) WHERE mode <
 CREATE INDEX qrtz_job_details_rate_limit ON qrtz_job_details (sched_name) WHERE rate_limit IS NOT NULL OR limits IS NOT NULL;
 
 CREATE TABLE qrtz_node_keys (
-    sched_name VARCHAR(200) NOT NULL,
+    sched_name VARCHAR(200) COLLATE "C" NOT NULL,
     epoch BIGINT NOT NULL,
-    job_type VARCHAR(200) NOT NULL,
-    placement TEXT NOT NULL,
+    job_type VARCHAR(200) COLLATE "C" NOT NULL,
+    placement TEXT COLLATE "C" NOT NULL,
     runs BOOLEAN NOT NULL,
     CONSTRAINT qrtz_node_keys_pkey PRIMARY KEY (epoch, job_type, placement)
 );
@@ -179,25 +179,25 @@ CREATE INDEX qrtz_node_keys_refused ON qrtz_node_keys (sched_name, job_type, pla
 
 CREATE TABLE qrtz_incidents (
     id BIGINT NOT NULL,
-    sched_name VARCHAR(200) NOT NULL,
+    sched_name VARCHAR(200) COLLATE "C" NOT NULL,
     kind VARCHAR(40) NOT NULL,
     subject TEXT NOT NULL,
-    identity VARCHAR(64) NOT NULL,
+    identity VARCHAR(64) COLLATE "C" NOT NULL,
     severity VARCHAR(16) NOT NULL,
     cause TEXT NOT NULL,
     began_as TEXT NOT NULL,
     what TEXT NOT NULL,
     why JSONB NOT NULL,
-    trigger_group VARCHAR(200),
-    trigger_name VARCHAR(200),
-    job_group VARCHAR(200),
-    job_name VARCHAR(200),
+    trigger_group VARCHAR(200) COLLATE "C",
+    trigger_name VARCHAR(200) COLLATE "C",
+    job_group VARCHAR(200) COLLATE "C",
+    job_name VARCHAR(200) COLLATE "C",
     since TIMESTAMP WITH TIME ZONE,
     opened_at TIMESTAMP WITH TIME ZONE NOT NULL,
     confirmed_at TIMESTAMP WITH TIME ZONE NOT NULL,
     closed_at TIMESTAMP WITH TIME ZONE,
     acknowledged_at TIMESTAMP WITH TIME ZONE,
-    acknowledged_by VARCHAR(200),
+    acknowledged_by VARCHAR(200) COLLATE "C",
     acknowledged_reason TEXT,
     acknowledged_until TIMESTAMP WITH TIME ZONE,
     acknowledged_severity VARCHAR(16),
@@ -215,9 +215,9 @@ CREATE UNIQUE INDEX qrtz_incidents_open ON qrtz_incidents (sched_name, identity)
 CREATE INDEX qrtz_incidents_closed ON qrtz_incidents (sched_name, closed_at, id) WHERE closed_at IS NOT NULL;
 
 CREATE TABLE qrtz_notifications (
-    sched_name VARCHAR(200) NOT NULL,
-    id VARCHAR(64) NOT NULL,
-    channel VARCHAR(200) NOT NULL,
+    sched_name VARCHAR(200) COLLATE "C" NOT NULL,
+    id VARCHAR(64) COLLATE "C" NOT NULL,
+    channel VARCHAR(200) COLLATE "C" NOT NULL,
     event VARCHAR(16) NOT NULL,
     message JSONB NOT NULL,
     created_at TIMESTAMP WITH TIME ZONE NOT NULL,
@@ -233,7 +233,7 @@ CREATE TABLE qrtz_notifications (
 CREATE INDEX qrtz_notifications_created ON qrtz_notifications (sched_name, created_at);
 
 CREATE TABLE qrtz_judgements (
-    sched_name VARCHAR(200) NOT NULL,
+    sched_name VARCHAR(200) COLLATE "C" NOT NULL,
     due_at TIMESTAMP WITH TIME ZONE NOT NULL,
     listed_at TIMESTAMP WITH TIME ZONE,
     CONSTRAINT qrtz_judgements_pkey PRIMARY KEY (sched_name)
@@ -241,21 +241,21 @@ CREATE TABLE qrtz_judgements (
  WITH (fillfactor = 50);
 
 CREATE TABLE qrtz_job_upstreams (
-    sched_name VARCHAR(200) NOT NULL,
-    job_group VARCHAR(200) NOT NULL,
-    job_name VARCHAR(200) NOT NULL,
-    upstream_group VARCHAR(200) NOT NULL,
-    upstream_name VARCHAR(200) NOT NULL,
+    sched_name VARCHAR(200) COLLATE "C" NOT NULL,
+    job_group VARCHAR(200) COLLATE "C" NOT NULL,
+    job_name VARCHAR(200) COLLATE "C" NOT NULL,
+    upstream_group VARCHAR(200) COLLATE "C" NOT NULL,
+    upstream_name VARCHAR(200) COLLATE "C" NOT NULL,
     CONSTRAINT qrtz_job_upstreams_pkey PRIMARY KEY (sched_name, job_group, job_name, upstream_group, upstream_name)
 );
 
 CREATE INDEX qrtz_job_upstreams_upstream ON qrtz_job_upstreams ((upstream_group || ''), (upstream_name || ''), (sched_name || ''), job_group);
 
 CREATE TABLE qrtz_joins (
-    sched_name VARCHAR(200) NOT NULL,
-    job_group VARCHAR(200) NOT NULL,
-    job_name VARCHAR(200) NOT NULL,
-    occasion VARCHAR(200) NOT NULL,
+    sched_name VARCHAR(200) COLLATE "C" NOT NULL,
+    job_group VARCHAR(200) COLLATE "C" NOT NULL,
+    job_name VARCHAR(200) COLLATE "C" NOT NULL,
+    occasion VARCHAR(200) COLLATE "C" NOT NULL,
     state VARCHAR(8) NOT NULL,
     opened_at TIMESTAMP WITH TIME ZONE NOT NULL,
     last_end_at TIMESTAMP WITH TIME ZONE,
@@ -277,9 +277,9 @@ CREATE INDEX qrtz_joins_due ON qrtz_joins (sched_name, due_at) WHERE due_at IS N
 CREATE INDEX qrtz_joins_opened ON qrtz_joins (sched_name, opened_at);
 
 CREATE TABLE qrtz_expectations (
-    sched_name VARCHAR(200) NOT NULL,
-    trigger_group VARCHAR(200) NOT NULL,
-    trigger_name VARCHAR(200) NOT NULL,
+    sched_name VARCHAR(200) COLLATE "C" NOT NULL,
+    trigger_group VARCHAR(200) COLLATE "C" NOT NULL,
+    trigger_name VARCHAR(200) COLLATE "C" NOT NULL,
     generation BIGINT NOT NULL,
     due_at TIMESTAMP WITH TIME ZONE NOT NULL,
     watch JSONB NOT NULL,
@@ -292,13 +292,13 @@ CREATE INDEX qrtz_expectations_due ON qrtz_expectations (sched_name, due_at);
 
 CREATE TABLE qrtz_breaches (
     id BIGINT NOT NULL,
-    sched_name VARCHAR(200) NOT NULL,
-    trigger_group VARCHAR(200) NOT NULL,
-    trigger_name VARCHAR(200) NOT NULL,
-    job_group VARCHAR(200) NOT NULL,
-    job_name VARCHAR(200) NOT NULL,
+    sched_name VARCHAR(200) COLLATE "C" NOT NULL,
+    trigger_group VARCHAR(200) COLLATE "C" NOT NULL,
+    trigger_name VARCHAR(200) COLLATE "C" NOT NULL,
+    job_group VARCHAR(200) COLLATE "C" NOT NULL,
+    job_name VARCHAR(200) COLLATE "C" NOT NULL,
     scheduled_time TIMESTAMP WITH TIME ZONE NOT NULL,
-    kind VARCHAR(16) NOT NULL,
+    kind VARCHAR(16) COLLATE "C" NOT NULL,
     what TEXT NOT NULL,
     why JSONB NOT NULL,
     found_at TIMESTAMP WITH TIME ZONE NOT NULL,
@@ -317,20 +317,20 @@ CREATE INDEX qrtz_breaches_open ON qrtz_breaches (trigger_group, trigger_name, s
 CREATE INDEX qrtz_breaches_over ON qrtz_breaches (sched_name, over_at) WHERE over_at IS NOT NULL;
 
 CREATE TABLE qrtz_locks (
-    sched_name VARCHAR(200) NOT NULL,
-    lock_name VARCHAR(40) NOT NULL,
+    sched_name VARCHAR(200) COLLATE "C" NOT NULL,
+    lock_name VARCHAR(40) COLLATE "C" NOT NULL,
     CONSTRAINT qrtz_locks_pkey PRIMARY KEY (sched_name, lock_name)
 );
 
 CREATE TABLE qrtz_misfires (
     id BIGINT NOT NULL,
-    sched_name VARCHAR(200) NOT NULL,
-    trigger_group VARCHAR(200) NOT NULL,
-    trigger_name VARCHAR(200) NOT NULL,
+    sched_name VARCHAR(200) COLLATE "C" NOT NULL,
+    trigger_group VARCHAR(200) COLLATE "C" NOT NULL,
+    trigger_name VARCHAR(200) COLLATE "C" NOT NULL,
     generation BIGINT NOT NULL,
-    job_group VARCHAR(200) NOT NULL,
-    job_name VARCHAR(200) NOT NULL,
-    instance_id VARCHAR(200) NOT NULL,
+    job_group VARCHAR(200) COLLATE "C" NOT NULL,
+    job_name VARCHAR(200) COLLATE "C" NOT NULL,
+    instance_id VARCHAR(200) COLLATE "C" NOT NULL,
     handled_at TIMESTAMP WITH TIME ZONE NOT NULL,
     misfire_instruction VARCHAR(60) NOT NULL,
     action VARCHAR(16) NOT NULL,
@@ -346,23 +346,23 @@ CREATE TABLE qrtz_misfires (
 CREATE INDEX qrtz_misfires_trigger ON qrtz_misfires (trigger_group, trigger_name, id);
 
 CREATE TABLE qrtz_owners (
-    sched_name VARCHAR(200) NOT NULL,
-    owner VARCHAR(200) NOT NULL,
+    sched_name VARCHAR(200) COLLATE "C" NOT NULL,
+    owner VARCHAR(200) COLLATE "C" NOT NULL,
     version TEXT NOT NULL,
     CONSTRAINT qrtz_owners_pkey PRIMARY KEY (sched_name, owner)
 );
 
 CREATE TABLE qrtz_paused_trigger_groups (
-    sched_name VARCHAR(200) NOT NULL,
-    scope VARCHAR(8) NOT NULL,
-    group_name VARCHAR(200) NOT NULL,
+    sched_name VARCHAR(200) COLLATE "C" NOT NULL,
+    scope VARCHAR(8) COLLATE "C" NOT NULL,
+    group_name VARCHAR(200) COLLATE "C" NOT NULL,
     paused_at TIMESTAMP WITH TIME ZONE NOT NULL,
-    paused_by VARCHAR(200),
+    paused_by VARCHAR(200) COLLATE "C",
     pause_reason TEXT,
     pause_until TIMESTAMP WITH TIME ZONE,
     pause_missed VARCHAR(10) DEFAULT 'misfire' NOT NULL,
     with_all BOOLEAN DEFAULT false NOT NULL,
-    window_name VARCHAR(200),
+    window_name VARCHAR(200) COLLATE "C",
     resumed BIGINT DEFAULT 0 NOT NULL,
     CONSTRAINT qrtz_paused_trigger_groups_pkey PRIMARY KEY (sched_name, scope, group_name),
     CONSTRAINT qrtz_paused_trigger_groups_scope_check CHECK (scope = ANY ('{TRIGGER,JOB,ALL,MANUAL}')),
@@ -371,13 +371,13 @@ CREATE TABLE qrtz_paused_trigger_groups (
 );
 
 CREATE TABLE qrtz_maintenance_windows (
-    sched_name VARCHAR(200) NOT NULL,
-    window_name VARCHAR(200) NOT NULL,
-    scope VARCHAR(8) NOT NULL,
-    group_name VARCHAR(200) NOT NULL,
+    sched_name VARCHAR(200) COLLATE "C" NOT NULL,
+    window_name VARCHAR(200) COLLATE "C" NOT NULL,
+    scope VARCHAR(8) COLLATE "C" NOT NULL,
+    group_name VARCHAR(200) COLLATE "C" NOT NULL,
     definition JSONB NOT NULL,
     changed_at TIMESTAMP WITH TIME ZONE NOT NULL,
-    changed_by VARCHAR(200),
+    changed_by VARCHAR(200) COLLATE "C",
     starts_at TIMESTAMP WITH TIME ZONE NOT NULL,
     ends_at TIMESTAMP WITH TIME ZONE NOT NULL,
     is_open BOOLEAN DEFAULT false NOT NULL,
@@ -389,10 +389,10 @@ CREATE TABLE qrtz_maintenance_windows (
 );
 
 CREATE TABLE qrtz_rate_limits (
-    sched_name VARCHAR(200) NOT NULL,
-    job_group VARCHAR(200) NOT NULL,
-    job_name VARCHAR(200) NOT NULL,
-    concurrency_key TEXT NOT NULL,
+    sched_name VARCHAR(200) COLLATE "C" NOT NULL,
+    job_group VARCHAR(200) COLLATE "C" NOT NULL,
+    job_name VARCHAR(200) COLLATE "C" NOT NULL,
+    concurrency_key TEXT COLLATE "C" NOT NULL,
     tat TIMESTAMP WITH TIME ZONE NOT NULL,
     queued_until TIMESTAMP WITH TIME ZONE,
     queued_interval INTERVAL,
@@ -402,7 +402,7 @@ CREATE TABLE qrtz_rate_limits (
 CREATE INDEX qrtz_rate_limits_tat ON qrtz_rate_limits (sched_name, tat);
 
 CREATE TABLE qrtz_limits (
-    sched_name VARCHAR(200) NOT NULL,
+    sched_name VARCHAR(200) COLLATE "C" NOT NULL,
     limit_name VARCHAR(200) COLLATE "C" NOT NULL,
     max_concurrent INTEGER,
     rate_limit JSONB,
@@ -415,15 +415,15 @@ CREATE TABLE qrtz_limits (
 );
 
 CREATE TABLE qrtz_limit_uses (
-    sched_name VARCHAR(200) NOT NULL,
+    sched_name VARCHAR(200) COLLATE "C" NOT NULL,
     limit_name VARCHAR(200) COLLATE "C" NOT NULL,
     fire_id BIGINT NOT NULL,
     CONSTRAINT qrtz_limit_uses_pkey PRIMARY KEY (sched_name, limit_name, fire_id)
 );
 
 CREATE TABLE qrtz_scheduler_state (
-    sched_name VARCHAR(200) NOT NULL,
-    instance_id VARCHAR(200) NOT NULL,
+    sched_name VARCHAR(200) COLLATE "C" NOT NULL,
+    instance_id VARCHAR(200) COLLATE "C" NOT NULL,
     epoch BIGINT NOT NULL,
     host TEXT NOT NULL,
     pid BIGINT NOT NULL,
@@ -446,16 +446,16 @@ CREATE TABLE qrtz_scheduler_state (
 COMMENT ON TABLE qrtz_scheduler_state IS 'tables of revision 0001, usable by releases from revision 0001 on';
 
 CREATE TABLE qrtz_triggers (
-    sched_name VARCHAR(200) NOT NULL,
-    trigger_group VARCHAR(200) NOT NULL,
-    trigger_name VARCHAR(200) NOT NULL,
-    job_group VARCHAR(200) NOT NULL,
-    job_name VARCHAR(200) NOT NULL,
-    job_type VARCHAR(200) NOT NULL,
+    sched_name VARCHAR(200) COLLATE "C" NOT NULL,
+    trigger_group VARCHAR(200) COLLATE "C" NOT NULL,
+    trigger_name VARCHAR(200) COLLATE "C" NOT NULL,
+    job_group VARCHAR(200) COLLATE "C" NOT NULL,
+    job_name VARCHAR(200) COLLATE "C" NOT NULL,
+    job_type VARCHAR(200) COLLATE "C" NOT NULL,
     max_concurrent INTEGER,
     overlap_policy VARCHAR(12) DEFAULT 'block' NOT NULL,
-    concurrency_key TEXT DEFAULT '' NOT NULL,
-    placement TEXT DEFAULT '' NOT NULL,
+    concurrency_key TEXT COLLATE "C" DEFAULT '' NOT NULL,
+    placement TEXT COLLATE "C" DEFAULT '' NOT NULL,
     slot_pool TEXT COLLATE "C" GENERATED ALWAYS AS (btrim(split_part(placement, '"requires":'::text, 1), '{,}'::text)) STORED NOT NULL,
     rate_limit JSONB,
     limits TEXT COLLATE "C",
@@ -464,7 +464,7 @@ CREATE TABLE qrtz_triggers (
     kind VARCHAR(40) NOT NULL,
     schedule JSONB NOT NULL,
     has_expectation BOOLEAN GENERATED ALWAYS AS (schedule ? 'expect') STORED NOT NULL,
-    trigger_state VARCHAR(16) NOT NULL,
+    trigger_state VARCHAR(16) COLLATE "C" NOT NULL,
     times_triggered BIGINT DEFAULT 0 NOT NULL,
     next_fire_time TIMESTAMP WITH TIME ZONE,
     prev_fire_time TIMESTAMP WITH TIME ZONE,
@@ -477,22 +477,22 @@ CREATE TABLE qrtz_triggers (
     end_time TIMESTAMP WITH TIME ZONE,
     priority INTEGER NOT NULL,
     misfire_instruction VARCHAR(60) NOT NULL,
-    misfire_rule VARCHAR(10) GENERATED ALWAYS AS (CASE WHEN unreconciled IS NOT NULL THEN 'NEW'::text WHEN missed_policy IS NOT NULL OR admission::text = 'LATE'::text THEN 'LATE'::text WHEN (rate_limit IS NOT NULL OR limits IS NOT NULL) AND admission IS NULL THEN 'RATE_LIMIT'::text WHEN admission IS NOT NULL OR catch_up_until IS NOT NULL OR misfire_instruction::text = 'ignore'::text THEN 'IGNORE'::text WHEN misfire_threshold IS NULL THEN 'SCHEDULER'::text ELSE 'OWN'::text END) STORED NOT NULL,
+    misfire_rule VARCHAR(10) COLLATE "C" GENERATED ALWAYS AS (CASE WHEN unreconciled IS NOT NULL THEN 'NEW'::text WHEN missed_policy IS NOT NULL OR admission::text = 'LATE'::text THEN 'LATE'::text WHEN (rate_limit IS NOT NULL OR limits IS NOT NULL) AND admission IS NULL THEN 'RATE_LIMIT'::text WHEN admission IS NOT NULL OR catch_up_until IS NOT NULL OR misfire_instruction::text = 'ignore'::text THEN 'IGNORE'::text WHEN misfire_threshold IS NULL THEN 'SCHEDULER'::text ELSE 'OWN'::text END) STORED NOT NULL,
     misfire_threshold INTERVAL,
     catch_up_until TIMESTAMP WITH TIME ZONE,
     missed_policy VARCHAR(10),
     resumed_at TIMESTAMP WITH TIME ZONE,
     unreconciled VARCHAR(10),
     admission VARCHAR(10),
-    calendar_name VARCHAR(200),
+    calendar_name VARCHAR(200) COLLATE "C",
     job_data JSONB,
     fire_id BIGINT,
     error TEXT,
-    owner VARCHAR(200),
+    owner VARCHAR(200) COLLATE "C",
     schedule_hash BIGINT,
     held_by_mode BOOLEAN DEFAULT false NOT NULL,
     paused_at TIMESTAMP WITH TIME ZONE,
-    paused_by VARCHAR(200),
+    paused_by VARCHAR(200) COLLATE "C",
     pause_reason TEXT,
     pause_until TIMESTAMP WITH TIME ZONE,
     pause_missed VARCHAR(10),

@@ -10,7 +10,8 @@ branch_labels = None
 depends_on = None
 phase = "pre"
 
-Name = sa.String(200)
+Name = sa.String(200, collation="C")
+Key = sa.Text(collation="C")
 Instant = sa.DateTime(timezone=True)
 
 SEQUENCES = ("qrtz_fire_ids", "qrtz_epochs")
@@ -286,7 +287,7 @@ def upgrade() -> None:
         sa.Column("actor", Name, nullable=False),
         sa.Column("role", sa.String(length=16), nullable=False),
         sa.Column("action", sa.String(length=40), nullable=False),
-        sa.Column("subject", sa.String(length=500), nullable=False),
+        sa.Column("subject", sa.String(length=500, collation="C"), nullable=False),
         sa.Column("reason", sa.Text(), nullable=False),
         sa.Column("state", sa.String(length=16), nullable=False),
         sa.Column("count", sa.BigInteger(), nullable=False),
@@ -401,7 +402,7 @@ def upgrade() -> None:
         sa.Column("job_type", Name, nullable=False),
         sa.Column("instance_id", Name, nullable=False),
         sa.Column("state", sa.String(length=16), nullable=False),
-        sa.Column("concurrency_key", sa.Text(), server_default=sa.text("''"), nullable=False),
+        sa.Column("concurrency_key", Key, server_default=sa.text("''"), nullable=False),
         sa.Column("trigger_data", JSONB(), nullable=True),
         sa.Column("coalesced_fire_times", sa.ARRAY(Instant), nullable=True),
         sa.Column("progress", sa.Double(), nullable=True),
@@ -447,9 +448,9 @@ def upgrade() -> None:
         sa.Column("overlap_policy", sa.String(length=12), server_default=sa.text("'block'"), nullable=False),
         sa.Column("concurrency_key", Name, nullable=True),
         sa.Column("rate_limit", JSONB(), nullable=True),
-        sa.Column("limits", sa.Text(collation="C"), nullable=True),
-        sa.Column("placement", sa.Text(), server_default=sa.text("''"), nullable=False),
-        sa.Column("slot_pool", sa.Text(collation="C"), sa.Computed(SLOT_POOL, persisted=True), nullable=False),
+        sa.Column("limits", Key, nullable=True),
+        sa.Column("placement", Key, server_default=sa.text("''"), nullable=False),
+        sa.Column("slot_pool", Key, sa.Computed(SLOT_POOL, persisted=True), nullable=False),
         sa.Column("persists_data", sa.Boolean(), nullable=False),
         sa.Column("requests_recovery", sa.Boolean(), nullable=False),
         sa.Column("retry_policy", JSONB(), nullable=True),
@@ -532,7 +533,7 @@ def upgrade() -> None:
         sa.Column("sched_name", Name, nullable=False),
         sa.Column("epoch", sa.BigInteger(), nullable=False),
         sa.Column("job_type", Name, nullable=False),
-        sa.Column("placement", sa.Text(), nullable=False),
+        sa.Column("placement", Key, nullable=False),
         sa.Column("runs", sa.Boolean(), nullable=False),
         sa.PrimaryKeyConstraint("epoch", "job_type", "placement", name="qrtz_node_keys_pkey"),
         schema=schema,
@@ -551,7 +552,7 @@ def upgrade() -> None:
         sa.Column("sched_name", Name, nullable=False),
         sa.Column("kind", sa.String(length=40), nullable=False),
         sa.Column("subject", sa.Text(), nullable=False),
-        sa.Column("identity", sa.String(length=64), nullable=False),
+        sa.Column("identity", sa.String(length=64, collation="C"), nullable=False),
         sa.Column("severity", sa.String(length=16), nullable=False),
         sa.Column("cause", sa.Text(), nullable=False),
         sa.Column("began_as", sa.Text(), nullable=False),
@@ -604,7 +605,7 @@ def upgrade() -> None:
     op.create_table(
         "qrtz_notifications",
         sa.Column("sched_name", Name, nullable=False),
-        sa.Column("id", sa.String(length=64), nullable=False),
+        sa.Column("id", sa.String(length=64, collation="C"), nullable=False),
         sa.Column("channel", Name, nullable=False),
         sa.Column("event", sa.String(length=16), nullable=False),
         sa.Column("message", JSONB(), nullable=False),
@@ -726,7 +727,7 @@ def upgrade() -> None:
         sa.Column("job_group", Name, nullable=False),
         sa.Column("job_name", Name, nullable=False),
         sa.Column("scheduled_time", Instant, nullable=False),
-        sa.Column("kind", sa.String(length=16), nullable=False),
+        sa.Column("kind", sa.String(length=16, collation="C"), nullable=False),
         sa.Column("what", sa.Text(), nullable=False),
         sa.Column("why", JSONB(), nullable=False),
         sa.Column("found_at", Instant, nullable=False),
@@ -767,7 +768,7 @@ def upgrade() -> None:
     op.create_table(
         "qrtz_locks",
         sa.Column("sched_name", Name, nullable=False),
-        sa.Column("lock_name", sa.String(length=40), nullable=False),
+        sa.Column("lock_name", sa.String(length=40, collation="C"), nullable=False),
         sa.PrimaryKeyConstraint("sched_name", "lock_name", name="qrtz_locks_pkey"),
         schema=schema,
     )
@@ -814,7 +815,7 @@ def upgrade() -> None:
     op.create_table(
         "qrtz_paused_trigger_groups",
         sa.Column("sched_name", Name, nullable=False),
-        sa.Column("scope", sa.String(length=8), nullable=False),
+        sa.Column("scope", sa.String(length=8, collation="C"), nullable=False),
         sa.Column("group_name", Name, nullable=False),
         sa.Column("paused_at", Instant, nullable=False),
         sa.Column("paused_by", Name, nullable=True),
@@ -840,7 +841,7 @@ def upgrade() -> None:
         "qrtz_maintenance_windows",
         sa.Column("sched_name", Name, nullable=False),
         sa.Column("window_name", Name, nullable=False),
-        sa.Column("scope", sa.String(length=8), nullable=False),
+        sa.Column("scope", sa.String(length=8, collation="C"), nullable=False),
         sa.Column("group_name", Name, nullable=False),
         sa.Column("definition", JSONB(), nullable=False),
         sa.Column("changed_at", Instant, nullable=False),
@@ -864,7 +865,7 @@ def upgrade() -> None:
         sa.Column("sched_name", Name, nullable=False),
         sa.Column("job_group", Name, nullable=False),
         sa.Column("job_name", Name, nullable=False),
-        sa.Column("concurrency_key", sa.Text(), nullable=False),
+        sa.Column("concurrency_key", Key, nullable=False),
         sa.Column("tat", Instant, nullable=False),
         sa.Column("queued_until", Instant, nullable=True),
         sa.Column("queued_interval", sa.Interval(), nullable=True),
@@ -881,7 +882,7 @@ def upgrade() -> None:
     op.create_table(
         "qrtz_limits",
         sa.Column("sched_name", Name, nullable=False),
-        sa.Column("limit_name", sa.String(length=200, collation="C"), nullable=False),
+        sa.Column("limit_name", Name, nullable=False),
         sa.Column("max_concurrent", sa.Integer(), nullable=True),
         sa.Column("rate_limit", JSONB(), nullable=True),
         sa.Column("tat", Instant, nullable=True),
@@ -904,7 +905,7 @@ def upgrade() -> None:
     op.create_table(
         "qrtz_limit_uses",
         sa.Column("sched_name", Name, nullable=False),
-        sa.Column("limit_name", sa.String(length=200, collation="C"), nullable=False),
+        sa.Column("limit_name", Name, nullable=False),
         sa.Column("fire_id", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("sched_name", "limit_name", "fire_id", name="qrtz_limit_uses_pkey"),
         schema=schema,
@@ -943,11 +944,11 @@ def upgrade() -> None:
         sa.Column("job_type", Name, nullable=False),
         sa.Column("max_concurrent", sa.Integer(), nullable=True),
         sa.Column("overlap_policy", sa.String(length=12), server_default=sa.text("'block'"), nullable=False),
-        sa.Column("concurrency_key", sa.Text(), server_default=sa.text("''"), nullable=False),
-        sa.Column("placement", sa.Text(), server_default=sa.text("''"), nullable=False),
-        sa.Column("slot_pool", sa.Text(collation="C"), sa.Computed(SLOT_POOL, persisted=True), nullable=False),
+        sa.Column("concurrency_key", Key, server_default=sa.text("''"), nullable=False),
+        sa.Column("placement", Key, server_default=sa.text("''"), nullable=False),
+        sa.Column("slot_pool", Key, sa.Computed(SLOT_POOL, persisted=True), nullable=False),
         sa.Column("rate_limit", JSONB(), nullable=True),
-        sa.Column("limits", sa.Text(collation="C"), nullable=True),
+        sa.Column("limits", Key, nullable=True),
         sa.Column("rate_limited_until", Instant, nullable=True),
         sa.Column("description", sa.Text(), nullable=True),
         sa.Column("kind", sa.String(length=40), nullable=False),
@@ -958,7 +959,7 @@ def upgrade() -> None:
             sa.Computed("schedule ? 'expect'", persisted=True),
             nullable=False,
         ),
-        sa.Column("trigger_state", sa.String(length=16), nullable=False),
+        sa.Column("trigger_state", sa.String(length=16, collation="C"), nullable=False),
         sa.Column("times_triggered", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.Column("next_fire_time", Instant, nullable=True),
         sa.Column("prev_fire_time", Instant, nullable=True),
@@ -978,7 +979,7 @@ def upgrade() -> None:
         sa.Column("misfire_instruction", sa.String(length=60), nullable=False),
         sa.Column(
             "misfire_rule",
-            sa.String(length=10),
+            sa.String(length=10, collation="C"),
             sa.Computed(
                 "CASE WHEN unreconciled IS NOT NULL THEN 'NEW'::text"
                 " WHEN missed_policy IS NOT NULL OR admission::text = 'LATE'::text THEN 'LATE'::text"
@@ -1004,7 +1005,7 @@ def upgrade() -> None:
         sa.Column("schedule_hash", sa.BigInteger(), nullable=True),
         sa.Column("held_by_mode", sa.Boolean(), server_default=sa.text("false"), nullable=False),
         sa.Column("paused_at", sa.DateTime(timezone=True), nullable=True),
-        sa.Column("paused_by", sa.String(length=200), nullable=True),
+        sa.Column("paused_by", Name, nullable=True),
         sa.Column("pause_reason", sa.Text(), nullable=True),
         sa.Column("pause_until", sa.DateTime(timezone=True), nullable=True),
         sa.Column("pause_missed", sa.String(length=10), nullable=True),

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sqlalchemy import BigInteger, DateTime, MetaData, Sequence, String
+from sqlalchemy import BigInteger, DateTime, MetaData, Sequence, String, Text
 
 from quartzpy.keys import MAX_NAME_LENGTH
 
 metadata = MetaData()
 
-Name = String(MAX_NAME_LENGTH)
+# Names and keys are compared by their bytes: an index of another collation is slower, has to be rebuilt when the
+# operating system changes its rules, and has another order than Python.
+COLLATION = "C"
+Name = String(MAX_NAME_LENGTH, collation=COLLATION)
+Key = Text(collation=COLLATION)
+
+
+def word(length: int) -> String:
+    """Return the type of an indexed column that has one of few words, or an identifier."""
+    return String(length, collation=COLLATION)
+
+
 Instant = DateTime(timezone=True)
 
 

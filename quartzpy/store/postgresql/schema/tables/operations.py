@@ -19,7 +19,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from quartzpy.expect import Breach
 from quartzpy.states import ActionState
 from quartzpy.store.health_findings import Severity
-from quartzpy.store.postgresql.schema.tables.base import Instant, Name, are_instants, metadata, one_of
+from quartzpy.store.postgresql.schema.tables.base import Instant, Name, are_instants, metadata, one_of, word
 
 audit = Table(
     "qrtz_audit",
@@ -33,7 +33,7 @@ audit = Table(
     Column("role", String(16), nullable=False),
     Column("action", String(40), nullable=False),
     # "trigger GROUP.NAME", or in words the filter that selected several.
-    Column("subject", String(500), nullable=False),
+    Column("subject", word(500), nullable=False),
     Column("reason", Text, nullable=False),
     Column("state", String(16), nullable=False),
     # The number of things that it has changed.
@@ -65,7 +65,7 @@ incidents = Table(
     Column("kind", String(40), nullable=False),
     Column("subject", Text, nullable=False),
     # A digest of the kind and of what stays the same about its subject while it lasts.
-    Column("identity", String(64), nullable=False),
+    Column("identity", word(64), nullable=False),
     Column("severity", String(16), nullable=False),
     # What tells one cause of it from another, the error for example; empty if nothing does.
     Column("cause", Text, nullable=False),
@@ -124,7 +124,7 @@ notifications = Table(
     metadata,
     Column("sched_name", Name, nullable=False),
     # The idempotency key by which a receiver recognizes one that comes again.
-    Column("id", String(64), nullable=False),
+    Column("id", word(64), nullable=False),
     Column("channel", Name, nullable=False),
     # "began", "worse", "lasts" or "over".
     Column("event", String(16), nullable=False),
@@ -189,7 +189,7 @@ breaches = Table(
     Column("job_name", Name, nullable=False),
     # The fire that did not do what was expected, and what that was.
     Column("scheduled_time", Instant, nullable=False),
-    Column("kind", String(16), nullable=False),
+    Column("kind", word(16), nullable=False),
     Column("what", Text, nullable=False),
     Column("why", JSONB, nullable=False),
     Column("found_at", Instant, nullable=False),

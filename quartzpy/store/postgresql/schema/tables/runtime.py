@@ -19,9 +19,17 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
-from quartzpy.keys import MAX_NAME_LENGTH
 from quartzpy.states import FiredState, JoinState, NodeMode
-from quartzpy.store.postgresql.schema.tables.base import IS_RATE_LIMIT, Instant, Name, are_instants, metadata, one_of
+from quartzpy.store.postgresql.schema.tables.base import (
+    IS_RATE_LIMIT,
+    Instant,
+    Key,
+    Name,
+    are_instants,
+    metadata,
+    one_of,
+    word,
+)
 
 # The order is that of `executions`, and for the same reason.
 fired_triggers = Table(
@@ -48,7 +56,7 @@ fired_triggers = Table(
     Column("job_type", Name, nullable=False),
     Column("instance_id", Name, nullable=False),
     Column("state", String(16), nullable=False),
-    Column("concurrency_key", Text, nullable=False, server_default=text("''")),
+    Column("concurrency_key", Key, nullable=False, server_default=text("''")),
     # The trigger's data at the time of the fire, for a recovery after the trigger has been removed.
     Column("trigger_data", JSONB),
     # The fire times that the execution coalesces, if there are several.
@@ -93,7 +101,7 @@ rate_limits = Table(
     Column("sched_name", Name, nullable=False),
     Column("job_group", Name, nullable=False),
     Column("job_name", Name, nullable=False),
-    Column("concurrency_key", Text, nullable=False),
+    Column("concurrency_key", Key, nullable=False),
     # The theoretical arrival time of the next fire, as GCRA defines it. A row without an instant in the future means
     # nothing, and is deleted.
     Column("tat", Instant, nullable=False),
@@ -105,14 +113,11 @@ rate_limits = Table(
 # acquire: the rows that mean nothing
 Index("qrtz_rate_limits_tat", rate_limits.c.sched_name, rate_limits.c.tat)
 
-LimitName = String(MAX_NAME_LENGTH, collation="C")
-
 limits = Table(
     "qrtz_limits",
     metadata,
     Column("sched_name", Name, nullable=False),
-    # Jobs name it in their column limits, which has the same collation.
-    Column("limit_name", LimitName, nullable=False),
+    Column("limit_name", Name, nullable=False),
     # The number of executions of all these jobs at the same time; NULL: any.
     Column("max_concurrent", Integer),
     # The fires of all these jobs in a period, in the form that jobs have; NULL: any.
@@ -131,7 +136,7 @@ limit_uses = Table(
     "qrtz_limit_uses",
     metadata,
     Column("sched_name", Name, nullable=False),
-    Column("limit_name", LimitName, nullable=False),
+    Column("limit_name", Name, nullable=False),
     # The claim or the execution that uses a slot of the limit. The slot is free once its row is gone, for whatever
     # reason: nothing has to give it back. Rows of free slots are deleted by the next acquire step that counts them.
     Column("fire_id", BigInteger, nullable=False),
@@ -213,7 +218,7 @@ node_keys = Table(
     Column("sched_name", Name, nullable=False),
     Column("epoch", BigInteger, nullable=False),
     Column("job_type", Name, nullable=False),
-    Column("placement", Text, nullable=False),
+    Column("placement", Key, nullable=False),
     Column("runs", Boolean, nullable=False),
     PrimaryKeyConstraint("epoch", "job_type", "placement", name="qrtz_node_keys_pkey"),
 )
@@ -230,6 +235,6 @@ locks = Table(
     "qrtz_locks",
     metadata,
     Column("sched_name", Name, nullable=False),
-    Column("lock_name", String(40), nullable=False),
+    Column("lock_name", word(40), nullable=False),
     PrimaryKeyConstraint("sched_name", "lock_name", name="qrtz_locks_pkey"),
 )

@@ -24,11 +24,13 @@ from quartzpy.states import Admission, JobMode, Missed, OverlapPolicy, TriggerSt
 from quartzpy.store.postgresql.schema.tables.base import (
     IS_RATE_LIMIT,
     Instant,
+    Key,
     Name,
     are_all_instants,
     are_instants,
     metadata,
     one_of,
+    word,
 )
 
 # As `states.misfire_rule_of`. Its casts are those that the server writes: alembic compares the texts.
@@ -66,11 +68,11 @@ job_details = Table(
     # The limit of fires in a period: {"limit": 10, "per_us": 60000000, "burst": 1}; NULL is no limit.
     Column("rate_limit", JSONB),
     # The names of the limits that it shares with other jobs, in their order: "crm,erp"; NULL: it shares none.
-    Column("limits", Text(collation="C")),
+    Column("limits", Key),
     # The executor, group and labels that it asks for; empty where it runs anywhere.
-    Column("placement", Text, nullable=False, server_default=text("''")),
+    Column("placement", Key, nullable=False, server_default=text("''")),
     # The executor and the group of the placement: the jobs that share the slots of a node. It is computed here.
-    Column("slot_pool", Text(collation="C"), Computed(SLOT_POOL, persisted=True), nullable=False),
+    Column("slot_pool", Key, Computed(SLOT_POOL, persisted=True), nullable=False),
     Column("persists_data", Boolean, nullable=False),
     Column("requests_recovery", Boolean, nullable=False),
     Column("retry_policy", JSONB),
@@ -176,12 +178,12 @@ triggers = Table(
     Column("max_concurrent", Integer),
     Column("overlap_policy", String(12), nullable=False, server_default=text("'block'")),
     # The value that the job's concurrency_key has in the data of this trigger; empty where it has none.
-    Column("concurrency_key", Text, nullable=False, server_default=text("''")),
-    Column("placement", Text, nullable=False, server_default=text("''")),
+    Column("concurrency_key", Key, nullable=False, server_default=text("''")),
+    Column("placement", Key, nullable=False, server_default=text("''")),
     # The executor and the group of the placement: the triggers that share the slots of a node. It is computed here.
-    Column("slot_pool", Text(collation="C"), Computed(SLOT_POOL, persisted=True), nullable=False),
+    Column("slot_pool", Key, Computed(SLOT_POOL, persisted=True), nullable=False),
     Column("rate_limit", JSONB),
-    Column("limits", Text(collation="C")),
+    Column("limits", Key),
     # The rate limit holds the trigger back until then, and is asked again; an instant in the past means nothing.
     Column("rate_limited_until", Instant),
     Column("description", Text),
@@ -189,7 +191,7 @@ triggers = Table(
     Column("schedule", JSONB, nullable=False),
     # The schedule has an expectation of its own. It is computed here.
     Column("has_expectation", Boolean, Computed("schedule ? 'expect'", persisted=True), nullable=False),
-    Column("trigger_state", String(16), nullable=False),
+    Column("trigger_state", word(16), nullable=False),
     # A fire changes these columns. They are adjacent, so that the log of an update within a page, which leaves out the
     # common beginning and end of the two versions, is short.
     Column("times_triggered", BigInteger, nullable=False, server_default=text("0")),
@@ -208,7 +210,7 @@ triggers = Table(
     Column("priority", Integer, nullable=False),
     Column("misfire_instruction", String(60), nullable=False),
     # When a WAITING trigger misfires, and so which step takes it. It is computed from the other columns, here alone.
-    Column("misfire_rule", String(10), Computed(MISFIRE_RULE, persisted=True), nullable=False),
+    Column("misfire_rule", word(10), Computed(MISFIRE_RULE, persisted=True), nullable=False),
     Column("misfire_threshold", Interval),
     # The trigger catches up on missed fires until this instant, and does not misfire in the meantime.
     Column("catch_up_until", Instant),
@@ -418,7 +420,7 @@ paused_groups = Table(
     Column("sched_name", Name, nullable=False),
     # TRIGGER: triggers of this group; JOB: triggers of jobs of this group; ALL: all triggers; MANUAL: all triggers
     # that are not manual
-    Column("scope", String(8), nullable=False),
+    Column("scope", word(8), nullable=False),
     Column("group_name", Name, nullable=False),
     Column("paused_at", Instant, nullable=False),
     Column("paused_by", Name),
@@ -470,7 +472,7 @@ maintenance_windows = Table(
     Column("sched_name", Name, nullable=False),
     Column("window_name", Name, nullable=False),
     # What is paused meanwhile, as in qrtz_paused_trigger_groups.
-    Column("scope", String(8), nullable=False),
+    Column("scope", word(8), nullable=False),
     Column("group_name", Name, nullable=False),
     # Its schedule and its treatment of missed fires; see `MaintenanceWindow.as_json`.
     Column("definition", JSONB, nullable=False),
