@@ -77,7 +77,7 @@ CREATE INDEX qrtz_executions_long ON qrtz_executions (scheduled_time) WHERE ende
 
 CREATE INDEX qrtz_executions_exhausted ON qrtz_executions (sched_name, ended_at) WHERE outcome = 'FAILED' AND retry_at IS NULL;
 
-CREATE UNIQUE INDEX qrtz_executions_instant ON qrtz_executions (trigger_group, trigger_name, sched_name, generation, scheduled_time);
+CREATE UNIQUE INDEX qrtz_executions_instant ON qrtz_executions (trigger_name, trigger_group, sched_name, generation, scheduled_time);
 
 CREATE TABLE qrtz_fired_triggers (
     fire_id BIGINT NOT NULL,
@@ -110,9 +110,9 @@ CREATE TABLE qrtz_fired_triggers (
     CONSTRAINT qrtz_fired_triggers_values_check CHECK (least(fired_time, scheduled_time) >= timestamptz '0001-01-01 00:00:00+00' AND greatest(fired_time, scheduled_time) < timestamptz '10000-01-01 00:00:00+00' AND attempt BETWEEN 1 AND 1000000000)
 );
 
-CREATE INDEX qrtz_fired_triggers_limited ON qrtz_fired_triggers (sched_name, job_group, job_name, concurrency_key) WHERE state = 'EXECUTING' AND max_concurrent IS NOT NULL;
+CREATE INDEX qrtz_fired_triggers_limited ON qrtz_fired_triggers (job_name, concurrency_key, job_group, sched_name) WHERE state = 'EXECUTING' AND max_concurrent IS NOT NULL;
 
-CREATE UNIQUE INDEX qrtz_fired_triggers_one_running ON qrtz_fired_triggers (sched_name, job_group, job_name, concurrency_key) WHERE state = 'EXECUTING' AND max_concurrent = 1;
+CREATE UNIQUE INDEX qrtz_fired_triggers_one_running ON qrtz_fired_triggers (job_name, concurrency_key, job_group, sched_name) WHERE state = 'EXECUTING' AND max_concurrent = 1;
 
 CREATE TABLE qrtz_job_details (
     sched_name VARCHAR(200) COLLATE "C" NOT NULL,
@@ -538,7 +538,7 @@ CREATE INDEX qrtz_triggers_expect ON qrtz_triggers (trigger_group, trigger_name,
 
 CREATE INDEX qrtz_triggers_owner ON qrtz_triggers (sched_name, owner) WHERE owner IS NOT NULL;
 
-CREATE INDEX qrtz_triggers_job ON qrtz_triggers (job_group, job_name, concurrency_key);
+CREATE INDEX qrtz_triggers_job ON qrtz_triggers (job_name, job_group, concurrency_key);
 
 CREATE VIEW qrtz_full_jobs AS
 SELECT j.sched_name, j.job_group, j.job_name, f.concurrency_key, j.max_concurrent, f.executing

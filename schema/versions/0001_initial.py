@@ -377,7 +377,7 @@ def upgrade() -> None:
     op.create_index(
         "qrtz_executions_instant",
         "qrtz_executions",
-        ["trigger_group", "trigger_name", "sched_name", "generation", "scheduled_time"],
+        ["trigger_name", "trigger_group", "sched_name", "generation", "scheduled_time"],
         unique=True,
         schema=schema,
     )
@@ -421,7 +421,7 @@ def upgrade() -> None:
     op.create_index(
         "qrtz_fired_triggers_limited",
         "qrtz_fired_triggers",
-        ["sched_name", "job_group", "job_name", "concurrency_key"],
+        ["job_name", "concurrency_key", "job_group", "sched_name"],
         unique=False,
         postgresql_where=sa.text("state = 'EXECUTING' AND max_concurrent IS NOT NULL"),
         schema=schema,
@@ -429,7 +429,7 @@ def upgrade() -> None:
     op.create_index(
         "qrtz_fired_triggers_one_running",
         "qrtz_fired_triggers",
-        ["sched_name", "job_group", "job_name", "concurrency_key"],
+        ["job_name", "concurrency_key", "job_group", "sched_name"],
         unique=True,
         postgresql_where=sa.text("state = 'EXECUTING' AND max_concurrent = 1"),
         schema=schema,
@@ -1185,7 +1185,7 @@ def upgrade() -> None:
     op.create_index(
         "qrtz_triggers_job",
         "qrtz_triggers",
-        ["job_group", "job_name", "concurrency_key"],
+        ["job_name", "job_group", "concurrency_key"],
         unique=False,
         schema=schema,
     )

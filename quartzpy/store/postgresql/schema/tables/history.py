@@ -56,8 +56,8 @@ executions = Table(
 # executions of all triggers.
 Index(
     "qrtz_executions_instant",
-    executions.c.trigger_group,
     executions.c.trigger_name,
+    executions.c.trigger_group,
     executions.c.sched_name,
     executions.c.generation,
     executions.c.scheduled_time,

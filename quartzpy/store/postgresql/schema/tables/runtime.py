@@ -74,22 +74,23 @@ fired_triggers = Table(
         name="qrtz_fired_triggers_values_check",
     ),
 )
-# running executions of jobs with a limit: acquire and fire count them
+# running executions of jobs with a limit: acquire and fire count them. What differs most comes first here and in the
+# other indexes that each fire writes, because a comparison ends at the first column that differs.
 Index(
     "qrtz_fired_triggers_limited",
-    fired_triggers.c.sched_name,
-    fired_triggers.c.job_group,
     fired_triggers.c.job_name,
     fired_triggers.c.concurrency_key,
+    fired_triggers.c.job_group,
+    fired_triggers.c.sched_name,
     postgresql_where=text("state = 'EXECUTING' AND max_concurrent IS NOT NULL"),
 )
 # The database refuses two concurrent executions of a job that disallows them, even if the code has a bug.
 Index(
     "qrtz_fired_triggers_one_running",
-    fired_triggers.c.sched_name,
-    fired_triggers.c.job_group,
     fired_triggers.c.job_name,
     fired_triggers.c.concurrency_key,
+    fired_triggers.c.job_group,
+    fired_triggers.c.sched_name,
     unique=True,
     postgresql_where=text("state = 'EXECUTING' AND max_concurrent = 1"),
 )

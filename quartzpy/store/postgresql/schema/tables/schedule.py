@@ -340,7 +340,7 @@ Index(
 # a job's triggers, and those of one concurrency key: deleting, and the foreign key.
 # The scheduler is not part of this and the following indexes: with it, an index could be used to find a trigger by its
 # key, as slowly as a table scan, and without statistics the planner would choose it.
-Index("qrtz_triggers_job", triggers.c.job_group, triggers.c.job_name, triggers.c.concurrency_key)
+Index("qrtz_triggers_job", triggers.c.job_name, triggers.c.job_group, triggers.c.concurrency_key)
 # replacing and removing a calendar, and its foreign key
 Index(
     "qrtz_triggers_calendar",
