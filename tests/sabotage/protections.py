@@ -51,6 +51,12 @@ PROTECTIONS = (
         ("tests/postgresql/test_faults.py::test_the_tables_refuse_two_executions_of_a_serial_job_at_once",),
     ),
     Sabotage(
+        "a_single_candidate_asks_for_no_slot",
+        "a trigger of a serial job is fired while another one of it runs",
+        (Edit(f"{_SQL_FILES}/steps/acquire.sql", " AND counted.running < job.slots AND", " AND"),),
+        ("tests/contract/test_serial_jobs.py::test_no_trigger_of_a_serial_job_is_taken_while_it_executes[postgresql]",),
+    ),
+    Sabotage(
         "time_of_the_transactions_begin",
         "a step decides by the time at which its transaction began to wait for the lock",
         (Edit(f"{_SQL}.schema.naming", 'DATABASE_CLOCK = "clock_timestamp()"', 'DATABASE_CLOCK = "now()"'),),
