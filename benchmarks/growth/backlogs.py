@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -14,7 +14,7 @@ from benchmarks.drains import DUE_SINCE, INTERVAL, client, warm_up
 from benchmarks.figures import ContestantError
 from benchmarks.growth.rows import Part, Values, as_figures, compared, in_rounds, server_values
 from benchmarks.jobs import Aside, Nothing, numbered_type
-from benchmarks.nodes import NodeError, nodes, wait_for
+from benchmarks.nodes import NodeError, NodeProcess, nodes, wait_for
 from quartzpy import Job, JobDetail, SimpleTrigger
 
 MEASURED, BESIDE = "measured", "beside"
@@ -24,6 +24,8 @@ RECORDED_SECONDS = 60.0
 RECORDED = f"SELECT count(*) FROM qrtz_executions WHERE job_group = '{MEASURED}' AND outcome = 'SUCCEEDED'"
 LAST_END = f"SELECT extract(epoch FROM max(ended_at)) FROM qrtz_executions WHERE job_group = '{MEASURED}'"
 TENANT = "tenant"
+WARM_UP, WARM_UP_JOBS = "warm-up-", 10
+LEFT_OF_WARM_UP = f"SELECT count(*) FROM qrtz_triggers WHERE job_group LIKE '{WARM_UP}%' AND next_fire_time < now()"
 
 
 @dataclass(frozen=True)
@@ -74,9 +76,10 @@ def pace(bench: Bench, backlog: Backlog, *, beside: Backlog | None = None, **opt
         with nodes(url, **options) as ready:
             [node] = ready
             warm_up(bench, url, ready)
-            if beside is not None:
-                beside.store(url, BESIDE)
-            backlog.store(url)
+            backlogs = {MEASURED: backlog} if beside is None else {BESIDE: beside, MEASURED: backlog}
+            _run_some(bench, url, node, backlogs)
+            for group, due in backlogs.items():
+                due.store(url, group)
             bench.server.settle(url)
             before, already, released = bench.server.cpu_seconds, node.runs, time.time()
             node.start()
@@ -91,6 +94,16 @@ def pace(bench: Bench, backlog: Backlog, *, beside: Backlog | None = None, **opt
         raise ContestantError(str(error)) from error
     bench.server.drop(url)
     return {RATE: recorded / (float(last_end) - released) if recorded else 0.0, **values}
+
+
+def _run_some(bench: Bench, url: str, node: NodeProcess, backlogs: Mapping[str, Backlog]) -> None:
+    """Let a node run some of each backlog, so that the statements that it takes beside the usual ones are prepared."""
+    for group, backlog in backlogs.items():
+        few = {name: min(getattr(backlog, name), WARM_UP_JOBS) for name in ("jobs", "keys")}
+        replace(backlog, **few, triggers=2 * WARM_UP_JOBS).store(url, f"{WARM_UP}{group}")
+    node.start()
+    wait_for(lambda: bench.server.one(url, LEFT_OF_WARM_UP) == 0, RECORDED_SECONDS, "the warm-up", every=0.1)
+    node.standby()
 
 
 @dataclass(frozen=True)
