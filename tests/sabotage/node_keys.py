@@ -121,7 +121,7 @@ NODE_KEYS = (
     ),
     Sabotage(
         "a_single_candidate_overtakes_what_is_released",
-        "a single trigger of a serial job fires although one that is due earlier has just been released below the floor",
+        "a single trigger of a serial job fires before one that has just been released below the floor",
         (Edit(f"{_STEPS}/acquire.sql", " AND NOT job.overtakes AS is_free", " AS is_free"),),
         (f"{_FLOORS}::test_nothing_overtakes_what_another_node_has_released_below_the_floor",),
     ),
