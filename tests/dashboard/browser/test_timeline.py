@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from urllib.parse import parse_qs, urlsplit
 
 import psycopg
@@ -92,10 +92,11 @@ def test_a_tip_names_the_run_below_the_pointer(running_shop: Shop, open_browser:
 
 
 def test_counted_cells_are_reached_like_runs(
-    busy_history: None, running_shop: Shop, open_browser: Callable[..., Watched]
+    busy_history: datetime, running_shop: Shop, open_browser: Callable[..., Watched]
 ) -> None:
     page = open_browser(timezone_id="America/New_York").page
-    page.goto(f"{running_shop.url}/timeline?start=2020-01-01T12:00:00Z&end=2020-01-01T14:00:00Z&zone=Asia/Kolkata")
+    start, end = (f"{at:%Y-%m-%dT%H:%M:%SZ}" for at in (busy_history, busy_history + timedelta(hours=2)))
+    page.goto(f"{running_shop.url}/timeline?start={start}&end={end}&zone=Asia/Kolkata")
     runs = page.locator(".runs[data-cells]")
     expect(runs).to_have_count(1)
     runs.focus()
@@ -110,8 +111,9 @@ def test_counted_cells_are_reached_like_runs(
 
 
 @pytest.fixture
-def busy_history(running_shop: Shop) -> Iterator[None]:
-    """Ten executions a minute for an hour long ago, of which the first failed."""
+def busy_history(running_shop: Shop) -> Iterator[datetime]:
+    """Ten executions a minute for an hour, of which the first failed: long ago, but no node purges them yet."""
+    began = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0) - timedelta(days=3)
     with psycopg.connect(running_shop.dsn.replace("+psycopg", ""), autocommit=True) as connection:
         connection.execute(
             """
@@ -119,12 +121,12 @@ def busy_history(running_shop: Shop) -> Iterator[None]:
                 job_name, job_type, instance_id, epoch, fired_time, scheduled_time, started_at, ended_at, outcome)
             SELECT nextval('qrtz_fire_ids'), %s, 'past', 'often', 1, 'past', 'often', 'x:J', 'gone', 1, at, at, at, at,
                    CASE n WHEN 0 THEN 'FAILED' ELSE 'SUCCEEDED' END
-              FROM (SELECT n, timestamptz '2020-01-01 12:00Z' + n * interval '6 s' AS at
+              FROM (SELECT n, %s + n * interval '6 s' AS at
                       FROM generate_series(0, 599) AS n) AS s
             """,
-            [running_shop.client.name],
+            [running_shop.client.name, began],
         )
         try:
-            yield
+            yield began
         finally:
             connection.execute("DELETE FROM qrtz_executions WHERE trigger_group = 'past'")
