@@ -100,9 +100,12 @@ class Server:
         with self.connect() as connection:
             return str(connection.execute("SHOW server_version").fetchone()[0])  # type: ignore[index]
 
-    def create(self, name: str, template: str | None = None) -> str:
+    def create(self, name: str, template: str | None = None, locale: str | None = None) -> str:
+        """Create a database. With a locale, the template has to be "template0"."""
         with self.connect() as connection:
             statement = sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name))
+            if locale is not None:
+                statement += sql.SQL(" ENCODING 'UTF8' LOCALE {}").format(sql.Literal(locale))
             if template is not None:
                 statement += sql.SQL(" TEMPLATE {}").format(sql.Identifier(template))
             if self.is_restricted:
@@ -115,11 +118,11 @@ class Server:
             connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
     @contextmanager
-    def temporary(self, name: str, template: str | None = None) -> Iterator[str]:
+    def temporary(self, name: str, template: str | None = None, locale: str | None = None) -> Iterator[str]:
         """Give the URL of a new database whose name begins with `name`: the workers of a run share one server."""
         unique = f"{name}_{uuid.uuid4().hex[:12]}"
         try:
-            yield self.create(unique, template)
+            yield self.create(unique, template, locale)
         finally:
             self.drop(unique)
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime
-from uuid import uuid4
 
 import psycopg
 import pytest
-from psycopg import sql
 from sqlalchemy import make_url
 
 from quartzpy import JobDetail, Scheduler, SimpleTrigger
@@ -69,19 +67,13 @@ def test_the_columns_have_the_collations_that_the_tables_declare(
 @pytest.fixture
 def dsn_of_a_language(postgres_server: Server) -> Iterator[str]:
     """The URL of a database whose text has the order of a language; skips where the server knows none."""
-    name = f"quartzpy_of_a_language_{uuid4().hex[:12]}"
-    statement = sql.SQL("CREATE DATABASE {} TEMPLATE template0 ENCODING 'UTF8' LOCALE {}")
-    with closing(postgres_server.connect()) as administrator:
+    with ExitStack() as stack:
         try:
-            administrator.execute(statement.format(sql.Identifier(name), sql.Literal(LOCALE)))
-        except psycopg.Error as error:
+            dsn = stack.enter_context(postgres_server.temporary("quartzpy_of_a_language", "template0", LOCALE))
+        except psycopg.errors.WrongObjectType as error:
             pytest.skip(f"the server has no locale {LOCALE}: {error}")
-    try:
-        dsn = postgres_server.dsn_of(name)
         migrations.upgrade(dsn)
         yield dsn
-    finally:
-        postgres_server.drop(name)
 
 
 def test_in_a_database_of_a_language_lists_have_the_order_of_python(
