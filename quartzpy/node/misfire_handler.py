@@ -29,6 +29,9 @@ BACKLOG_REST = 0.003, 0.05
 REST_SHARE = 1 / 6
 """The rest between two batches of a backlog, as a share of the time of a batch: on a busy machine a batch takes longer,
 and what is due meanwhile needs more of the time."""
+IN_VAIN_REST = 0.05
+"""The shortest rest, in seconds, after a pass that found no misfire: each end of an execution that releases a late
+trigger wakes the handler, as its job may let only few executions run."""
 LONGEST_REST = 15.0
 """The longest rest, in seconds, between two passes, even if the misfire threshold is longer."""
 
@@ -59,6 +62,8 @@ class MisfireHandler(EpochService):
     ) -> None:
         super().__init__(name, epoch=epoch, lease_lost=lease_lost, watch=watch, wakeup=wakeup)
         self._store = store
+        self._not_before = float("-inf")
+        """The monotonic time of the next pass, however often the handler is woken."""
         self._clock = clock
         self._store_time = store_time
         self._config = config
@@ -74,6 +79,8 @@ class MisfireHandler(EpochService):
         if not self._performs_maintenance():
             return rest
         began = self._clock.monotonic()
+        if began < self._not_before:
+            return self._not_before - began
         outcome = self._store.recover_misfires(
             epoch.node,
             threshold=self._config.misfire_threshold,
@@ -92,6 +99,8 @@ class MisfireHandler(EpochService):
         for key in outcome.finalized if self._listeners.registered else ():
             self._listeners.post(TriggerFinalized(key))
         spent = self._clock.monotonic() - began
+        if not outcome.misfired:
+            self._not_before = began + IN_VAIN_REST
         if outcome.more:
             return rest_in_backlog(spent)
         # Passes start at a fixed rate, so that a slow pass does not delay the detection of the next misfires.

@@ -100,7 +100,7 @@ class NodeParts:
             "unblocked": signals.scheduling_changed,
             "takes_more": signals.takes_more,
             "watch": watch,
-            "recorded_some": self.announcer.announce,
+            "recorded_some": self._recorded_some,
             "paused": events.job_paused,
             "observers": observers,
         }
@@ -239,6 +239,10 @@ class NodeParts:
             self.progress,
             self.scheduler_thread,
         )
+
+    def _recorded_some(self) -> None:
+        self.signals.scheduler.recorded()
+        self.announcer.announce()
 
     def _check_in_answered(self, answer: CheckIn, epoch: Epoch, asked_at: float) -> None:
         self.reactions.check_in_answered(answer, epoch)

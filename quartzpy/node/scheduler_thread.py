@@ -16,6 +16,7 @@ from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import UnknownTimeZoneError, UnsupportedKindError
 from quartzpy.events.events import JobSkipped, SchedulerError
 from quartzpy.events.listeners import Listeners
+from quartzpy.node.own_ends import OwnEnds
 from quartzpy.node.registration import Epoch
 from quartzpy.node.service import NO_REST, EpochService, StoreWatch
 from quartzpy.node.signals import SchedulerSignals
@@ -112,6 +113,7 @@ class SchedulerThread(EpochService):
         self._claims: list[AcquiredTrigger] = []
         self._claims_epoch: Epoch | None = None
         self._answer_lost = False
+        self._own_ends = OwnEnds(clock.monotonic)
         self._not_due = NotDue()
         self._unsupported = UnsupportedTriggers(clock)
         self._fruitless = 0
@@ -181,6 +183,8 @@ class SchedulerThread(EpochService):
                 return min(seconds, self._until_due())
         if self._gathers():
             return min(GATHERING, self._until_due())
+        if seconds := self._until_ends(epoch):
+            return min(seconds, self._until_due())
         available_slots = self._capacity.available_slots([claim.placement for claim in self._claims])
         if not available_slots or self._backlog() > BACKLOG_LIMIT:
             return self._rest_while_full(epoch)
@@ -212,6 +216,15 @@ class SchedulerThread(EpochService):
         self._has_gathered = not (self._has_gathered or is_worth_it) and self._more_is_due
         return self._has_gathered
 
+    def _until_ends(self, epoch: Epoch) -> float:
+        """Return the seconds for which to wait for the ends of own executions: what is due now waits for them."""
+        # Set before the executions are counted, so that none is recorded unnoticed.
+        self.signals.awaits_ends = True
+        batch = min(sum(self._executors.workers().values()), self._config.batch_size)
+        seconds = self._own_ends.wait(batch, epoch.unrecorded)
+        self.signals.awaits_ends = seconds > 0
+        return seconds
+
     def _acquire(self, epoch: Epoch, available_slots: Sequence[AvailableSlots]) -> float:
         limit = min(workers_of(available_slots), self._config.batch_size)
         self.signals.looks_again = False
@@ -239,6 +252,8 @@ class SchedulerThread(EpochService):
             opened = True
         claimed = len(acquired.fired) + len(acquired.acquired) + len(acquired.skipped)
         self._more_is_due = claimed >= limit
+        if 2 * claimed < limit and acquired.next_due is not None and acquired.next_due <= acquired.now:
+            self._own_ends.note_little()
         self._note_turn(acquired, look_ahead, is_answer=is_answer)
         if opened or self._more_is_due or acquired.is_partial:
             return NO_REST
@@ -413,6 +428,7 @@ class SchedulerThread(EpochService):
     def _start(self, fired: Sequence[FiredTrigger], epoch: Epoch) -> None:
         if fired:
             epoch.add_unrecorded([execution.fire_id for execution in fired])
+            self._own_ends.note_fired(fired, epoch.unrecorded)
             self._submit(fired, epoch)
 
     def _running(self, epoch: Epoch) -> set[int]:

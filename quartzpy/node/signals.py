@@ -48,6 +48,8 @@ class SchedulerSignals:
         """True while a notification has not been looked for."""
         self._then: Callable[[], None] | None = None
         self.compare_due = False
+        self.awaits_ends = False
+        """True while the thread waits for ends of executions to be recorded."""
         self.in_standby = True
         self.resting = threading.Event()
         """Set once the scheduler thread claims nothing more: by itself in standby, and by a drain that has joined it.
@@ -81,6 +83,11 @@ class SchedulerSignals:
         if self._then is not None:
             self.afterwards.append(self._then)
         self.looks_again = True
+
+    def recorded(self) -> None:
+        """Note that ends of executions were recorded."""
+        if self.awaits_ends:
+            self.wakeup.set()
 
     def set_standby(self, standby: bool) -> None:
         self.resting.clear()

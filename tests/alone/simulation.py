@@ -106,7 +106,9 @@ class SimulatedNode:
             store_time=StoreTime(clock),
             capacity=self,  # type: ignore[arg-type]
             decide=self.decide,
-            executors=SimpleNamespace(have_waiting=False, is_worth_filling=lambda at_most: True),  # type: ignore[arg-type]
+            executors=SimpleNamespace(  # type: ignore[arg-type]
+                have_waiting=False, is_worth_filling=lambda at_most: True, workers=lambda: {"default": workers}
+            ),
             config=SchedulerConfig(**settings),
             epoch=lambda: self.epoch,
             submit=self._submit,
@@ -158,6 +160,7 @@ class SimulatedNode:
         ]
         outcome: CompletionOutcome = self.store.complete(self.node, ended)
         self.epoch.discard_unrecorded([one.fired.fire_id for one in over])
+        self.thread.signals.recorded()
         if outcome.earliest_unblocked is not None:
             self.thread.signals.look_again()
         # A worker that becomes free wakes a thread that waits for one.
