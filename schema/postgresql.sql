@@ -162,7 +162,7 @@ CREATE INDEX qrtz_job_details_dispatch ON qrtz_job_details ((sched_name || ''), 
 
 CREATE INDEX qrtz_job_details_expect ON qrtz_job_details (sched_name, job_group, job_name) WHERE expect IS NOT NULL;
 
-CREATE INDEX qrtz_job_details_mode ON qrtz_job_details (sched_name) WHERE mode <> 'ENABLED';
+CREATE INDEX qrtz_job_details_mode ON qrtz_job_details (sched_name) WHERE mode || '' <> 'ENABLED';
 
 CREATE INDEX qrtz_job_details_rate_limit ON qrtz_job_details (sched_name) WHERE rate_limit IS NOT NULL OR limits IS NOT NULL;
 
@@ -175,7 +175,7 @@ CREATE TABLE qrtz_node_keys (
     CONSTRAINT qrtz_node_keys_pkey PRIMARY KEY (epoch, job_type, placement)
 );
 
-CREATE INDEX qrtz_node_keys_refused ON qrtz_node_keys (sched_name, job_type, placement) WHERE NOT runs;
+CREATE INDEX qrtz_node_keys_refused ON qrtz_node_keys (sched_name, job_type, placement) WHERE runs::int = 0;
 
 CREATE TABLE qrtz_incidents (
     id BIGINT NOT NULL,
@@ -230,7 +230,7 @@ CREATE TABLE qrtz_notifications (
     CONSTRAINT qrtz_notifications_instants_check CHECK (least(created_at, delivered_at, failed_at) >= timestamptz '0001-01-01 00:00:00+00' AND greatest(created_at, delivered_at, failed_at) < timestamptz '10000-01-01 00:00:00+00')
 );
 
-CREATE INDEX qrtz_notifications_created ON qrtz_notifications (sched_name, created_at);
+CREATE INDEX qrtz_notifications_created ON qrtz_notifications ((sched_name || ''), created_at);
 
 CREATE TABLE qrtz_judgements (
     sched_name VARCHAR(200) COLLATE "C" NOT NULL,
@@ -274,7 +274,7 @@ CREATE TABLE qrtz_joins (
 
 CREATE INDEX qrtz_joins_due ON qrtz_joins (sched_name, due_at) WHERE due_at IS NOT NULL;
 
-CREATE INDEX qrtz_joins_opened ON qrtz_joins (sched_name, opened_at);
+CREATE INDEX qrtz_joins_opened ON qrtz_joins ((sched_name || ''), opened_at);
 
 CREATE TABLE qrtz_expectations (
     sched_name VARCHAR(200) COLLATE "C" NOT NULL,
@@ -399,7 +399,7 @@ CREATE TABLE qrtz_rate_limits (
     CONSTRAINT qrtz_rate_limits_pkey PRIMARY KEY (sched_name, job_group, job_name, concurrency_key)
 );
 
-CREATE INDEX qrtz_rate_limits_tat ON qrtz_rate_limits (sched_name, tat);
+CREATE INDEX qrtz_rate_limits_tat ON qrtz_rate_limits ((sched_name || ''), tat);
 
 CREATE TABLE qrtz_limits (
     sched_name VARCHAR(200) COLLATE "C" NOT NULL,

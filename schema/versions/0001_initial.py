@@ -517,7 +517,7 @@ def upgrade() -> None:
         "qrtz_job_details",
         ["sched_name"],
         unique=False,
-        postgresql_where=sa.text("mode <> 'ENABLED'"),
+        postgresql_where=sa.text("mode || '' <> 'ENABLED'"),
         schema=schema,
     )
     op.create_index(
@@ -543,7 +543,7 @@ def upgrade() -> None:
         "qrtz_node_keys",
         ["sched_name", "job_type", "placement"],
         unique=False,
-        postgresql_where=sa.text("NOT runs"),
+        postgresql_where=sa.text("runs::int = 0"),
         schema=schema,
     )
     op.create_table(
@@ -626,7 +626,7 @@ def upgrade() -> None:
     op.create_index(
         "qrtz_notifications_created",
         "qrtz_notifications",
-        ["sched_name", "created_at"],
+        [sa.text("(sched_name || '')"), "created_at"],
         unique=False,
         schema=schema,
     )
@@ -693,7 +693,13 @@ def upgrade() -> None:
         postgresql_where=sa.text("due_at IS NOT NULL"),
         schema=schema,
     )
-    op.create_index("qrtz_joins_opened", "qrtz_joins", ["sched_name", "opened_at"], unique=False, schema=schema)
+    op.create_index(
+        "qrtz_joins_opened",
+        "qrtz_joins",
+        [sa.text("(sched_name || '')"), "opened_at"],
+        unique=False,
+        schema=schema,
+    )
     op.create_table(
         "qrtz_expectations",
         sa.Column("sched_name", Name, nullable=False),
@@ -875,7 +881,7 @@ def upgrade() -> None:
     op.create_index(
         "qrtz_rate_limits_tat",
         "qrtz_rate_limits",
-        ["sched_name", "tat"],
+        [sa.text("(sched_name || '')"), "tat"],
         unique=False,
         schema=schema,
     )

@@ -1,12 +1,13 @@
 -- name: page
--- The joins and batches that match all filters, the latest first.
+-- The joins and batches that match all filters, the latest first. The scheduler is compared twice: for the key, and for
+-- the index of the latest ones.
 \if :count
 SELECT count(*) FROM (
 \endif
 SELECT job_group, job_name, occasion, state, opened_at, last_end_at, total, ended::text, succeeded, failed, removed,
        fire_id
   FROM qrtz_joins
- WHERE sched_name = :'sched'
+ WHERE sched_name = :'sched' AND sched_name || '' = :'sched'
 \if :of_job
    AND job_group = :'job_group' AND job_name = :'job_name'
 \endif

@@ -160,7 +160,7 @@ SELECT
     retry_at
     -- end
     , log
-  FROM qrtz_executions WHERE fire_id = :'fire_id'::bigint AND sched_name = :'sched'
+  FROM qrtz_executions WHERE fire_id = :'fire_id'::bigint AND sched_name || '' = :'sched'
 UNION ALL
 SELECT
     -- include: fired_columns

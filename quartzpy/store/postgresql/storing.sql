@@ -128,7 +128,7 @@ SELECT :'sched', nextval('qrtz_fire_ids'), o.trigger_group, o.trigger_name, o.jo
              -- Nothing is paused or in manual mode: checked once per statement, not once per row.
              (SELECT NOT EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = :'sched')
                  AND NOT EXISTS (SELECT FROM qrtz_job_details m
-                                  WHERE m.sched_name = :'sched' AND m.mode <> 'ENABLED'))
+                                  WHERE m.sched_name = :'sched' AND m.mode || '' <> 'ENABLED'))
              -- end
              AS is_so) AS usual
 \endif
@@ -277,7 +277,7 @@ UPDATE qrtz_triggers t
                 -- Nothing is paused or in manual mode: checked once per statement, not once per row.
                 (SELECT NOT EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = :'sched')
                     AND NOT EXISTS (SELECT FROM qrtz_job_details m
-                                     WHERE m.sched_name = :'sched' AND m.mode <> 'ENABLED'))
+                                     WHERE m.sched_name = :'sched' AND m.mode || '' <> 'ENABLED'))
                 -- end
                 AS is_so) AS usual
          CROSS JOIN unnest(:'groups'::text[], :'names'::text[]) AS k(trigger_group, trigger_name)
@@ -333,7 +333,7 @@ SELECT
 -- Nothing is paused or in manual mode: checked once per statement, not once per row.
 (SELECT NOT EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = :'sched')
     AND NOT EXISTS (SELECT FROM qrtz_job_details m
-                     WHERE m.sched_name = :'sched' AND m.mode <> 'ENABLED'))
+                     WHERE m.sched_name = :'sched' AND m.mode || '' <> 'ENABLED'))
 -- end
 ;
 
@@ -346,7 +346,7 @@ SELECT 1 / count(*)
                -- Nothing is paused or in manual mode: checked once per statement, not once per row.
                (SELECT NOT EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = :'sched')
                    AND NOT EXISTS (SELECT FROM qrtz_job_details m
-                                    WHERE m.sched_name = :'sched' AND m.mode <> 'ENABLED'))
+                                    WHERE m.sched_name = :'sched' AND m.mode || '' <> 'ENABLED'))
                -- end
            AND NOT EXISTS (
                SELECT FROM unnest(:'groups'::text[], :'names'::text[], :'types'::text[], :'limits'::int[],

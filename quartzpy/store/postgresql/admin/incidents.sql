@@ -133,10 +133,10 @@ UPDATE qrtz_notifications
 UPDATE qrtz_incidents
    SET acknowledged_at = :now, acknowledged_by = :'by', acknowledged_reason = :'reason',
        acknowledged_until = :'until'::timestamptz, acknowledged_severity = severity, acknowledged_cause = cause
- WHERE sched_name = :'sched' AND id = :'incident_id'::bigint AND closed_at IS NULL;
+ WHERE sched_name = :'sched' AND id = :'incident_id'::bigint AND num_nonnulls(closed_at) = 0;
 
 -- name: unacknowledge
 UPDATE qrtz_incidents
    SET acknowledged_at = NULL, acknowledged_by = NULL, acknowledged_reason = NULL, acknowledged_until = NULL,
        acknowledged_severity = NULL, acknowledged_cause = NULL
- WHERE sched_name = :'sched' AND id = :'incident_id'::bigint AND closed_at IS NULL AND acknowledged_at IS NOT NULL;
+ WHERE sched_name = :'sched' AND id = :'incident_id'::bigint AND num_nonnulls(closed_at) = 0 AND acknowledged_at IS NOT NULL;

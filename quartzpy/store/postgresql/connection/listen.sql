@@ -32,7 +32,7 @@ SELECT pg_notify(:'channel', CASE WHEN bool_or(w.at <= clock.at) THEN :'news_of_
            AND NOT EXISTS (
             SELECT FROM qrtz_node_keys k
              WHERE k.sched_name = :'sched' AND k.job_type = earlier.job_type AND k.placement = earlier.placement
-               AND NOT k.runs
+               AND k.runs::int = 0
                AND NOT EXISTS (SELECT FROM qrtz_node_keys same
                                 WHERE same.epoch = k.epoch AND same.job_type = w.job_type
                                   AND same.placement = w.placement AND NOT same.runs OFFSET 0) OFFSET 0) OFFSET 0)

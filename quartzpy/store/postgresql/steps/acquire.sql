@@ -1009,7 +1009,7 @@ UPDATE qrtz_triggers t
                 -- Nothing is paused or in manual mode: checked once per statement, not once per row.
                 (SELECT NOT EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = :'sched')
                     AND NOT EXISTS (SELECT FROM qrtz_job_details m
-                                     WHERE m.sched_name = :'sched' AND m.mode <> 'ENABLED'))
+                                     WHERE m.sched_name = :'sched' AND m.mode || '' <> 'ENABLED'))
                 -- end
                 AS is_so) AS usual
          CROSS JOIN (

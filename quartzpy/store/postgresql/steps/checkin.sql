@@ -75,7 +75,7 @@ UPDATE qrtz_job_details j
          CROSS JOIN LATERAL (
             SELECT d.ctid FROM qrtz_job_details d
              WHERE d.sched_name = :'sched' AND d.job_group = k.job_group AND d.job_name = k.job_name
-               AND d.node_deaths > 0 AND NOT d.is_stopping
+               AND d.node_deaths + 0 > 0 AND NOT d.is_stopping
                FOR NO KEY UPDATE SKIP LOCKED) AS o) AS held
  WHERE j.ctid = held.row;
 

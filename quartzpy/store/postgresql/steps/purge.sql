@@ -62,7 +62,7 @@ DELETE FROM qrtz_incidents
 -- Deletes joins and batches of which nothing has ended for long. A batch that waits is kept, however old it is.
 DELETE FROM qrtz_joins
  WHERE ctid IN (SELECT ctid FROM qrtz_joins
-                 WHERE sched_name = :'sched' AND opened_at < (SELECT :now - :'older_than'::interval)
+                 WHERE sched_name || '' = :'sched' AND opened_at < (SELECT :now - :'older_than'::interval)
                    AND coalesce(last_end_at, opened_at) < (SELECT :now - :'older_than'::interval)
                    AND NOT (total IS NOT NULL AND state = 'WAITING')
                  ORDER BY opened_at LIMIT :'limit'::int
@@ -82,7 +82,7 @@ DELETE FROM qrtz_breaches
 -- Deletes the notifications of long ago, off the beginning of their index.
 DELETE FROM qrtz_notifications
  WHERE ctid IN (SELECT ctid FROM qrtz_notifications
-                 WHERE sched_name = :'sched' AND created_at < (SELECT :now - :'older_than'::interval)
+                 WHERE sched_name || '' = :'sched' AND created_at < (SELECT :now - :'older_than'::interval)
                  ORDER BY created_at LIMIT :'limit'::int
                    FOR UPDATE SKIP LOCKED);
 

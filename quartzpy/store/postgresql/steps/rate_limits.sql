@@ -200,7 +200,7 @@ SELECT :'sched', job_group, job_name, concurrency_key, greatest(:now, max(tat)) 
 DELETE FROM qrtz_rate_limits
  WHERE ctid = ANY(ARRAY(
     SELECT ctid FROM qrtz_rate_limits
-     WHERE sched_name = :'sched' AND tat <= :now AND (queued_until IS NULL OR queued_until <= :now)
+     WHERE sched_name || '' = :'sched' AND tat <= :now AND (queued_until IS NULL OR queued_until <= :now)
      ORDER BY tat LIMIT 100 FOR UPDATE SKIP LOCKED))
    AND tat <= :now AND (queued_until IS NULL OR queued_until <= :now);
 

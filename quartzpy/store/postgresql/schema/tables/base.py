@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sqlalchemy import BigInteger, DateTime, MetaData, Sequence, String, Text
+from sqlalchemy import BigInteger, DateTime, MetaData, Sequence, String, Text, text
 
 from quartzpy.keys import MAX_NAME_LENGTH
 
@@ -23,6 +23,10 @@ def word(length: int) -> String:
 
 
 Instant = DateTime(timezone=True)
+# Begins an index by which rows are read in an order, and never looked up by their key: in a table of one page such an
+# index is as good as the key, and a session keeps the plan when the table has grown. Only what writes the scheduler so
+# is served by it. The conditions of partial indexes are expressions for the same reason.
+BY_SCHEDULER = text("(sched_name || '')")
 
 
 def one_of(column: str, words: Iterable[str]) -> str:

@@ -19,7 +19,15 @@ from sqlalchemy.dialects.postgresql import JSONB
 from quartzpy.expect import Breach
 from quartzpy.states import ActionState
 from quartzpy.store.health_findings import Severity
-from quartzpy.store.postgresql.schema.tables.base import Instant, Name, are_instants, metadata, one_of, word
+from quartzpy.store.postgresql.schema.tables.base import (
+    BY_SCHEDULER,
+    Instant,
+    Name,
+    are_instants,
+    metadata,
+    one_of,
+    word,
+)
 
 audit = Table(
     "qrtz_audit",
@@ -143,7 +151,7 @@ notifications = Table(
     ),
 )
 # purging the oldest
-Index("qrtz_notifications_created", notifications.c.sched_name, notifications.c.created_at)
+Index("qrtz_notifications_created", BY_SCHEDULER, notifications.c.created_at)
 
 judgements = Table(
     "qrtz_judgements",

@@ -21,6 +21,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from quartzpy.states import FiredState, JoinState, NodeMode
 from quartzpy.store.postgresql.schema.tables.base import (
+    BY_SCHEDULER,
     IS_RATE_LIMIT,
     Instant,
     Key,
@@ -112,7 +113,7 @@ rate_limits = Table(
     PrimaryKeyConstraint("sched_name", "job_group", "job_name", "concurrency_key", name="qrtz_rate_limits_pkey"),
 )
 # acquire: the rows that mean nothing
-Index("qrtz_rate_limits_tat", rate_limits.c.sched_name, rate_limits.c.tat)
+Index("qrtz_rate_limits_tat", BY_SCHEDULER, rate_limits.c.tat)
 
 limits = Table(
     "qrtz_limits",
@@ -177,7 +178,7 @@ joins = Table(
 # judging: those that wait for longer than they may
 Index("qrtz_joins_due", joins.c.sched_name, joins.c.due_at, postgresql_where=text("due_at IS NOT NULL"))
 # purge, queries: the latest ones
-Index("qrtz_joins_opened", joins.c.sched_name, joins.c.opened_at)
+Index("qrtz_joins_opened", BY_SCHEDULER, joins.c.opened_at)
 
 scheduler_state = Table(
     "qrtz_scheduler_state",
@@ -229,7 +230,7 @@ Index(
     node_keys.c.sched_name,
     node_keys.c.job_type,
     node_keys.c.placement,
-    postgresql_where=text("NOT runs"),
+    postgresql_where=text("runs::int = 0"),
 )
 
 locks = Table(

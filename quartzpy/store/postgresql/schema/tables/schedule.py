@@ -22,6 +22,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from quartzpy.states import Admission, JobMode, Missed, OverlapPolicy, TriggerState, Unreconciled
 from quartzpy.store.postgresql.schema.tables.base import (
+    BY_SCHEDULER,
     IS_RATE_LIMIT,
     Instant,
     Key,
@@ -120,7 +121,7 @@ job_details = Table(
 Index(
     "qrtz_job_details_mode",
     job_details.c.sched_name,
-    postgresql_where=text("mode <> 'ENABLED'"),
+    postgresql_where=text("mode || '' <> 'ENABLED'"),
 )
 # acquire: has any job a rate limit, or one that it shares?
 Index(
@@ -148,7 +149,7 @@ Index(
 # not write it so, to look a job up, is not served by this index.
 Index(
     "qrtz_job_details_dispatch",
-    text("(sched_name || '')"),
+    BY_SCHEDULER,
     job_details.c.job_type,
     job_details.c.placement,
 )
@@ -323,7 +324,7 @@ Index(
 # these triggers in another order, does not serve what reads this one.
 Index(
     "qrtz_triggers_limits",
-    text("(sched_name || '')"),
+    BY_SCHEDULER,
     triggers.c.limits,
     triggers.c.slot_pool,
     triggers.c.next_fire_time,
@@ -361,7 +362,7 @@ Index(
 # planner takes for as good where it has no true statistics.
 Index(
     "qrtz_triggers_held",
-    text("(sched_name || '')"),
+    BY_SCHEDULER,
     text("(job_group || '')"),
     triggers.c.job_name,
     triggers.c.concurrency_key,
@@ -462,7 +463,7 @@ Index(
     # No other index has the expressions: plans that were made for a small table take the other one otherwise.
     text("(upstream_group || '')"),
     text("(upstream_name || '')"),
-    text("(sched_name || '')"),
+    BY_SCHEDULER,
     job_upstreams.c.job_group,
 )
 
