@@ -78,7 +78,7 @@ def test_more_triggers_than_one_statement_stores_or_one_step_looks_at_all_queue(
     store.store_jobs([JobEntry(replace(JOB, rate_limit=limit), due(2_500))], replace=False)
     first = acquire(store, node)
     assert [one.trigger_name for one in first] == ["t0", "t1", "t2", "t3"]
-    for _ in range(5):
+    for _ in range(8):
         assert not acquire(store, node)
     waiting = connect().execute(
         "SELECT count(*), count(DISTINCT rate_limited_until), max(rate_limited_until) - min(rate_limited_until)"
@@ -116,8 +116,8 @@ def test_beside_a_backlog_of_other_jobs_few_triggers_are_held_back(
         complete(store, node, fired)
     [(held_back,)] = connect().execute("SELECT count(*) FROM qrtz_triggers WHERE rate_limited_until IS NOT NULL")
     assert 0 < held_back <= 7 * LOOKS_AT_BESIDE
-    # Once the others have fired, the rest follows at once.
-    for _ in range(4):
+    # Once the others have fired, the rest follows in steps of twice as many each.
+    for _ in range(5):
         assert len(acquire(store, node, BATCH)) == 0
     [(held_back,)] = connect().execute("SELECT count(*) FROM qrtz_triggers WHERE rate_limited_until IS NOT NULL")
     assert held_back == 999
@@ -196,6 +196,19 @@ def test_a_step_that_fails_half_way_admits_and_charges_nothing(
     finally:
         admin.execute("ALTER TABLE qrtz_rate_limits DROP CONSTRAINT broken")
     assert len(acquire(store, node)) == 1
+
+
+def test_the_first_step_of_many_holds_few_back(
+    store: SqlJobStore, connect: Callable[[], psycopg.Connection[Any]]
+) -> None:
+    """It does not know yet what it is beside."""
+    node = register(store)
+    store.store_jobs([JobEntry(JOB, due(1))], replace=False)
+    complete(store, node, acquire(store, node, BATCH))
+    store.store_jobs([JobEntry(JOB, due(1_000)), beside(1_000)], replace=True)
+    assert len(acquire(store, node, BATCH)) == BATCH
+    [(held_back,)] = connect().execute("SELECT count(*) FROM qrtz_triggers WHERE rate_limited_until IS NOT NULL")
+    assert held_back <= LOOKS_AT_BESIDE
 
 
 def test_rows_of_limits_without_effect_are_deleted_by_the_next_step_or_by_the_purge(

@@ -132,7 +132,13 @@ BULK = (
     Sabotage(
         "rate_limits_are_asked_about_all",
         "what a rate limit holds back takes the time of the jobs beside it",
-        (Edit(f"{_STORE}.steps.rate_limits", "LOOKS_AT_BESIDE if is_beside_backlog else LOOKS_AT", "LOOKS_AT"),),
+        (
+            Edit(
+                f"{_STORE}.steps.rate_limits",
+                "LOOKS_AT if session.rate_limits_are_short is False else LOOKS_AT_BESIDE",
+                "LOOKS_AT",
+            ),
+        ),
         (f"{_RATES}::test_beside_a_backlog_of_other_jobs_few_triggers_are_held_back",),
     ),
     Sabotage(

@@ -334,7 +334,7 @@ class _Step:
         claim = self._claim(text, sinces, **values)
         if self._session.has_rate_limits:
             return around(self._session, claim, refuses_many=self._refuses_many)
-        return ClaimWithinLimits([claim], 0, (), ())
+        return ClaimWithinLimits([claim], 0, (), (), has_asked_own=False)
 
     def _statements(self, text: str, sinces: Sequence[datetime | str], **values: Any) -> list[BoundStatement]:
         claiming = self._claiming(text, sinces, **values)

@@ -42,8 +42,9 @@ OF_MANY_REFUSED = {
 LOOKS_AT, LOOKS_AT_BESIDE = 500, 50
 """The number of due triggers of each slot pool that a step asks the limits about.
 
-To hold one back takes a write, as a fire does. So beside a backlog of other jobs it is a small one while the limits
-admit few, or what the limits hold back would take the time of what may fire.
+To hold one back takes a write, as a fire does. So the number is small beside a backlog of other jobs while the limits
+admit few, or what the limits hold back would take the time of what may fire. Nor does the first step of many know what
+it is beside: it begins with the small number, which doubles with each step that meets as many and no backlog.
 """
 
 
@@ -58,6 +59,8 @@ class ClaimWithinLimits:
     """The positions of the statements that admit triggers."""
     turns: Sequence[int]
     """Those of the statements that read the next turns."""
+    has_asked_own: bool
+    """True if the first of those that admit triggers asks the rate limits of jobs."""
 
     def note(self, session: SqlSession, results: Sequence[Result], now: datetime) -> tuple[datetime | None, bool]:
         """Keep what the next step may expect of the limits; return the next turn.
@@ -68,6 +71,9 @@ class ClaimWithinLimits:
         before = session.has_own_rates, session.has_shared_limits
         session.rates_have_limits, session.has_own_rates, session.has_shared_limits = turns[-1][2]
         session.rate_limits_are_short = all(results[position].rows[0][1] for position in self.admitting)
+        is_full = self.has_asked_own and bool(results[self.admitting[0]].rows[0][2])
+        looked_at = session.rate_limits_look_at or LOOKS_AT_BESIDE
+        session.rate_limits_look_at = min(2 * looked_at, LOOKS_AT) if is_full and not session.has_backlog else None
         kinds = session.has_own_rates, session.has_shared_limits
         # The first job of a kind was stored since the last step, and its limits were not asked.
         is_incomplete = any(has and not had for has, had in zip(kinds, before, strict=True))
@@ -84,7 +90,6 @@ def around(session: SqlSession, acquire: BoundStatement, *, refuses_many: bool =
     names = (*of_turn, "instance", "threshold", "limit", "workers", "group_slots")
     values: dict[str, Any] = {name: acquire.values[name] for name in names}
     turn_values = {name: values[name] for name in of_turn}
-    is_beside_backlog = session.has_backlog and session.rate_limits_are_short is not False
 
     def text(own: str) -> str:
         return OF_MANY_REFUSED[own] if refuses_many else own
@@ -93,7 +98,10 @@ def around(session: SqlSession, acquire: BoundStatement, *, refuses_many: bool =
     after: list[BoundStatement] = []
     turns: list[BoundStatement] = []
     if session.has_own_rates:
-        looks_at = LOOKS_AT_BESIDE if is_beside_backlog else LOOKS_AT
+        if session.has_backlog:
+            looks_at = LOOKS_AT if session.rate_limits_are_short is False else LOOKS_AT_BESIDE
+        else:
+            looks_at = session.rate_limits_look_at or LOOKS_AT_BESIDE
         before.append(session.bind(text(ADMIT), **values, looks_at=looks_at))
         after += [session.bind(SPEND), session.bind(PRUNE)]
     if session.has_shared_limits:
@@ -103,4 +111,10 @@ def around(session: SqlSession, acquire: BoundStatement, *, refuses_many: bool =
     turns.append(session.bind(text(NEXT_TURN), **turn_values))
     statements = [*before, acquire, *after, *turns]
     first_turn = len(statements) - len(turns)
-    return ClaimWithinLimits(statements, len(before), range(len(before)), range(first_turn, len(statements)))
+    return ClaimWithinLimits(
+        statements,
+        len(before),
+        admitting=range(len(before)),
+        turns=range(first_turn, len(statements)),
+        has_asked_own=session.has_own_rates,
+    )

@@ -166,7 +166,8 @@ SELECT set_config('quartzpy.admitted', coalesce((
                'trigger_group', trigger_group, 'trigger_name', trigger_name, 'before', prev_fire_time,
                'job_group', job_group, 'job_name', job_name, 'concurrency_key', concurrency_key,
                'tat', base, 'gap', gap)) FROM admitted), '[]')::text, true),
-       (SELECT count(*) FROM turns) >= (SELECT count(*) FROM admitted);
+       (SELECT count(*) FROM turns) >= (SELECT count(*) FROM admitted),
+       (SELECT count(*) FROM due) = :'looks_at'::int;
 
 -- name: spend
 -- Every fire and every claim sets one of the compared columns.
