@@ -145,6 +145,7 @@ class NodeParts:
             capacity=self.capacity,
             node=lambda: registration.present_epoch().node,
             changed=signals.scheduler.look_again,
+            monotonic=clock.monotonic,
         )
         turns = Turns()
         self.reactions = reactions = Reactions(

@@ -150,7 +150,7 @@ class Reactions:
         """The cluster manager has looked at the answer to a check-in."""
         self._modes.publish(self._registration.instance_id)
         self._store_time.report_skew(self._registration.instance_id)
-        self._known_types.learn()
+        self._known_types.learn_in_turn()
         # A fallback for notifications that were lost.
         self.apply_cancel_requests()
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -18,6 +19,12 @@ from quartzpy.placement import Capabilities, placement_from_text, placement_of_s
 from quartzpy.store.protocol import MANY, AvailableSlots, DispatchKey, JobStore, Node
 
 logger = logging.getLogger(__name__)
+
+REST_OF_A_KEY = 0.02
+"""The time, in seconds, until a node reads the waiting dispatch keys again, for each of them: a read takes a step of an
+index for each, and all nodes of a cluster read. A key that a step meets is read at the next check-in."""
+LONGEST_REST = 60.0
+"""The longest such time."""
 
 
 class Capacity:
@@ -50,13 +57,16 @@ class Capacity:
 
     # --- what it can run
 
+    def has_job_types(self, job_types: Collection[str]) -> bool:
+        """Return whether these are the known job types; a node that runs no jobs knows none."""
+        return not self.runs_jobs or self.capabilities.job_types == frozenset(job_types)
+
     def set_job_types(self, job_types: Collection[str]) -> bool:
         """Set the known job types. Return whether they changed."""
         with self._lock:
-            types = frozenset(job_types) if self.runs_jobs else frozenset()
-            if types == self.capabilities.job_types:
+            if self.has_job_types(job_types):
                 return False
-            self.capabilities = replace(self.capabilities, job_types=types)
+            self.capabilities = replace(self.capabilities, job_types=frozenset(job_types))
             return True
 
     def meet(self, slot_pools: Iterable[str]) -> bool:
@@ -154,6 +164,7 @@ class KnownTypes:
         capacity: Capacity,
         node: Callable[[], Node],
         changed: Callable[[], None],
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
         self._job_types = job_types
@@ -163,6 +174,11 @@ class KnownTypes:
         self._changed = changed
         self._unknown: frozenset[str] = frozenset()
         self._refused: frozenset[str] = frozenset()
+        self._monotonic = monotonic
+        self._learns_at = float("-inf")
+        """The time of the next read of the waiting dispatch keys, unless something calls for one before."""
+        self._has_met = False
+        """True if a step has met a key since the last read."""
         self._lock = threading.Lock()
         self._of: Node | None = None
         self._runs: dict[DispatchKey, bool] = {}
@@ -170,6 +186,9 @@ class KnownTypes:
 
     def learn(self) -> None:
         """Import the modules of waiting job types if `job_modules` allows it, and publish changed capabilities."""
+        began = self._monotonic()
+        # Before the read: what a step meets from now on may not be part of it.
+        self._has_met, self._learns_at = False, began
         waiting = self._store.waiting_dispatch_keys()
         names = {dispatch_key.job_type for dispatch_key in waiting}
         unknown = frozenset(name for name in names if not self._knows(name))
@@ -195,8 +214,19 @@ class KnownTypes:
         if has_new_types:
             self._store.publish(self._node(), self._capacity.capabilities)
         in_use = waiting.union(map(DispatchKey, allowed))
+        self._learns_at = began + min(REST_OF_A_KEY * len(waiting), LONGEST_REST)
         if self._decide(self._node(), in_use) or has_new_types or has_new_pools:
             self._changed()
+
+    def learn_in_turn(self) -> None:
+        """Learn, unless that was done a short while ago and nothing calls for it; each check-in asks for it."""
+        if (
+            self._has_met
+            or self._monotonic() >= self._learns_at
+            or self._of != self._node()
+            or not self._capacity.has_job_types(self._job_types.allowed_names(self._settings))
+        ):
+            self.learn()
 
     def allow(self, settings: SchedulerConfig) -> None:
         """Follow other settings: publish the job types that they allow."""
@@ -214,6 +244,7 @@ class KnownTypes:
 
         A module that it may import is left to `learn`: that takes time.
         """
+        self._has_met = True
         self._capacity.meet({dispatch_key.slot_pool for dispatch_key in dispatch_keys})
         self._decide(node, dispatch_keys, is_met=True)
 
