@@ -77,7 +77,7 @@ def test_a_jobs_own_queries_run_by_the_databases_settings(
 ) -> None:
     names = (
         "enable_seqscan", "enable_bitmapscan", "plan_cache_mode", "jit", "idle_in_transaction_session_timeout",
-        "statement_timeout", "lock_timeout",
+        "statement_timeout", "lock_timeout", "max_parallel_workers_per_gather",
     )  # fmt: skip
     expected = [connect().execute(f"SHOW {name}").fetchone() for name in names]
     store = make_store(pooled=pooled)

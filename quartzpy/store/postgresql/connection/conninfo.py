@@ -42,8 +42,9 @@ def session_settings(config: SchedulerConfig) -> dict[str, str]:
         "idle_in_transaction_session_timeout": config.lock_timeout,
     }
     settings = {name: f"{int(span.total_seconds() * 1000)}" for name, span in milliseconds.items()}
-    # Hot statements touch few rows through an index: replanning or JIT compiling them costs more than running them.
-    settings |= {"plan_cache_mode": "force_generic_plan", "jit": "off"}
+    # Statements touch few rows through an index: replanning or JIT compiling them, or the start of parallel workers,
+    # costs more than running them.
+    settings |= {"plan_cache_mode": "force_generic_plan", "jit": "off", "max_parallel_workers_per_gather": "0"}
     # Each statement has its index, and must use it even if the statistics describe yesterday's, smaller table.
     settings |= {"enable_seqscan": "off", "enable_bitmapscan": "off"}
     return settings | {"timezone": "UTC", "synchronous_commit": "on"}
