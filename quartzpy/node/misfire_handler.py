@@ -99,7 +99,7 @@ class MisfireHandler(EpochService):
         for key in outcome.finalized if self._listeners.registered else ():
             self._listeners.post(TriggerFinalized(key))
         spent = self._clock.monotonic() - began
-        if not outcome.misfired:
+        if not (outcome.misfired or outcome.more):
             self._not_before = began + IN_VAIN_REST
         if outcome.more:
             return rest_in_backlog(spent)

@@ -114,6 +114,8 @@ class SchedulerThread(EpochService):
         self._claims_epoch: Epoch | None = None
         self._answer_lost = False
         self._own_ends = OwnEnds(clock.monotonic)
+        self._front: datetime | None = None
+        """The soonest trigger that was still due after the last claim."""
         self._not_due = NotDue()
         self._unsupported = UnsupportedTriggers(clock)
         self._fruitless = 0
@@ -255,9 +257,18 @@ class SchedulerThread(EpochService):
         if 2 * claimed < limit and acquired.next_due is not None and acquired.next_due <= acquired.now:
             self._own_ends.note_little()
         self._note_turn(acquired, look_ahead, is_answer=is_answer)
-        if opened or self._more_is_due or acquired.is_partial:
+        if self._has_cleared(acquired) or opened or self._more_is_due or acquired.is_partial:
             return NO_REST
         return self._rest(acquired.next_due, fruitless=claimed == 0)
+
+    def _has_cleared(self, acquired: Acquisition) -> bool:
+        """Return whether the front of what is due has moved since the last claim.
+
+        Then this one has let triggers of full jobs wait, and others may be due behind them.
+        """
+        front = acquired.next_due if acquired.next_due is not None and acquired.next_due <= acquired.now else None
+        before, self._front = self._front, front
+        return before is not None and front is not None and front > before
 
     def _note_turn(self, acquired: Acquisition, look_ahead: timedelta, *, is_answer: bool) -> None:
         """Learn from a look if others are faster than this node."""

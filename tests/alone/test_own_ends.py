@@ -51,6 +51,22 @@ def test_few_claims_meet_only_jobs_whose_executions_are_just_ending(simulate: Ma
     assert len(in_vain) <= 2, "the first one asks which jobs the node runs, and the second one learns how it is"
 
 
+@pytest.mark.parametrize("jobs", [1, 200])
+def test_others_do_not_wait_behind_the_backlog_of_long_jobs(simulate: Make, jobs: int) -> None:
+    """A claim lets as many triggers wait as it may take: 1,000 take five claims, which take nothing else."""
+    simulation = simulate(workers=2 * JOBS)
+    for number in range(jobs):
+        due = [once(f"{number}-{nth}", at(-1) + timedelta(microseconds=nth)) for nth in range(1_000 // jobs)]
+        simulation.harness.schedule(serial(f"serial-{number}"), *due)
+        simulation.hows[f"serial-{number}"] = How(timedelta(seconds=30))
+    simulation.harness.schedule(job("short"), every(0.05, "beside"))
+    simulation.notify()
+    simulation.run(2)
+    late = simulation.lateness("beside")
+    assert len(late) >= 2 / 0.05
+    assert max(late) < 2 * LONGEST_WAIT + SLACK
+
+
 def test_long_jobs_are_not_waited_for(simulate: Make) -> None:
     simulation = simulate(workers=2 * JOBS)
     schedule_serial_jobs(simulation, timedelta(seconds=30))

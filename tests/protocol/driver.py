@@ -164,6 +164,8 @@ class DrivenNode:
             self.runtime.parts.long_completer._pass()
 
     def misfire(self) -> None:
+        # As if its rest after a pass that found nothing were over: no time passes between two steps.
+        self.runtime.parts.misfires._not_before = float("-inf")
         self.runtime.parts.misfires._pass()
 
     def leave(self) -> None:

@@ -53,7 +53,7 @@ NODE_KEYS = (
     Sabotage(
         "announcements_count_on_nodes_that_refuse",
         "a trigger is not announced because an earlier one exists, which a node sleeps past",
-        (Edit(_LISTEN, "               AND NOT k.runs\n", "               AND false\n"),),
+        (Edit(_LISTEN, "               AND k.runs::int = 0\n", "               AND false\n"),),
         ("tests/postgresql/test_news.py::test_what_is_due_after_triggers_that_a_node_has_refused_is_announced",),
     ),
     Sabotage(
