@@ -84,6 +84,13 @@ class Aside(Job, type_name="benchmark-aside"):
         pass
 
 
+class Lasting(Job, type_name="benchmark-lasting"):
+    """Lasts for longer than a measurement of lateness, unless it is asked to stop."""
+
+    def execute(self, context: JobExecutionContext) -> None:
+        context.wait_cancelled(20.0)
+
+
 @cache
 def numbered_type(number: int) -> type[Job]:
     """Return the type of this number, which does nothing: each number is a type of its own."""

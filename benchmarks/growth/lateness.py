@@ -11,11 +11,11 @@ from benchmarks.drains import client
 from benchmarks.figures import percentile
 from benchmarks.growth.backlogs import MEASURED, Backlog
 from benchmarks.growth.rows import Part, Row, Values, as_figures, compared, in_rounds, median, server_values
-from benchmarks.jobs import Aside, numbered_type
+from benchmarks.jobs import Aside, Lasting, numbered_type
 from benchmarks.nodes import nodes
 from benchmarks.situations import SITUATIONS
 from benchmarks.steady import lateness_ms
-from quartzpy import JobDetail, SimpleTrigger
+from quartzpy import Job, JobDetail, SimpleTrigger
 
 RATE = 10
 P50, P99, FIRES = "p50, ms", "p99, ms", "fires"
@@ -64,18 +64,21 @@ def beside_types(bench: Bench, number: int) -> Values:
 
 
 def beside_serial(bench: Bench) -> Part:
-    """Ten triggers of every 100 ms, beside the backlog of one serial job."""
+    """Ten triggers of every 100 ms, beside the backlog of one serial job, which does nothing, or lasts."""
     seconds = bench.scale.growth_seconds / 2
     expected = round(OFTEN_A_SECOND * seconds)
     numbers = [0, *(bench.grown(full) for full in (100, 2_000, 20_000))]
+    backlogs: dict[str, tuple[int, type[Job]]] = {f"{number}": (number, Aside) for number in numbers}
+    backlogs["lasting"] = numbers[-1], Lasting
     spreads, notes = in_rounds(
         bench.scale.size_rounds,
-        {f"{number}": partial(beside_backlog, bench, number, seconds) for number in numbers},
+        {name: partial(beside_backlog, bench, *backlog, seconds) for name, backlog in backlogs.items()},
     )
     part = Part(notes=notes, figures=as_figures(spreads))
-    for number in numbers:
-        name, is_deepest = f"{number}", number == numbers[-1]
+    for name, (number, job_type) in backlogs.items():
+        is_deepest = number == numbers[-1]
         what = f"{OFTEN}, {seconds:g} s, beside {number:,} due of one serial job"
+        what += " that lasts" * (job_type is Lasting)
         part.rows += [
             compared(
                 f"{what}: fires of {expected:,}", "", FIRES, name, "0", spreads,
@@ -91,14 +94,14 @@ def beside_serial(bench: Bench) -> Part:
     return part
 
 
-def beside_backlog(bench: Bench, number: int, seconds: float) -> Values:
+def beside_backlog(bench: Bench, number: int, job_type: type[Job], seconds: float) -> Values:
     """Return the fires within so many seconds, how late they were, and the fires of the serial job meanwhile.
 
     Where no trigger fired in time, the lateness is the whole time.
     """
     url = bench.new_database()
     if number:
-        Backlog(1, number, job_type=lambda job: Aside, options=lambda job: {"max_concurrent": 1}).store(url)
+        Backlog(1, number, job_type=lambda job: job_type, options=lambda job: {"max_concurrent": 1}).store(url)
     bench.server.settle(url)
     with nodes(url) as (node,):
         begin = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=2)

@@ -9,6 +9,7 @@ _STORE = "quartzpy.store.postgresql"
 _STEPS = "quartzpy/store/postgresql/steps"
 _SKIPS = "tests/contract/test_skip_backlogs.py"
 _POOLS = "tests/contract/test_many_slot_pools.py"
+_OWN_ENDS = "tests/alone/test_own_ends.py"
 
 BACKLOGS = (
     Sabotage(
@@ -58,5 +59,23 @@ BACKLOGS = (
         "of a slot pool whose triggers are sooner than those of all others, a step takes the first few",
         (Edit(f"{_STEPS}/acquire.sql", "HAVING count(*) = :'few'::int", "HAVING false"),),
         (f"{_POOLS}::test_the_soonest_of_all_groups_come_first[postgresql-one group after the other]",),
+    ),
+    Sabotage(
+        "others_wait_behind_the_backlog_of_a_long_job",
+        "a node rests after each claim that has only let triggers wait",
+        (Edit("quartzpy.node.scheduler_thread", "self._has_cleared(acquired) or opened or", "opened or"),),
+        (f"{_OWN_ENDS}::test_others_do_not_wait_behind_the_backlog_of_long_jobs[postgresql-1]",),
+    ),
+    Sabotage(
+        "a_node_does_not_wait_for_its_own_ends",
+        "each trigger of a job whose execution is just ending is blocked and released before it fires",
+        (Edit("quartzpy.node.own_ends", "if len(self._limited) * FEW > batch:", "if False:"),),
+        (f"{_OWN_ENDS}::test_few_claims_meet_only_jobs_whose_executions_are_just_ending[postgresql-3]",),
+    ),
+    Sabotage(
+        "a_node_waits_for_long_jobs",
+        "a node waits before each claim for executions that do not end soon",
+        (Edit("quartzpy.node.own_ends", "now >= self._never_until", "True"),),
+        ("tests/node/test_own_ends.py::test_a_wait_in_vain_is_the_only_one_of_a_period",),
     ),
 )
