@@ -254,19 +254,20 @@ class SchedulerThread(EpochService):
             opened = True
         claimed = len(acquired.fired) + len(acquired.acquired) + len(acquired.skipped)
         self._more_is_due = claimed >= limit
-        if 2 * claimed < limit and acquired.next_due is not None and acquired.next_due <= acquired.now:
+        is_due = acquired.next_due is not None and acquired.next_due <= acquired.now
+        front = acquired.next_due if is_due else None
+        if 2 * claimed < limit and is_due:
             self._own_ends.note_little()
         self._note_turn(acquired, look_ahead, is_answer=is_answer)
-        if self._has_cleared(acquired) or opened or self._more_is_due or acquired.is_partial:
+        if self._has_cleared(front) or opened or self._more_is_due or acquired.is_partial:
             return NO_REST
         return self._rest(acquired.next_due, fruitless=claimed == 0)
 
-    def _has_cleared(self, acquired: Acquisition) -> bool:
+    def _has_cleared(self, front: datetime | None) -> bool:
         """Return whether the front of what is due has moved since the last claim.
 
         Then this one has let triggers of full jobs wait, and others may be due behind them.
         """
-        front = acquired.next_due if acquired.next_due is not None and acquired.next_due <= acquired.now else None
         before, self._front = self._front, front
         return before is not None and front is not None and front > before
 

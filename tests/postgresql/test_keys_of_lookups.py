@@ -19,13 +19,14 @@ from sqlalchemy import make_url
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.store.postgresql import migrations
 from quartzpy.store.postgresql.connection.conninfo import session_settings
+from quartzpy.store.postgresql.schema import sql_files
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.schema.statement import prepare
 from quartzpy.store.postgresql.schema.tables import metadata
 from tests.database import Server
-from tests.postgresql.test_sql_files import FILES
+from tests.postgresql.test_plans import nodes_of
+from tests.postgresql.test_sql_files import FILES, switches_of
 
-NAMED = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 OF_ANY_FILTERS = {"page"}
 """Which index is best depends on the filters that an operator chooses; with all of them, each is as good."""
 GENERIC_PLAN = 160_000
@@ -53,18 +54,10 @@ def connection(postgres_server: Server, request: pytest.FixtureRequest) -> Itera
 
 def statements_of(name: str) -> Iterator[tuple[str, str]]:
     """Yield the name and the text of each statement of a file, with no switch and with all."""
-    text = FILES[name].read_text(encoding="utf-8")
-    _, *parts = NAMED.split(text)
-    for statement, body in zip(parts[::2], parts[1::2], strict=True):
-        switches = set(re.findall(r"\\if :(\w+)", body))
+    for statement, text in sql_files._statements(name).items():
+        switches = switches_of(text)
         for chosen in ({}, dict.fromkeys(switches, True)) if switches else ({},):
             yield statement, SqlFile(name)(statement, **chosen)
-
-
-def nodes_of(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    yield plan
-    for child in plan.get("Plans", ()):
-        yield from nodes_of(child)
 
 
 def conjuncts(condition: str) -> Iterator[str]:
