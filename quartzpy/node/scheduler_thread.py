@@ -256,7 +256,7 @@ class SchedulerThread(EpochService):
         self._more_is_due = claimed >= limit
         is_due = acquired.next_due is not None and acquired.next_due <= acquired.now
         front = acquired.next_due if is_due else None
-        if 2 * claimed < limit and is_due:
+        if 2 * claimed < limit and is_due and not acquired.is_partial:
             self._own_ends.note_little()
         self._note_turn(acquired, look_ahead, is_answer=is_answer)
         if self._has_cleared(front) or opened or self._more_is_due or acquired.is_partial:

@@ -681,6 +681,9 @@ front AS MATERIALIZED (
      CROSS JOIN LATERAL (
         SELECT t.ctid AS row, t.next_fire_time AS scheduled_time, t.priority, t.max_concurrent,
                t.job_type, t.placement, t.prev_fire_time AS previous_time, t.coalesced_fire_times,
+\if :takes_free
+               t.job_group, t.job_name, t.concurrency_key, t.overlap_policy,
+\endif
                t.next_fire_time <= node.at
                    AND (t.upcoming_is_complete OR cardinality(t.upcoming) > 0) AS is_due
           FROM qrtz_triggers t
@@ -748,6 +751,22 @@ candidates AS MATERIALIZED (
      ORDER BY scheduled_time, priority DESC, row
      LIMIT :'limit'::int
 ),
+\if :takes_free
+-- Those of jobs with a limit that are the only ones of their job and key here, and of which nothing runs. All others stay
+-- as they are, for the other statement.
+free AS MATERIALIZED (
+    SELECT job.row
+      FROM (SELECT job_group, job_name, concurrency_key, min(row) AS row
+              FROM candidates WHERE max_concurrent IS NOT NULL
+             GROUP BY job_group, job_name, concurrency_key
+            HAVING count(*) = 1 AND min(overlap_policy) IN ('block', 'skip')) AS job
+     WHERE NOT EXISTS (
+        SELECT FROM qrtz_fired_triggers r
+         WHERE r.sched_name = :'sched' AND r.job_group = job.job_group AND r.job_name = job.job_name
+           AND r.concurrency_key = job.concurrency_key AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL
+        OFFSET 0)
+),
+\endif
 -- A trigger that is due fires and moves on to the next of its upcoming fire times, or to COMPLETE where there is none;
 -- any other is claimed. A trigger whose job has got a limit stays as it is, for the other statement. A trigger that
 -- catches up does so until its next fire time is later than the end of the catch-up.
@@ -765,7 +784,12 @@ advanced AS (
                                       >= CASE WHEN d.is_due THEN t.upcoming[1] ELSE t.next_fire_time END
                                  THEN t.catch_up_until END,
            times_triggered = t.times_triggered + d.is_due::int
-      FROM (SELECT *, nextval('qrtz_fire_ids') AS fire_id FROM candidates WHERE max_concurrent IS NULL) AS d
+      FROM (SELECT *, nextval('qrtz_fire_ids') AS fire_id FROM candidates
+\if :takes_free
+             WHERE max_concurrent IS NULL OR row IN (SELECT row FROM free)) AS d
+\else
+             WHERE max_concurrent IS NULL) AS d
+\endif
      WHERE t.ctid = d.row
     RETURNING CASE WHEN d.is_due THEN 'FIRE' ELSE 'CLAIM' END AS decision, d.fire_id AS given_fire_id, d.at,
               d.scheduled_time, d.previous_time, d.coalesced_fire_times AS coalesced,
