@@ -71,7 +71,7 @@ def pipelines(store: SqlJobStore, monkeypatch: pytest.MonkeyPatch) -> list[list[
 
 
 def decides_about_limits(statements: list[str]) -> bool:
-    return any("limited AS MATERIALIZED" in one for one in statements)
+    return any("limited AS MATERIALIZED" in one or "free AS MATERIALIZED" in one for one in statements)
 
 
 def test_a_look_for_triggers_when_none_is_expected_takes_no_lock(store: SqlJobStore, connect: Connect) -> None:

@@ -27,6 +27,7 @@ from quartzpy.node.parts import NodeParts
 from quartzpy.node.workers.execution import Execution, Executor
 from quartzpy.node.workers.worker_pool import Task, WorkerPool
 from quartzpy.placement import DEFAULT_EXECUTOR
+from quartzpy.store.postgresql.connection.free_jobs import FreeJobs
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import FiredTrigger, JobStore, Node
 from tests.contract.harness import CHECKIN, REPORT, START, WINDOW, Harness, ManualClock
@@ -255,12 +256,19 @@ class Stage(Harness):
         for made in self.nodes:
             made.runtime.parts.deadlines.close()
         self.nodes.clear()
+        for store in self._stores.values():
+            # What one test has met decides nothing about the statements of the next.
+            store._session.free_jobs = FreeJobs()
 
     def close(self) -> None:
         for store in self._stores.values():
             store.close()
         self.user.close()
         self.admin.close()
+
+    def expect_free_jobs(self, name: str) -> None:
+        """Let the next step of a node of this name begin with the statement for free jobs, as after a full batch."""
+        self.store_of(name)._session.free_jobs.note(1, 1, by_shorter=False)
 
     def new_node(self, name: str) -> DrivenNode:
         """A node that is not registered yet."""

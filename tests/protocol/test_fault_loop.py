@@ -145,6 +145,16 @@ def acquire(stage: Stage, other: DrivenNode) -> Prepared:
 
 
 @operation
+def acquire_free_jobs(stage: Stage, other: DrivenNode) -> Prepared:
+    node = stage.living("a")
+    scheduled(stage)
+    for n in range(3):
+        stage.schedule(serial(f"free-{n}"), once(f"free-{n}", at(-n)))
+    stage.expect_free_jobs("a")
+    return Prepared(node.schedule, [node])
+
+
+@operation
 def acquire_announced(stage: Stage, other: DrivenNode) -> Prepared:
     node = stage.living("a")
     # It expects nothing then, so it claims at once what it is told of.

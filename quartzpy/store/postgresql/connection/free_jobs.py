@@ -6,6 +6,8 @@ costs another round trip. So it is sent after a full batch only, and not for a w
 
 from __future__ import annotations
 
+LEAST = 50
+"""The smallest batch that is worth it."""
 BATCHES = 16
 """The number of full batches of the statement for all jobs after which the shorter one is tried again."""
 
@@ -14,17 +16,15 @@ class FreeJobs:
     """What the last batches of a session tell about the next one."""
 
     def __init__(self) -> None:
-        self._batches = 1
+        self._batches = min(1, BATCHES)
 
-    @property
-    def are_expected(self) -> bool:
-        """True if the next batch probably has free jobs only."""
-        return self._batches == 0
+    def are_expected(self, limit: int) -> bool:
+        """Return True if a batch of this size probably has free jobs only."""
+        return self._batches == 0 and limit >= LEAST
 
-    def note_full(self) -> None:
-        """Note a full batch, by either statement."""
-        self._batches = max(0, self._batches - 1)
-
-    def note_others(self) -> None:
-        """Note that the shorter statement has left triggers."""
-        self._batches = BATCHES
+    def note(self, taken: int, limit: int, *, by_shorter: bool) -> None:
+        """Note the size of a batch, and by which statement it was taken."""
+        if by_shorter and taken < limit:
+            self._batches = BATCHES
+        elif taken == limit >= LEAST:
+            self._batches = max(0, self._batches - 1)

@@ -280,25 +280,14 @@ class _Step:
 
     @property
     def expects_free_jobs(self) -> bool:
-        """True if this step is to take triggers of jobs with a limit by the shorter statement.
-
-        One that begins at a time may meet triggers that overtake others of their job; and a rate limit has its turns.
-        """
-        session = self._session
-        return (
-            session.free_jobs.are_expected
-            and self._take["limit"] >= BACKLOG
-            and not session.has_rate_limits
-            and not any(self._next_read().sinces)
-        )
+        """True if this step is to take triggers of jobs with a limit by the shorter statement."""
+        # Rate limits are asked by statements of their own.
+        return self._session.free_jobs.are_expected(self._take["limit"]) and not self._session.has_rate_limits
 
     def _note_batch(self, text: str, taken: Sequence[tuple[Any, ...]]) -> None:
         """Note what a batch of jobs with a limit says about the next one."""
-        is_full = len(taken) == self._take["limit"] >= BACKLOG
-        if is_full and text != self.unlimited:
-            self._session.free_jobs.note_full()
-        elif text == self.free:
-            self._session.free_jobs.note_others()
+        if text != self.unlimited:
+            self._session.free_jobs.note(len(taken), self._take["limit"], by_shorter=text == self.free)
 
     @property
     def is_costly(self) -> bool:

@@ -218,8 +218,10 @@ candidates AS MATERIALIZED (
     SELECT due.at, due.row, due.job_group, due.job_name, due.concurrency_key, due.max_concurrent, due.overlap_policy,
            due.priority, due.scheduled_time, due.previous_time, due.is_due, due.following, due.following_is_complete,
            due.also_due, due.coalesced_fire_times, nextval('qrtz_fire_ids') AS fire_id,
-           due.max_concurrent IS NOT NULL AND due.overlap_policy = 'block'
-               AND (SELECT max(since) > '-infinity' FROM unnest(:'sinces'::timestamptz[]) AS since)
+           due.max_concurrent IS NOT NULL AND due.overlap_policy = 'block' AND
+               -- include: sooner_waits
+               -- A step that begins at a time has not read what waits before it.
+               (SELECT max(since) > '-infinity' FROM unnest(:'sinces'::timestamptz[]) AS since)
                AND EXISTS (
                    SELECT FROM
                           -- include: acquired_rules
@@ -235,7 +237,9 @@ candidates AS MATERIALIZED (
                                   WHEN 'SCHEDULER' THEN due.at - :'threshold'::interval ELSE '-infinity' END
                           AND (rule.name <> 'OWN' OR w.next_fire_time >= due.at - w.misfire_threshold)
                         LIMIT 1) AS sooner
-                   OFFSET 0) AS overtakes
+                   OFFSET 0)
+               -- end
+               AS overtakes
       FROM (
         SELECT *
           FROM (SELECT front.*
@@ -755,16 +759,39 @@ candidates AS MATERIALIZED (
 -- Those of jobs with a limit that are the only ones of their job and key here, and of which nothing runs. All others stay
 -- as they are, for the other statement.
 free AS MATERIALIZED (
-    SELECT job.row
-      FROM (SELECT job_group, job_name, concurrency_key, min(row) AS row
+    SELECT due.row
+      FROM (SELECT job_group, job_name, concurrency_key, min(row) AS row, min(at) AS at,
+                   min(scheduled_time) AS scheduled_time
               FROM candidates WHERE max_concurrent IS NOT NULL
              GROUP BY job_group, job_name, concurrency_key
-            HAVING count(*) = 1 AND min(overlap_policy) IN ('block', 'skip')) AS job
+            HAVING count(*) = 1 AND min(overlap_policy) IN ('block', 'skip')) AS due
      WHERE NOT EXISTS (
         SELECT FROM qrtz_fired_triggers r
-         WHERE r.sched_name = :'sched' AND r.job_group = job.job_group AND r.job_name = job.job_name
-           AND r.concurrency_key = job.concurrency_key AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL
+         WHERE r.sched_name = :'sched' AND r.job_group = due.job_group AND r.job_name = due.job_name
+           AND r.concurrency_key = due.concurrency_key AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL
         OFFSET 0)
+       AND NOT (
+           -- include: sooner_waits
+           -- A step that begins at a time has not read what waits before it.
+           (SELECT max(since) > '-infinity' FROM unnest(:'sinces'::timestamptz[]) AS since)
+           AND EXISTS (
+               SELECT FROM
+                      -- include: acquired_rules
+                      (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
+                      -- end
+                CROSS JOIN LATERAL (
+                   SELECT FROM qrtz_triggers w
+                    WHERE w.sched_name || '' = :'sched' AND w.job_group || '' = due.job_group
+                      AND w.job_name = due.job_name AND w.concurrency_key = due.concurrency_key
+                      AND w.trigger_state = 'BLOCKED' AND w.misfire_rule = rule.name
+                      AND w.next_fire_time < due.scheduled_time
+                      AND w.next_fire_time >= CASE rule.name
+                              WHEN 'SCHEDULER' THEN due.at - :'threshold'::interval ELSE '-infinity' END
+                      AND (rule.name <> 'OWN' OR w.next_fire_time >= due.at - w.misfire_threshold)
+                    LIMIT 1) AS sooner
+               OFFSET 0)
+           -- end
+       )
 ),
 \endif
 -- A trigger that is due fires and moves on to the next of its upcoming fire times, or to COMPLETE where there is none;
