@@ -1,4 +1,4 @@
-"""The shorter statement of the acquire step takes triggers of free jobs, and leaves the rest for the one of all jobs."""
+"""The statement for free jobs takes what it may decide about, and leaves the rest for the one of all jobs."""
 
 from __future__ import annotations
 
