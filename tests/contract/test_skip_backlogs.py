@@ -15,7 +15,7 @@ from tests.contract.harness import HOUR, THRESHOLD, Harness, at, every, job, job
 
 SKIP: dict[str, Any] = {"max_concurrent": 1, "overlap_policy": "skip"}
 MANY = 300
-LIMIT = 25
+LIMIT = 50
 MILLISECOND = timedelta(milliseconds=1)
 
 
@@ -75,7 +75,7 @@ def test_each_fire_is_skipped_once_and_in_order(store: Harness) -> None:
 
 
 def test_a_backlog_of_others_does_not_keep_fires_from_being_skipped(store: Harness) -> None:
-    """Every fifth step returns to the front, however many others are due."""
+    """Every tenth step returns to the front, however many others are due."""
     steps = drained(store, backlog(store, 20 * LIMIT))
     with_skips = [number for number, took in enumerate(steps) if took.skipped]
     gaps = {after - before for before, after in pairwise(with_skips)}

@@ -30,6 +30,7 @@ from quartzpy.store.protocol import (
     NamedTriggers,
     Node,
 )
+from quartzpy.store.skip_backlog import STEPS_FOR_OTHERS
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import UpcomingFireTimes, prepare
 from tests.postgresql.conftest import register
@@ -346,7 +347,7 @@ def test_no_step_walks_over_a_backlog_of_skipped_fires_under_the_lock(
     assert len(scene.acquire().fired) == 1
     for number in range(40):
         scene.put(scene.store, f"skip{number}", **skipping)
-    for number in range(60):
+    for number in range(10 * STEPS_FOR_OTHERS):
         scene.put(scene.store, f"t{number}", ago=AGO / 2)
     sent: list[BoundStatement] = []
     execute = scene.store._connections.execute
@@ -356,11 +357,11 @@ def test_no_step_walks_over_a_backlog_of_skipped_fires_under_the_lock(
         return execute(sends, share)
 
     monkeypatch.setattr(scene.store._connections, "execute", noted)
-    assert [(len(took.fired), len(took.skipped)) for took in (scene.acquire() for _ in range(6))] == [
-        (0, 10), (10, 0), (10, 0), (10, 0), (10, 0), (0, 10)
+    assert [(len(took.fired), len(took.skipped)) for took in (scene.acquire() for _ in range(STEPS_FOR_OTHERS + 2))] == [
+        (0, 10), *[(10, 0)] * STEPS_FOR_OTHERS, (0, 10)
     ]  # fmt: skip
     behind = [one.values["sinces"] for one in sent if "workers" in one.values and one.values["spares_skips"]]
-    assert len(behind) == 4
+    assert len(behind) == STEPS_FOR_OTHERS
     assert all(since != "-infinity" for [since] in behind)
 
 
