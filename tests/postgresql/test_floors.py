@@ -357,9 +357,9 @@ def test_no_step_walks_over_a_backlog_of_skipped_fires_under_the_lock(
         return execute(sends, share)
 
     monkeypatch.setattr(scene.store._connections, "execute", noted)
-    assert [(len(took.fired), len(took.skipped)) for took in (scene.acquire() for _ in range(STEPS_FOR_OTHERS + 2))] == [
-        (0, 10), *[(10, 0)] * STEPS_FOR_OTHERS, (0, 10)
-    ]  # fmt: skip
+    steps = [scene.acquire() for _ in range(STEPS_FOR_OTHERS + 2)]
+    taken = [(len(took.fired), len(took.skipped)) for took in steps]
+    assert taken == [(0, 10), *[(10, 0)] * STEPS_FOR_OTHERS, (0, 10)]
     behind = [one.values["sinces"] for one in sent if "workers" in one.values and one.values["spares_skips"]]
     assert len(behind) == STEPS_FOR_OTHERS
     assert all(since != "-infinity" for [since] in behind)
