@@ -51,8 +51,8 @@ def test_the_looks_of_many_nodes_are_few_more_than_those_of_one(simulate: Make, 
         _count_looks(node, looks)
     simulation.run(10)
     assert max(simulation.lateness()) < SLACK
-    _, *others = looks.most_common()
-    assert sum(count for _, count in others) < 10 * 9 * (nodes - 1), "the others look a few times a second"
+    # Which node is on time may change meanwhile, so those of all nodes are counted.
+    assert looks.total() < 10 * 50 + 10 * 9 * (nodes - 1), "the others look a few times a second"
 
 
 def _count_looks(node: SimulatedNode, looks: Counter[SimulatedNode]) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from typing import Any
 
 import psycopg
 import pytest
 
 from quartzpy.states import Outcome
 from quartzpy.store.postgresql.connection import connections, free_jobs, next_due
-from quartzpy.store.postgresql.connection.pipeline import execute_pipelined
+from quartzpy.store.postgresql.connection.pipeline import BoundStatement, execute_pipelined
 from quartzpy.store.protocol import Acquisition, Node
 from tests.contract.harness import SECOND, SqlBackend, at, job, job_key, names, once, serial
 from tests.full_reads import _every_read_is_full as _every_read_is_full
@@ -35,7 +36,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Which of the two statements were sent."""
     made: list[str] = []
 
-    def execute(connection: psycopg.Connection, statements, **options):  # type: ignore[no-untyped-def, type-arg]
+    def execute(connection: psycopg.Connection[Any], statements: Sequence[BoundStatement], **options: Any) -> Any:
         for statement, _ in statements:
             for part, kind in ((b"free AS MATERIALIZED", "free"), (b"limited AS MATERIALIZED", "all")):
                 if part in statement.sql:

@@ -22,6 +22,7 @@ from quartzpy.scheduler.singles import reset_from_error
 from quartzpy.states import JobMode, Missed, TriggerState
 from quartzpy.store.postgresql import batches, slices, time_off
 from quartzpy.store.postgresql.connection.listen import MOST_COMPARED, announcement
+from quartzpy.store.postgresql.connection.pipeline import BoundStatement
 from quartzpy.store.postgresql.slice_size import SliceSize
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import (
@@ -472,6 +473,13 @@ SELECT coalesce(sum(idx_tup_fetch + seq_tup_read), 0) FROM pg_stat_xact_user_tab
 """
 
 
+def plan_of(connection: psycopg.Connection[Any], bound: BoundStatement) -> list[str]:
+    """The plan that the session has kept for a statement: what an unexpected number of rows comes from."""
+    values = ", ".join("NULL" for _ in bound.statement.values)
+    kept = f'EXPLAIN EXECUTE "q_{bound.statement.name}"({values})'
+    return [line for (line,) in connection.execute(kept.encode(), prepare=False).fetchall()]
+
+
 def rows_of_triggers_under_lock(store: SqlJobStore, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return the list to which the rows of triggers will be added that each statement under the lock reads."""
     read: list[int] = []
@@ -488,7 +496,11 @@ def rows_of_triggers_under_lock(store: SqlJobStore, monkeypatch: pytest.MonkeyPa
         results = plain(self, connection, [*sent, count], **how)
         rest = results[locks[0] + 1 :]
         numbers = [int(result.rows[0][0]) for result in rest[::2]]
-        read.extend(after - before for before, after in itertools.pairwise(numbers))
+        rows = [after - before for before, after in itertools.pairwise(numbers)]
+        read.extend(rows)
+        for bound, number in zip(statements[locks[0] + 1 :], rows, strict=True):
+            if number > 4 * SLICE:
+                print(f"{number} rows:", *plan_of(connection, bound), sep="\n")
         return [*results[: locks[0] + 1], *rest[1::2]]
 
     monkeypatch.setattr(type(store._connections), "execute_on", explaining)
