@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import psycopg
@@ -12,18 +11,13 @@ import pytest
 from quartzpy.states import Outcome
 from quartzpy.store.postgresql.connection import connections, free_jobs, next_due
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement, execute_pipelined
-from quartzpy.store.protocol import Acquisition, Node
-from tests.contract.harness import SECOND, SqlBackend, at, job, job_key, names, once, serial
+from quartzpy.store.protocol import Node
+from tests.contract.harness import SECOND, at, job, job_key, names, once, serial
 from tests.full_reads import _every_read_is_full as _every_read_is_full
 from tests.postgresql.test_blocking import Stage
+from tests.postgresql.test_blocking import stage as stage
 
 TENANT = "tenant"
-
-
-@pytest.fixture
-def stage(postgres_dsn: str) -> Iterator[Stage]:
-    with closing(SqlBackend(postgres_dsn)) as backend:
-        yield Stage(backend)
 
 
 @pytest.fixture(autouse=True)
@@ -49,10 +43,6 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def after_a_full_batch(stage: Stage) -> None:
     stage.store._session.free_jobs.note(1, 1, by_shorter=False)
-
-
-def takes(stage: Stage, node: Node, look_ahead: int = 0) -> Acquisition:
-    return stage.acquire(node, look_ahead=look_ahead * SECOND)
 
 
 def test_a_full_batch_of_jobs_with_a_limit_is_followed_by_the_shorter_statement(stage: Stage, sent: list[str]) -> None:
@@ -98,13 +88,13 @@ def test_a_trigger_of_a_job_that_runs_is_left_for_the_next_step(
     stage.schedule(serial("other"), once("other"))
     after_a_full_batch(stage)
     sent.clear()
-    first = takes(stage, node)
+    first = stage.acquire(node)
     assert sent == ["free"]
     assert "other" in names(first.fired)
     assert "met" not in names(first.fired)
     assert first.is_partial, "the node looks again at once"
     assert stage.rows()["met"] == "WAITING"
-    assert not takes(stage, node).fired
+    assert not stage.acquire(node).fired
     assert sent == ["free", "all"]
     skipped = [one for one in stage.history() if one.outcome is Outcome.SKIPPED]
     assert stage.rows().get("met", "COMPLETE") == state
@@ -116,8 +106,8 @@ def test_of_several_triggers_of_a_job_none_is_taken_out_of_turn(stage: Stage, se
     stage.schedule(serial("two"), once("second", priority=3), once("first", priority=9))
     stage.schedule(serial("other"), once("other", priority=1))
     after_a_full_batch(stage)
-    assert names(takes(stage, node).fired) == ["other"]
-    assert names(takes(stage, node).fired) == ["first"]
+    assert names(stage.acquire(node).fired) == ["other"]
+    assert names(stage.acquire(node).fired) == ["first"]
     assert stage.of("BLOCKED") == ["second"]
     assert sent == ["free", "all"]
 
@@ -128,8 +118,8 @@ def test_what_coalesces_fire_times_is_left_for_the_next_step(stage: Stage, sent:
     stage.schedule(serial("coalesces", overlap_policy=policy), once("coalesces"))
     stage.schedule(serial("other"), once("other"))
     after_a_full_batch(stage)
-    assert names(takes(stage, node).fired) == ["other"]
-    assert names(takes(stage, node).fired) == ["coalesces"]
+    assert names(stage.acquire(node).fired) == ["other"]
+    assert names(stage.acquire(node).fired) == ["coalesces"]
     assert sent == ["free", "all"]
 
 
@@ -138,11 +128,25 @@ def test_where_no_job_is_free_the_same_step_decides_about_all(stage: Stage, sent
     one_that_runs(stage, node)
     after_a_full_batch(stage)
     sent.clear()
-    took = takes(stage, node)
+    took = stage.acquire(node)
     assert sent == ["free", "all"]
     assert not took.fired
     assert not took.is_partial
     assert stage.of("BLOCKED") == ["met"]
+
+
+def test_a_step_that_could_decide_about_nothing_is_no_step_in_part(stage: Stage, sent: list[str]) -> None:
+    """So the node rests: somebody holds the row of the execution, for an unknown time."""
+    node = stage.node()
+    one_that_runs(stage, node)
+    after_a_full_batch(stage)
+    sent.clear()
+    with stage.user.transaction():
+        stage.user.execute("SELECT FROM qrtz_fired_triggers FOR UPDATE")
+        took = stage.acquire(node)
+    assert sent == ["free", "all"]
+    assert stage.of("WAITING") == ["met"]
+    assert not took.is_partial
 
 
 def test_what_is_not_due_yet_is_claimed(stage: Stage, sent: list[str]) -> None:
@@ -151,7 +155,7 @@ def test_what_is_not_due_yet_is_claimed(stage: Stage, sent: list[str]) -> None:
     stage.schedule(job("plain"), once("plain", at(5)))
     stage.schedule(serial("due"), once("due"))
     after_a_full_batch(stage)
-    took = takes(stage, node, look_ahead=10)
+    took = stage.acquire(node, look_ahead=10 * SECOND)
     assert sent == ["free"]
     assert names(took.fired) == ["due"]
     assert sorted(claim.trigger_name for claim in took.acquired) == ["plain", "soon"]
@@ -171,7 +175,7 @@ def test_a_trigger_is_left_while_a_sooner_one_of_its_job_is_released(stage: Stag
         cache.note_read(cache.next_read([part], others), [part], others, at(-1), [at(-1)], 1.0)
     after_a_full_batch(stage)
     sent.clear()
-    assert names(takes(stage, node).fired) == ["other"]
+    assert names(stage.acquire(node).fired) == ["other"]
     assert sent == ["free"]
     assert cache.next_read([part], others).sinces[0] is not None
 
@@ -183,7 +187,7 @@ def test_while_a_rate_limit_has_its_turns_all_are_decided_about(stage: Stage, se
     stage.schedule(serial("other"), once("other"))
     after_a_full_batch(stage)
     sent.clear()
-    assert names(takes(stage, node).fired) == ["other"]
+    assert names(stage.acquire(node).fired) == ["other"]
     assert sent == ["all"]
 
 
@@ -191,7 +195,7 @@ def test_after_it_has_left_some_full_batches_of_the_other_statement_come_first(s
     node = stage.node()
     one_that_runs(stage, node)
     after_a_full_batch(stage)
-    takes(stage, node)
+    stage.acquire(node)
     for n in range(3):
         stage.schedule(serial(f"serial-{n}"), once(f"t{n}"))
     sent.clear()

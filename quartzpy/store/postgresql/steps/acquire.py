@@ -160,25 +160,26 @@ def _acquire(
         or (session.has_rate_limits and session.rates_have_limits)
         or session.next_due.limited_is_due(slots, look_ahead)
     )
-    is_of_free_jobs = everything and not session.has_new and step.expects_free_jobs
-    if is_of_free_jobs:
-        done = step.claim(step.free)
+    if not everything:
+        text = step.unlimited
+    elif step.expects_free_jobs and not session.has_new:
+        text = step.free
     else:
-        done = step.claim(step.everything if everything else step.unlimited)
-    leaves_limited = is_of_free_jobs or not everything
+        text = step.everything
+    done = step.claim(text)
     needed = _what_is_asked(session)
     is_incomplete = any(need and not was for need, was in zip(needed, applied, strict=True))
-    if not done.taken and (is_incomplete or (leaves_limited and done.limited_is_due(look_ahead))):
+    if not done.taken and (is_incomplete or (text != step.everything and done.limited_is_due(look_ahead))):
         # Triggers that this step has not looked at may be due already.
-        applied = needed
-        done = step.claim(step.everything)
+        applied, text = needed, step.everything
+        done = step.claim(text)
     if session.has_rate_limits and not applied[1]:
         done = replace(done, turn=done.waiting.now)
     session.has_backlog = len(done.taken) == limit >= BACKLOG
     if session.has_backlog and done.waiting.new is None:
         has_limits = done.limited_is_due(look_ahead)
         session.next_due.note_backlog(slots, done.taken[-1][_SCHEDULED_TIME], has_limits=has_limits)
-    if is_of_free_jobs and len(done.taken) < limit and done.limited_is_due(look_ahead):
+    if text == step.free and len(done.taken) < limit and done.limited_is_due(look_ahead):
         return replace(done.outcome(), is_partial=True)
     return done.outcome()
 

@@ -548,7 +548,7 @@ SELECT * FROM claimed ORDER BY scheduled_fire_time, priority DESC;
 
 -- name: acquire_unlimited
 -- Claims triggers of jobs without a limit, and fires those that are due already. For one executor and one group as in
--- `acquire`.
+-- `acquire`. With `takes_free`, it takes those of free jobs with a limit, too.
 WITH
 -- The guard of the step. It is empty if this epoch is no longer registered, and then all that follows is empty, too.
 -- `at` is the one instant by which the whole step decides.
