@@ -258,7 +258,8 @@ class Stage(Harness):
         self.nodes.clear()
         for store in self._stores.values():
             # What one test has met decides nothing about the statements of the next.
-            store._session.free_jobs = FreeJobs()
+            store._session.free_jobs = store._steps.free_jobs = FreeJobs()
+            store._steps.next_due.take_announcement()
 
     def close(self) -> None:
         for store in self._stores.values():
@@ -268,7 +269,9 @@ class Stage(Harness):
 
     def expect_free_jobs(self, name: str) -> None:
         """Let the next step of a node of this name begin with the statement for free jobs, as after a full batch."""
-        self.store_of(name)._session.free_jobs.note(1, 1, by_shorter=False)
+        free_jobs = self.store_of(name)._steps.free_jobs
+        free_jobs.note(1, 1, by_shorter=False)
+        assert free_jobs.are_expected(1)
 
     def new_node(self, name: str) -> DrivenNode:
         """A node that is not registered yet."""

@@ -30,7 +30,7 @@ from quartzpy.states import JobMode
 from quartzpy.store.postgresql.connection import awaited_jobs, connections
 from quartzpy.store.postgresql.steps import halts
 from quartzpy.store.protocol import EVERYTHING, BatchEntry, JobEntry, JobGroups, NamedTriggers, TriggerMove
-from tests.contract.harness import SECOND, WINDOW, at, every, job, job_key, key, once, serial, stored_trigger
+from tests.contract.harness import SECOND, WINDOW, at, every, job, job_key, key, names, once, serial, stored_trigger
 from tests.protocol.driver import DrivenNode, Stage
 from tests.protocol.faults import Faults, Mode
 from tests.protocol.options import is_long
@@ -635,6 +635,20 @@ def test_the_next_passes_end_the_difference_with_no_check_in(
     held = stage.rows("SELECT fire_id, state FROM qrtz_fired_triggers WHERE epoch = %s", node.node.epoch)
     assert {fire_id for fire_id, state in held if state == "ACQUIRED"} == node.claims
     assert {fire_id for fire_id, state in held if state == "EXECUTING"} == node.executions
+
+
+def test_what_one_life_has_met_decides_nothing_about_the_statements_of_the_next(stage: Stage) -> None:
+    of_the_first_step = []
+    for operation in (acquire, acquire_free_jobs, acquire_announced, acquire):
+        stage.reset()
+        operation(stage, stage.living("b")).act()
+        of_the_first_step.append(names(stage.nodes[-1].workers.handed_over))
+    of_all, of_free, announced, again = of_the_first_step
+    assert {"due", "fails", "deep-0", "keyed-0", "wide-0"} <= set(of_all)
+    assert {"due", "free-1", "free-2"} <= set(of_free)
+    assert {"due", "early"} <= set(announced)
+    assert {"deep-0", "keyed-0", "wide-0"}.isdisjoint([*of_free, *announced])
+    assert {"deep-0", "keyed-0", "wide-0"} <= set(again)
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
