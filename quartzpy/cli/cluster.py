@@ -304,7 +304,7 @@ def _of_cluster(operations: Operations, nodes: list[NodeView], ready: bool) -> l
     if ready:
         if not any(peer.state != "dead" and peer.mode.lower() == "running" for peer in nodes):
             problems.append("no node claims triggers: all are draining, in standby or dead")
-        late = operations.overview().late
+        late = operations.late()
         if late:
             number = numbered(len(late), "trigger is", "triggers are")
             problems.append(f"{number} overdue, {late[0].trigger} since {late[0].due_at.isoformat()}")

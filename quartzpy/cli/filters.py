@@ -204,10 +204,10 @@ class Filters:
 def _in_all(kind: str, operations: Operations) -> str:
     match kind:
         case "job":
-            return f"{operations.overview().counts['jobs']} jobs"
+            return f"{operations.counts()['jobs']} jobs"
         case "trigger":
             # Each number is counted up to a limit: an exact number of millions would take seconds.
-            counts = operations.overview().counts
+            counts = operations.counts()
             states = {state: counts[state] for state in sorted(TriggerState) if state in counts}
             converted = [f"{count} {state}" for state, count in states.items() if count.number]
             return f"triggers: {', '.join(converted)}" if converted else "no triggers"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -48,6 +48,7 @@ from quartzpy.operations.executions import (
 from quartzpy.operations.followed import Followed
 from quartzpy.operations.groups import Groups, Limits
 from quartzpy.operations.jobs import JobHint, JobSummary, JobView
+from quartzpy.operations.late import LateTrigger
 from quartzpy.operations.overview import Overview
 from quartzpy.operations.published_job_types import JobTypeView
 from quartzpy.operations.recorded_incidents import RecordedIncident
@@ -165,6 +166,17 @@ class Operations:
     def overview(self) -> Overview:
         """Return the state of the whole cluster: what runs, what is late and why, what failed, and what comes next."""
         return overview.overview(self._source)
+
+    def counts(self) -> Mapping[str, Count]:
+        """Return the numbers of jobs, of triggers by state, of claims and of executions, as the overview has them."""
+        return overview.counts(self._source.reading())
+
+    def late(self) -> tuple[LateTrigger, ...]:
+        """Return the triggers that are due and that no node has claimed, as the overview has them, without reasons.
+
+        They are at most 20, those that wait longest first. `why` explains one of them.
+        """
+        return situation.late_triggers(self._source.reading())
 
     def jobs(self, *, limit: int = DEFAULT_LIMIT, after: str | None = None, **filters: Any) -> Page[JobSummary]:
         """Return a page of jobs, by key. The filters are those of `Scheduler.jobs`.

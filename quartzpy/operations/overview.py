@@ -16,8 +16,9 @@ from quartzpy.operations.incidents import Incident
 from quartzpy.operations.late import LateTrigger
 from quartzpy.operations.recorded_incidents import RecordedIncident, recorded_incident
 from quartzpy.operations.situation import Situation, placements_of_jobs, told_apart
-from quartzpy.operations.source import Count, Source, counted
+from quartzpy.operations.source import MOST_COUNTED, Count, Source, counted
 from quartzpy.operations.windows import WindowView, announced
+from quartzpy.scheduler.reading import Reading
 from quartzpy.states import ExecutionState, Outcome, TriggerState
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import Minutes, Tallies
@@ -157,7 +158,7 @@ def overview(source: Source) -> Overview:
         nodes=data.cluster.nodes,
         lost_nodes=tuple(end for end in data.cluster.ends if end.how == "lost"),
         counts={
-            **_counts(data.tallies),
+            **_numbers(data.tallies),
             "late": data.late_jobs.total,
             "failed": _failed(minutes, now),
             "misfires": counted(data.misfires, MOST_MISFIRES),
@@ -223,7 +224,12 @@ def _is_final(row: ExecutionSummary) -> bool:
     return row.fire_id is not None and row.retry_at is None
 
 
-def _counts(tallies: Tallies) -> dict[str, Count]:
+def counts(reading: Reading) -> dict[str, Count]:
+    """Return the numbers of jobs, of triggers by state, of claims and executions; see `Overview.counts`."""
+    return _numbers(reading.ask(lambda store: admin(store).tallies(MOST_COUNTED))())
+
+
+def _numbers(tallies: Tallies) -> dict[str, Count]:
     triggers = {str(state): counted(number) for state, number in tallies.triggers.items()}
     return {
         "jobs": counted(tallies.jobs),

@@ -76,6 +76,29 @@ def incidents(source: Source) -> Incidents:
     return told_apart(situation.incidents(), situation.now)
 
 
+def late_triggers(reading: Reading) -> tuple[LateTrigger, ...]:
+    """Return the late triggers without the reasons; see `Operations.late`."""
+    now = reading.now()
+    late = _late_among(_ask_due(reading, now)(), now)
+    return tuple(late_trigger(record, now, ()) for record in late[:MOST_LATE])
+
+
+def _ask_due(reading: Reading, now: datetime) -> Callable[[], list[TriggerRecord]]:
+    # Those that a rate limit holds back are not due before their turn.
+    due = TriggerQuery(
+        states=_WAITING,
+        until=now - DUE,
+        due_until=now - DUE,
+        order=TriggerOrder.NEXT_FIRE_TIME,
+        among=MANY,
+    )
+    return reading.ask(lambda store: store.find(due, MOST_DUE))
+
+
+def _late_among(due: Sequence[TriggerRecord], now: datetime) -> list[TriggerRecord]:
+    return [record for record in due if late_by(record, now) is not None]
+
+
 class Situation:
     """What is wrong at this moment, asked in three round trips.
 
@@ -131,16 +154,8 @@ class Situation:
         self._locks: Callable[[], Sequence[LockRecord]] = list
         if any(not job.is_held for job in self._overdue):
             self._locks = ask(lambda store: admin(store).locks(MOST_LOCKS))
-        # Those that a rate limit holds back are not due before their turn.
-        due = TriggerQuery(
-            states=_WAITING,
-            until=now - DUE,
-            due_until=now - DUE,
-            order=TriggerOrder.NEXT_FIRE_TIME,
-            among=MANY,
-        )
-        self._due = ask(lambda store: store.find(due, MOST_DUE))()
-        self._late = [record for record in self._due if late_by(record, now) is not None]
+        self._due = _ask_due(reading, now)()
+        self._late = _late_among(self._due, now)
         self.late_jobs = LateJobs(self._late, self._overdue, is_cut=len(self._due) >= MOST_DUE)
 
     def _ask_third(self) -> None:

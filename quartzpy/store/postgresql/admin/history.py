@@ -6,6 +6,7 @@ Each query walks an index from its end and stops after a number of rows.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -41,10 +42,12 @@ ATTEMPTS = _SQL("attempts")
 
 def minutes(session: SqlSession, since: datetime, *, most: int) -> Minutes:
     rows = session.read_one(MINUTES, since=since, most=most)
-    records = [
-        MinuteRecord(at, {Outcome(name): number for name, number in json.loads(outcomes).items()}, p50, p99)
-        for at, outcomes, p50, p99, _ in rows
-    ]
+    records = []
+    for at, number, others, p50, p99, _ in rows:
+        outcomes = Counter(map(Outcome, others or ()))
+        if succeeded := number - outcomes.total():
+            outcomes[Outcome.SUCCEEDED] = succeeded
+        records.append(MinuteRecord(at, outcomes, p50, p99))
     return Minutes(records, rows[0][-1] if rows else since)
 
 

@@ -29,20 +29,24 @@ full_jobs AS MATERIALIZED (
 )
 -- end
 , held AS MATERIALIZED (
-    SELECT
-           -- include: seen_state
-           CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
-                WHEN t.max_concurrent IS NOT NULL
-                     AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
-                THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
-                ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
-                                          ELSE t.trigger_state END
-           END
-           -- end
-           AS state
-      FROM qrtz_triggers t
-     WHERE t.sched_name || '' = :'sched' AND t.trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
-     LIMIT 2 * :'most'::int
+    SELECT count(*) FILTER (WHERE state = 'WAITING') AS waiting, count(*) FILTER (WHERE state = 'ACQUIRED') AS acquired,
+           count(*) FILTER (WHERE state = 'BLOCKED') AS blocked, count(*) FILTER (WHERE state = 'PAUSED') AS paused,
+           count(*) FILTER (WHERE state = 'PAUSED_BLOCKED') AS paused_blocked,
+           count(*) FILTER (WHERE state = 'COMPLETE') AS complete
+      FROM (SELECT
+                   -- include: seen_state
+                   CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
+                        WHEN t.max_concurrent IS NOT NULL
+                             AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
+                        THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
+                        ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
+                                                  ELSE t.trigger_state END
+                   END
+                   -- end
+                   AS state
+              FROM qrtz_triggers t
+             WHERE t.sched_name || '' = :'sched' AND t.trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
+             LIMIT 2 * :'most'::int) AS of_held
 ),
 of_full AS MATERIALIZED (
     SELECT t.trigger_state,
@@ -168,18 +172,18 @@ SELECT (SELECT count(*) FROM (SELECT FROM qrtz_job_details
                            WHERE sched_name = :'sched' AND trigger_state = 'WAITING'
                            LIMIT :'most'::int + 1 + (SELECT waiting FROM hidden)) AS counted)
             ELSE (SELECT count(*) FROM (SELECT FROM examined WHERE state = 'WAITING' LIMIT :'most'::int + 1) AS counted) END
-       + (SELECT count(*) FROM held WHERE state = 'WAITING'),
-       (SELECT count(*) FROM held WHERE state = 'ACQUIRED'),
-       (SELECT waiting FROM hidden) + (SELECT count(*) FROM held WHERE state = 'BLOCKED'),
+       + (SELECT waiting FROM held),
+       (SELECT acquired FROM held),
+       (SELECT waiting FROM hidden) + (SELECT blocked FROM held),
        CASE WHEN (SELECT are_all FROM hidden)
             THEN (SELECT count(*) - (SELECT paused FROM hidden)
                     FROM (SELECT FROM qrtz_triggers
                            WHERE sched_name = :'sched' AND trigger_state = 'PAUSED'
                            LIMIT :'most'::int + 1 + (SELECT paused FROM hidden)) AS counted)
             ELSE (SELECT count(*) FROM (SELECT FROM examined WHERE state = 'PAUSED' LIMIT :'most'::int + 1) AS counted) END
-       + (SELECT count(*) FROM held WHERE state = 'PAUSED'),
-       (SELECT paused FROM hidden) + (SELECT count(*) FROM held WHERE state = 'PAUSED_BLOCKED'),
-       (SELECT count(*) FROM held WHERE state = 'COMPLETE'),
+       + (SELECT paused FROM held),
+       (SELECT paused FROM hidden) + (SELECT paused_blocked FROM held),
+       (SELECT complete FROM held),
        (SELECT count(*) FROM (SELECT FROM qrtz_triggers
                                WHERE sched_name = :'sched' AND trigger_state = 'ERROR'
                                LIMIT :'most'::int + 1) AS counted);
@@ -187,8 +191,8 @@ SELECT (SELECT count(*) FROM (SELECT FROM qrtz_job_details
 -- name: overdue
 -- The triggers that are due and wait for a node, by job: those that are late, and those that a limit holds back.
 -- They are counted among the first ones of each range of the due index, and among those whose rows say BLOCKED although
--- no execution blocks them any more. The bound is a subquery, because an index condition cannot use a volatile expression
--- such as the clock: where nothing is late, all that wait would be read.
+-- no execution blocks them any more. The clock is read once: an index condition cannot use a volatile expression, so
+-- that all that wait would be read where nothing is late, and no subquery with one becomes part of another.
 WITH RECURSIVE
 -- include: full_jobs
 -- The limits that running executions reach, by job and concurrency key: each limit up to their number. A trigger whose
@@ -214,6 +218,7 @@ full_jobs AS MATERIALIZED (
          ORDER BY t.slot_pool LIMIT 1) AS other
     -- end
 ),
+bound AS MATERIALIZED (SELECT n.now, n.now - :'late'::interval AS late FROM (SELECT :now AS now) AS n),
 -- The limits that jobs share and that admit nothing now.
 full_limits AS MATERIALIZED (
     SELECT array_agg(l.limit_name::text) AS names
@@ -226,9 +231,9 @@ full_limits AS MATERIALIZED (
        AND (l.max_concurrent <= used.number
             OR l.tat - ((l.rate_limit ->> 'per_us')::bigint + (l.rate_limit ->> 'limit')::bigint - 1)
                        / (l.rate_limit ->> 'limit')::bigint * ((l.rate_limit ->> 'burst')::bigint - 1)
-                       * interval '1 microsecond' > :now)
+                       * interval '1 microsecond' > (SELECT now FROM bound))
 ),
-due AS MATERIALIZED (
+due AS (
     SELECT t.job_group, t.job_name, t.job_type, t.next_fire_time, t.rate_limited_until, t.limits,
            -- include: seen_state
            CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
@@ -249,30 +254,36 @@ due AS MATERIALIZED (
               CROSS JOIN LATERAL (
                  SELECT * FROM qrtz_triggers t
                   WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.slot_pool = w.slot_pool
-                    AND t.misfire_rule = rule.name AND t.next_fire_time < (SELECT :now - :'late'::interval)
+                    AND t.misfire_rule = rule.name AND t.next_fire_time < (SELECT late FROM bound)
                   ORDER BY t.next_fire_time, t.priority DESC
                   LIMIT :'most'::int + 1) AS of_range)
             UNION ALL
             (SELECT * FROM qrtz_triggers
               WHERE sched_name || '' = :'sched' AND trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
+                AND trigger_state = 'BLOCKED'
               LIMIT 2 * :'most'::int)) AS t
-     WHERE t.next_fire_time < :now - :'late'::interval
+     WHERE t.next_fire_time < (SELECT late FROM bound)
 ),
-counted AS MATERIALIZED (
+counted AS (
     SELECT *
       FROM (SELECT job_group, job_name, job_type, next_fire_time,
                    GREATEST(next_fire_time, rate_limited_until) AS turn,
-                   coalesce(rate_limited_until > :now, false)
+                   coalesce(rate_limited_until > (SELECT now FROM bound), false)
                    OR coalesce(string_to_array(limits, ',') && (SELECT names FROM full_limits), false) AS is_held
               FROM due WHERE state = 'WAITING') AS one
-     WHERE is_held OR turn < :now - :'late'::interval
+     WHERE is_held OR turn < (SELECT late FROM bound)
+),
+of_jobs AS MATERIALIZED (
+    SELECT job_group, job_name, min(job_type) AS job_type, is_held, count(*) AS number,
+           min(next_fire_time) AS next_fire_time, min(turn) AS turn
+      FROM counted
+     GROUP BY job_group, job_name, is_held
 )
-SELECT job_group, job_name, min(job_type), is_held, count(*), min(next_fire_time), min(turn),
-       CASE WHEN is_held THEN (SELECT count(*) FROM counted WHERE is_held)
-            ELSE (SELECT count(*) FROM counted WHERE NOT is_held) END
-  FROM counted
- GROUP BY job_group, job_name, is_held
- ORDER BY min(next_fire_time), job_group, job_name LIMIT :'limit'::int;
+SELECT job_group, job_name, job_type, is_held, number, next_fire_time, turn,
+       CASE WHEN is_held THEN (SELECT sum(number)::bigint FROM of_jobs WHERE is_held)
+            ELSE (SELECT sum(number)::bigint FROM of_jobs WHERE NOT is_held) END
+  FROM of_jobs
+ ORDER BY next_fire_time, job_group, job_name LIMIT :'limit'::int;
 
 -- name: paused_overdue
 -- The triggers that are paused although they are due, by their pauses: among the first ones of these states by key, as
