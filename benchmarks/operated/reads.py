@@ -53,6 +53,8 @@ def measure(scheduler: Scheduler, executions: int) -> dict[str, list[float]]:
             "misfires since yesterday": lambda: operations.misfires(since=now - _DAY),
             "misfires of a job": lambda: operations.misfires(job=JobKey("job-7", "group-7")),
             "misfires of a trigger": lambda: operations.misfires(trigger=HOT),
+            "counts": operations.counts,
+            "late": operations.late,
             "running": operations.running,
             "upcoming": operations.upcoming,
             "timeline": operations.timeline,

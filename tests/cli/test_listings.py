@@ -54,6 +54,16 @@ def test_json_says_after_how_many_records_a_page_stopped_its_search(
     assert ([one["key"]["name"] for one in rest["items"]], rest["examined"]) == (["job2"], None)
 
 
+def test_what_finds_nothing_does_not_read_the_whole_overview(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would take ten times as long as the search."""
+    monkeypatch.setattr(Operations, "overview", None)
+    assert "has no triggers" in terminal.run("triggers", "--contains", "nothing").err
+    assert "has 0 jobs" in terminal.run("jobs", "--contains", "nothing").err
+    assert terminal.run("health", "--ready").out == "no node is running\n"
+
+
 def test_filters_select_and_an_empty_answer_says_what_there_is(terminal: Terminal) -> None:
     terminal.scheduler.schedule_job(JobDetail(Quick, "job", "eu.west"), [later("a", "eu.west"), later("b", "us")])
     terminal.scheduler.pause_trigger(TriggerKey("b", "us"), reason="closed", by="ann")

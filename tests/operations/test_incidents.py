@@ -17,6 +17,7 @@ from quartzpy.placement import Capabilities
 from quartzpy.states import CompletionInstruction, Outcome, TriggerState
 from quartzpy.store.node_metadata import MISFIRE_THRESHOLD, misfire_threshold
 from quartzpy.store.postgresql.admin import server
+from quartzpy.store.postgresql.connection.session import LastReturn
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import CheckIn, NamedTriggers, Node
 from quartzpy.store.records import NodeRecord
@@ -104,10 +105,12 @@ def test_with_no_node_left_the_start_of_the_server_and_a_vain_attempt_give_them_
     assert set(incidents(operations)) == {"no-node", "dead-node"}
     session = operations.scheduler._store._session  # type: ignore[attr-defined]
     for kind in ("57P03", None, "08006"):
+        # Those of the session itself would let the nodes of the next tests live longer.
+        monkeypatch.setattr(session, "last_return", LastReturn())
         session.last_return.failed(StoreUnavailableError("gone", sqlstate=kind))
         assert incidents(operations) == {}
         assert operations.cluster().alive == 1
-        monkeypatch.setattr(session.last_return, "_at", None)
+    monkeypatch.setattr(session, "last_return", LastReturn())
     session.last_return.failed(StoreUnavailableError("it took too long", sqlstate="57014"))
     assert set(incidents(operations)) == {"no-node", "dead-node"}
     started = replace(store.store.list_nodes(), answers_since=store.clock.now() - 9 * SECOND)

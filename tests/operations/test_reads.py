@@ -17,6 +17,7 @@ from quartzpy.placement import Capabilities
 from quartzpy.states import ExecutionState, Outcome, TriggerState
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import ActionEntry
+from quartzpy.store.protocol import NamedTriggers
 from quartzpy.store.queries import TriggerQuery
 from quartzpy.triggers.cron import CronTrigger
 from tests.contract.harness import HOUR, MINUTE, SECOND, START, Harness, at, every, job, key, once, serial
@@ -199,6 +200,18 @@ def test_the_overview_names_what_is_wrong(store: Harness, operations: Operations
     assert late.trigger == key("due")
     assert late.late == MINUTE
     assert "The only node has not checked in recently." in late.why
+
+
+def test_the_numbers_and_the_late_triggers_are_those_of_the_overview(store: Harness, operations: Operations) -> None:
+    store.node("gone")
+    store.schedule(job(), *(once(f"due-{n:02}", at(n / 10)) for n in range(25)), once("later", at(3_600)))
+    store.store.pause(NamedTriggers([key("due-07")]))
+    store.clock.advance(MINUTE)
+    seen, counts, late = operations.overview(), operations.counts(), operations.late()
+    assert {"jobs", "claimed", "running", "WAITING", "PAUSED"} <= counts.keys()
+    assert counts == {name: seen.counts[name] for name in counts}
+    assert [one.trigger.name for one in late] == [f"due-{n:02}" for n in range(21) if n != 7]
+    assert late == tuple(replace(one, why=()) for one in seen.late)
 
 
 def test_every_model_becomes_json(store: Harness, operations: Operations) -> None:

@@ -257,6 +257,8 @@ READS: tuple[Read, ...] = (
         "The misfires, the latest first.",
         (*PAGE, OF_TRIGGER, OF_JOB, ACTION, NODE, SINCE, UNTIL),
     ),
+    Read("/counts", "counts", "The numbers of jobs, of triggers by state, of claims and of running executions."),
+    Read("/late", "late", "The triggers that are due and that no node has claimed, without the reasons."),
     Read("/running", "running", "The claims and the running executions."),
     Read("/upcoming", "upcoming", "The fires that are to come, by default those of the next hour.", (COUNT, UNTIL)),
     Read("/timeline", "timeline", "What ran, what runs and what is planned.", (START, END, LANES, ONE_GROUP)),
