@@ -1,8 +1,8 @@
 """A backlog of fires that are skipped must not hold up what can fire behind it: their turns in the acquire step.
 
 A fire of a job at its limit that is skipped costs about what a fire costs, and it stands at the front, because it is
-due. So where a step finds little but such fires, and more is due, the steps that follow take turns: most of them leave
-out the triggers of jobs whose overlap policy skips fires (all but BLOCK), and every tenth one begins at the front, and
+due. So where a step finds many such fires, and more is due, the steps that follow take turns: most of them leave out
+the triggers of jobs whose overlap policy skips fires (all but BLOCK), and every tenth one begins at the front, and
 decides about few. Where nothing else is due, each decides about as many as it can. So skips are decided in their order,
 each by the same statement as ever, and the front is never left alone.
 """
@@ -12,10 +12,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Protocol
 
-from quartzpy.store.protocol import Acquisition
+from quartzpy.store.protocol import AcquiredTrigger, Acquisition, FiredTrigger
 
 MOST_AT_THE_FRONT = 40
 """The number of triggers at the front about which a step decides beside others that can fire."""
+LEAST_SHARE = 0.25
+"""The least number of fires to skip, of those of other triggers, that holds these up noticeably."""
 STEPS_FOR_OTHERS = 9
 """The number of steps in a row that leave out the triggers of jobs that skip fires."""
 
@@ -37,7 +39,7 @@ class SkipBacklog:
     def __init__(self) -> None:
         self._epoch = 0
         self._is_met = False
-        """True if the last step at the front met little but fires to skip, and more is due."""
+        """True if the last step at the front met fires to skip in numbers, and more is due."""
         self._steps = 0
         """The number of steps since then that left them out."""
         self._others_are_due = False
@@ -61,11 +63,14 @@ class SkipBacklog:
     def _at_the_front(self, limit: int, step: Step, *, among_others: bool = False) -> Acquisition:
         most = min(limit, MOST_AT_THE_FRONT) if among_others else limit
         acquired = step(most, spares_skips=False, expects_full=among_others)
-        skipped, others = len(acquired.skipped), len(acquired.fired) + len(acquired.acquired)
+        others: list[FiredTrigger | AcquiredTrigger] = [*acquired.fired, *acquired.acquired]
+        skipped, limited = len(acquired.skipped), sum(trigger.max_concurrent is not None for trigger in others)
         more_is_due = acquired.next_due is not None and acquired.next_due <= acquired.now
-        self._is_met = more_is_due and skipped > 0 and skipped >= others
+        # Jobs with a limit that fire as often as they skip are not left out: theirs would be the fires that wait.
+        self._is_met = more_is_due and skipped > limited and skipped >= LEAST_SHARE * len(others)
         self._steps, self._others_are_due = 0, False
-        return _in_part(acquired) if self._is_met or (most < limit and more_is_due and skipped + others) else acquired
+        is_part = most < limit and more_is_due and bool(skipped or others)
+        return _in_part(acquired) if self._is_met or is_part else acquired
 
 
 def _in_part(acquired: Acquisition) -> Acquisition:

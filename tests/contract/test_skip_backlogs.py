@@ -17,6 +17,7 @@ SKIP: dict[str, Any] = {"max_concurrent": 1, "overlap_policy": "skip"}
 MANY = 300
 LIMIT = 50
 MILLISECOND = timedelta(milliseconds=1)
+TENANT = "tenant"
 
 
 def backlog(store: Harness, others: int = 0, **options: Any) -> Node:
@@ -60,6 +61,36 @@ def test_others_fire_while_most_of_a_backlog_waits_to_be_skipped(store: Harness)
     steps = drained(store, backlog(store, others))
     assert sum(len(took.fired) for took in steps[:7]) == others
     assert sum(len(took.skipped) for took in steps[:6]) <= LIMIT + 2 * MOST_AT_THE_FRONT
+
+
+def test_others_fire_first_where_they_are_due_between_fires_to_skip(store: Harness) -> None:
+    """Two of them for each: they, too, would wait a third longer."""
+    node = backlog(store)
+    between = [
+        every(3_600, f"between{n:03}", start=at(1) + n // 2 * MILLISECOND, priority=n % 2 * 9) for n in range(2 * MANY)
+    ]
+    store.schedule(job("between"), *between)
+    steps = drained(store, node)
+    full = [len(took.fired) == LIMIT for took in steps[1 : STEPS_FOR_OTHERS + 1]]
+    assert full == [True] * STEPS_FOR_OTHERS
+    assert sum(len(took.fired) for took in steps) == 2 * MANY
+    assert len(recorded(store)) == MANY
+
+
+def test_a_job_that_fires_more_often_than_it_skips_takes_its_turn(store: Harness) -> None:
+    """Each third trigger has the key of the execution that is under way, and the others have keys of their own."""
+    node = store.node()
+    store.schedule(job("keyed", concurrency_key=TENANT, **SKIP), once("running", data={TENANT: "busy"}))
+    store.fire_due(node)
+    keys = [f"tenant-{n}" if n % 3 else "busy" for n in range(MANY)]
+    triggers = [once(f"t{n:03}", at(1 + n / 1_000), data={TENANT: tenant}) for n, tenant in enumerate(keys)]
+    store.add_triggers(job_key("keyed"), *triggers)
+    store.schedule(job("others"), *[once(f"other{n:03}", at(2 + n / 1_000)) for n in range(MANY)])
+    store.clock.set(at(5))
+    first, second = (store.acquire(node, limit=LIMIT) for _ in range(2))
+    assert (len(first.fired), len(first.skipped)) == (33, 17)
+    assert not first.is_partial
+    assert {fired.job_name for fired in second.fired} == {"keyed"}
 
 
 def test_each_fire_is_skipped_once_and_in_order(store: Harness) -> None:

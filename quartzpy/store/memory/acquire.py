@@ -377,6 +377,7 @@ def fire_row(
         coalesced=_coalesced(row.coalesced_fire_times, coalesced_fire_times),
         pause_after_failures=job.detail.pause_after_failures,
         continuations=job.detail.continuations_text,
+        max_concurrent=job.limit,
         capture_logs=job.detail.capture_logs,
         limits=job.limits,
         is_joined=bool(tables.jobs_after(job.key)),
