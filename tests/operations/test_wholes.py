@@ -275,7 +275,8 @@ def test_the_system_has_tables_locks_and_findings(store: Harness, operations: Op
         assert all(one.size_bytes >= one.index_bytes >= 0 for one in seen.tables)
         assert seen.schema_version is not None
     assert operations.system(examine=True).findings is not None
-    assert operations.locks() == ()
+    # The server may be at work on the tables by itself.
+    assert [one for one in operations.locks() if one.application != "autovacuum worker"] == []
 
 
 @pytest.mark.parametrize("store", ["postgresql"], indirect=True)

@@ -27,7 +27,9 @@ held AS MATERIALIZED (SELECT * FROM pg_catalog.pg_locks WHERE pid <> pg_backend_
 SELECT coalesce(o.relname::text, (SELECT string_agg(DISTINCT t.relname::text, ', ')
                                     FROM held l JOIN ours t ON t.oid = l.relation
                                    WHERE l.pid = h.pid AND l.mode IN ('RowShareLock', 'RowExclusiveLock'))),
-       h.mode, h.granted, h.pid, coalesce(a.application_name, ''), coalesce(a.state, ''), a.xact_start,
+       h.mode, h.granted, h.pid,
+       coalesce(nullif(a.application_name, ''), nullif(a.backend_type, 'client backend'), ''), coalesce(a.state, ''),
+       a.xact_start,
        CASE WHEN h.granted THEN '{}'::int[] ELSE pg_blocking_pids(h.pid) END
   FROM held h
   JOIN pg_catalog.pg_stat_activity a ON a.pid = h.pid AND a.datname = current_database()
