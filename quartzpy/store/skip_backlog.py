@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Protocol
 
-from quartzpy.store.protocol import AcquiredTrigger, Acquisition, FiredTrigger
+from quartzpy.store.protocol import Acquisition
 
 MOST_AT_THE_FRONT = 40
 """The number of triggers at the front about which a step decides beside others that can fire."""
@@ -63,14 +63,24 @@ class SkipBacklog:
     def _at_the_front(self, limit: int, step: Step, *, among_others: bool = False) -> Acquisition:
         most = min(limit, MOST_AT_THE_FRONT) if among_others else limit
         acquired = step(most, spares_skips=False, expects_full=among_others)
-        others: list[FiredTrigger | AcquiredTrigger] = [*acquired.fired, *acquired.acquired]
-        skipped, limited = len(acquired.skipped), sum(trigger.max_concurrent is not None for trigger in others)
+        skipped, others = len(acquired.skipped), len(acquired.fired) + len(acquired.acquired)
         more_is_due = acquired.next_due is not None and acquired.next_due <= acquired.now
         # Jobs with a limit that fire as often as they skip are not left out: theirs would be the fires that wait.
-        self._is_met = more_is_due and skipped > limited and skipped >= LEAST_SHARE * len(others)
+        self._is_met = (
+            more_is_due
+            and skipped > 0
+            and skipped >= LEAST_SHARE * others
+            and skipped > _of_jobs_with_a_limit(acquired)
+        )
         self._steps, self._others_are_due = 0, False
-        is_part = most < limit and more_is_due and bool(skipped or others)
-        return _in_part(acquired) if self._is_met or is_part else acquired
+        return _in_part(acquired) if self._is_met or (most < limit and more_is_due and skipped + others) else acquired
+
+
+def _of_jobs_with_a_limit(acquired: Acquisition) -> int:
+    """Return how many of the fires and claims are those of jobs with a limit."""
+    return sum(
+        trigger.max_concurrent is not None for triggers in (acquired.fired, acquired.acquired) for trigger in triggers
+    )
 
 
 def _in_part(acquired: Acquisition) -> Acquisition:
