@@ -124,6 +124,8 @@ class SchedulerThread(EpochService):
         """The monotonic time at which the next trigger comes within reach, as far as this node knows."""
         self._next_due: datetime | None = None
         """The soonest fire time that the last look has read."""
+        self._has_its_turn = False
+        """True if the next look is for a near fire time that is this node's to be on time for."""
         self._is_answering = False
         """True if the next look is for what notifications announced."""
         self._answers_at: float | None = None
@@ -289,6 +291,8 @@ class SchedulerThread(EpochService):
         """Return the seconds until the look for the next trigger: before its fire time, or after it if another node is
         on time for it."""
         until = self._store_time.seconds_until(next_due)
+        is_near = until <= self._config.look_ahead.total_seconds()
+        self._has_its_turn = is_near and self._turns.belongs_here(next_due)
         is_in_reach = until <= self._look_ahead().total_seconds()
         if is_in_reach or (grace := self._turns.grace(next_due)) is None:
             return until - self._ahead()
@@ -326,7 +330,8 @@ class SchedulerThread(EpochService):
 
     def _look_ahead(self) -> timedelta:
         """Return how far ahead of its fire time a trigger is claimed."""
-        return self._config.look_ahead * (SHARE_BEHIND if self._turns.is_behind else 1)
+        leaves_time = self._turns.is_behind and not self._has_its_turn
+        return self._config.look_ahead * (SHARE_BEHIND if leaves_time else 1)
 
     def _until_due(self) -> float:
         """Return the seconds until the next claim is due."""

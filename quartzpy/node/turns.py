@@ -34,7 +34,10 @@ FIRST_GRACE = 0.032
 LONGEST_GRACE = 0.25
 """The longest delay, in seconds, after a fire time or a notification."""
 SHARE_BEHIND = 0.25
-"""The share of the look-ahead for which a node looks ahead while others are faster: they have more time to be so."""
+"""The share of the look-ahead for which a node looks ahead while others are faster: they have more time to be so.
+
+For a near fire time that is its own to be on time for, it looks as far ahead as the others. Where something is due all
+the time, they would otherwise always be faster, and some nodes would do all the work until their workers are busy."""
 LEAST_SHARE = 0.4
 """The shortest delay as a share of the longest one: until then, the node on time has usually taken the trigger."""
 DISAGREEMENT = timedelta(milliseconds=20)

@@ -1161,7 +1161,7 @@ def upgrade() -> None:
         [
             sa.text("(sched_name || '')"),
             sa.text("(job_group || '')"),
-            "job_name",
+            sa.text("(job_name || '')"),
             "concurrency_key",
             "trigger_state",
             "misfire_rule",

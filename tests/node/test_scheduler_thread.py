@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 import pytest
@@ -15,6 +15,7 @@ from quartzpy.node.service import NO_REST
 from quartzpy.node.signals import SchedulerSignals
 from quartzpy.store.protocol import Acquisition, AvailableSlots, Node
 from quartzpy.store.store_time import StoreTime
+from tests.node.test_turns import node, turns_of
 
 
 class Nothing:
@@ -97,3 +98,43 @@ def test_the_next_look_follows_at_once_where_one_was_at_a_part_of_what_is_due(is
     thread._config = SchedulerConfig.of({"name": "part"})
     epoch = Epoch(Node("node", 1), clock, 1e6, 0.0)
     assert (thread._acquire(epoch, [AvailableSlots(workers=5)]) == NO_REST) == is_partial
+
+
+class Behind:
+    """A store of which other nodes have claimed everything up to `next_due`, and the free slots for it."""
+
+    def __init__(self) -> None:
+        self.next_due = datetime.now(UTC)
+        self.look_aheads: list[timedelta] = []
+
+    def acquire(self, *node_and_slots: object, look_ahead: timedelta, **how: object) -> Acquisition:
+        self.look_aheads.append(look_ahead)
+        return Acquisition(datetime.now(UTC), next_due=self.next_due)
+
+    def meet(self, slot_pools: object) -> bool:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("is_near", "is_its_turn", "share"), [(True, True, 1.0), (True, False, 0.25), (False, True, 0.25)]
+)
+def test_a_node_that_is_behind_looks_as_far_ahead_as_the_others_for_a_near_fire_time_of_its_own(
+    is_near: bool, is_its_turn: bool, share: float
+) -> None:
+    """Where something is due all the time, it would otherwise take nothing until the others have no free worker."""
+    store, clock = Behind(), SystemClock()
+    thread = cast("Any", _thread([]))
+    thread._store = thread._capacity = store
+    thread._store_time = StoreTime(clock)
+    thread._config = SchedulerConfig.of({"name": "behind", "look_ahead": "10s"})
+    thread._turns = turns_of(1, node(1), node(2))
+    epoch = Epoch(Node("node", 1), clock, 1e6, 0.0)
+    first = datetime.now(UTC) + timedelta(seconds=7 if is_near else 30)
+    store.next_due = next(
+        at
+        for number in range(99)
+        if thread._turns.belongs_here(at := first + number * timedelta(microseconds=1)) == is_its_turn
+    )
+    for _ in range(2):
+        thread._acquire(epoch, [AvailableSlots(workers=5)])
+    assert store.look_aheads == [timedelta(seconds=2.5), share * timedelta(seconds=10)]

@@ -671,11 +671,19 @@ def test_what_is_computed_between_the_slices_is_voided_by_the_replacement(
     assert computed(store) == 0
 
 
+@pytest.mark.parametrize("blocked_before", [0, 1_000])
 @pytest.mark.parametrize("count", [20, 80])
 def test_a_batch_of_misfires_reads_few_triggers_under_the_lock(
-    store: SqlJobStore, monkeypatch: pytest.MonkeyPatch, count: int
+    store: SqlJobStore, connect: Connect, monkeypatch: pytest.MonkeyPatch, count: int, blocked_before: int
 ) -> None:
-    """However many triggers of one job misfire at once."""
+    """However many triggers of one job misfire at once, and whatever the planner takes for cheap."""
+    if blocked_before:
+        monkeypatch.setattr(slices, "PAGE", 1_000)
+        store_many(store, count=blocked_before)
+        with connect() as connection:
+            connection.execute("UPDATE qrtz_triggers SET trigger_state = 'BLOCKED'")
+            connection.execute("DELETE FROM qrtz_triggers")
+            connection.execute("VACUUM ANALYZE qrtz_triggers")
     node = register(store)
     late = datetime.now(UTC) - 3 * HOUR
     detail = JobDetail(LANES[0].job_type, MANY.name, MANY.group, durable=True)

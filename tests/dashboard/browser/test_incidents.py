@@ -265,7 +265,8 @@ def test_each_is_mended_from_the_overview(troubled: Troubled, open_browser: Call
     schedule = """'{"interval_us": 3600000000, "repeat_count": null}'"""
     troubled.write(f"UPDATE qrtz_triggers SET schedule = {schedule} WHERE trigger_name = 'poisoned'")
     mend(page, "trigger-error", "Reset trigger", "Reset")
-    assert troubled.state("poisoned") == "WAITING"
+    # It is claimed at once if it is due.
+    troubled.wait(lambda: troubled.state("poisoned") == "WAITING", "the trigger to wait for its next fire time")
     mend(page, "clock-change", "Skip the next fire of DEFAULT.nightly", "Skip")
     nightly = troubled.client.trigger_record(troubles.NIGHTLY)
     assert nightly is not None

@@ -238,7 +238,7 @@ freed AS MATERIALIZED (
       FROM ends
      CROSS JOIN LATERAL (
         SELECT o.max_concurrent, o.overlap_policy FROM qrtz_triggers o
-         WHERE o.sched_name || '' = :'sched' AND o.job_group || '' = ends.job_group AND o.job_name = ends.job_name
+         WHERE o.sched_name || '' = :'sched' AND o.job_group || '' = ends.job_group AND o.job_name || '' = ends.job_name
            AND o.concurrency_key = ends.concurrency_key AND o.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
          LIMIT 1) AS waiting
      CROSS JOIN LATERAL (
@@ -259,7 +259,7 @@ freed_by_policy AS (
      CROSS JOIN LATERAL (
         SELECT s.ctid AS row, s.trigger_state FROM qrtz_triggers s
          WHERE freed.frees_all AND s.sched_name || '' = :'sched' AND s.job_group || '' = freed.job_group
-           AND s.job_name = freed.job_name AND s.concurrency_key = freed.concurrency_key
+           AND s.job_name || '' = freed.job_name AND s.concurrency_key = freed.concurrency_key
            AND s.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
            FOR NO KEY UPDATE SKIP LOCKED) AS waiting
      WHERE t.ctid = waiting.row
@@ -275,8 +275,9 @@ in_time AS MATERIALIZED (
      CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE'), ('RATE_LIMIT')) AS rule(name)
      CROSS JOIN LATERAL (
         SELECT s.ctid AS row FROM qrtz_triggers s
-         WHERE s.sched_name || '' = :'sched' AND s.job_group || '' = open.job_group AND s.job_name = open.job_name
-           AND s.concurrency_key = open.concurrency_key AND s.trigger_state = 'BLOCKED'
+         WHERE s.sched_name || '' = :'sched' AND s.job_group || '' = open.job_group
+           AND s.job_name || '' = open.job_name AND s.concurrency_key = open.concurrency_key
+           AND s.trigger_state = 'BLOCKED'
            AND s.misfire_rule = rule.name
            AND s.next_fire_time >= CASE rule.name
                    WHEN 'SCHEDULER' THEN open.at - :'misfire_threshold'::interval ELSE '-infinity' END
@@ -304,8 +305,9 @@ released AS (
              CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('LATE')) AS rule(name)
              CROSS JOIN LATERAL (
                 SELECT s.ctid AS row FROM qrtz_triggers s
-                 WHERE s.sched_name || '' = :'sched' AND s.job_group || '' = open.job_group AND s.job_name = open.job_name
-                   AND s.concurrency_key = open.concurrency_key AND s.trigger_state = 'BLOCKED'
+                 WHERE s.sched_name || '' = :'sched' AND s.job_group || '' = open.job_group
+                   AND s.job_name || '' = open.job_name AND s.concurrency_key = open.concurrency_key
+                   AND s.trigger_state = 'BLOCKED'
                    AND s.misfire_rule = rule.name
                    AND s.next_fire_time < CASE rule.name
                            WHEN 'SCHEDULER' THEN open.at - :'misfire_threshold'::interval ELSE 'infinity' END
@@ -655,15 +657,15 @@ WITH RECURSIVE
 held AS (
     (SELECT job_group, job_name, concurrency_key FROM qrtz_triggers
       WHERE sched_name || '' = :'sched' AND trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')
-      ORDER BY job_group || '', job_name, concurrency_key LIMIT 1)
+      ORDER BY job_group || '', job_name || '', concurrency_key LIMIT 1)
     UNION ALL
     SELECT other.job_group, other.job_name, other.concurrency_key
       FROM held h
      CROSS JOIN LATERAL (
         SELECT t.job_group, t.job_name, t.concurrency_key FROM qrtz_triggers t
          WHERE t.sched_name || '' = :'sched' AND t.trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')
-           AND (t.job_group || '', t.job_name, t.concurrency_key) > (h.job_group, h.job_name, h.concurrency_key)
-         ORDER BY t.job_group || '', t.job_name, t.concurrency_key LIMIT 1) AS other
+           AND (t.job_group || '', t.job_name || '', t.concurrency_key) > (h.job_group, h.job_name, h.concurrency_key)
+         ORDER BY t.job_group || '', t.job_name || '', t.concurrency_key LIMIT 1) AS other
 ),
 -- Triggers in a state that says that something holds them, when nothing does. This is possible only by editing tables,
 -- or if a step skipped a row that a transaction had locked. Where triggers wait for a slot of a job that has one, the
@@ -674,14 +676,14 @@ stuck AS (
      CROSS JOIN LATERAL (
         SELECT o.ctid AS row, o.trigger_group, o.trigger_name, o.trigger_state, o.job_group, o.job_name
           FROM qrtz_triggers o
-         WHERE o.sched_name || '' = :'sched' AND o.job_group || '' = h.job_group AND o.job_name = h.job_name
+         WHERE o.sched_name || '' = :'sched' AND o.job_group || '' = h.job_group AND o.job_name || '' = h.job_name
            AND o.concurrency_key = h.concurrency_key AND o.trigger_state = 'ACQUIRED'
            AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f
                             WHERE f.fire_id = o.fire_id AND f.state = 'ACQUIRED' OFFSET 0)
         UNION ALL
         SELECT o.ctid AS row, o.trigger_group, o.trigger_name, o.trigger_state, o.job_group, o.job_name
           FROM qrtz_triggers o
-         WHERE o.sched_name || '' = :'sched' AND o.job_group || '' = h.job_group AND o.job_name = h.job_name
+         WHERE o.sched_name || '' = :'sched' AND o.job_group || '' = h.job_group AND o.job_name || '' = h.job_name
            AND o.concurrency_key = h.concurrency_key AND o.trigger_state = 'COMPLETE'
            AND o.fire_id IS NOT NULL AND o.owner IS NULL
            AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f WHERE f.fire_id = o.fire_id OFFSET 0)
@@ -690,13 +692,13 @@ stuck AS (
           FROM (
             SELECT b.job_group, b.job_name, b.concurrency_key, b.max_concurrent, b.overlap_policy
               FROM qrtz_triggers b
-             WHERE b.sched_name || '' = :'sched' AND b.job_group || '' = h.job_group AND b.job_name = h.job_name
+             WHERE b.sched_name || '' = :'sched' AND b.job_group || '' = h.job_group AND b.job_name || '' = h.job_name
                AND b.concurrency_key = h.concurrency_key AND b.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
              LIMIT 1) AS any_one
          CROSS JOIN LATERAL (
             SELECT b.ctid, b.* FROM qrtz_triggers b
-             WHERE b.sched_name || '' = :'sched' AND b.job_group || '' = any_one.job_group AND b.job_name = any_one.job_name
-               AND b.concurrency_key = any_one.concurrency_key
+             WHERE b.sched_name || '' = :'sched' AND b.job_group || '' = any_one.job_group
+               AND b.job_name || '' = any_one.job_name AND b.concurrency_key = any_one.concurrency_key
                AND b.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED') OFFSET 0) AS o
          WHERE any_one.max_concurrent IS NULL OR any_one.overlap_policy = 'skip'
             OR (any_one.overlap_policy <> 'block' AND any_one.max_concurrent > (
@@ -712,15 +714,15 @@ stuck AS (
 blocked AS (
     (SELECT job_group, job_name, concurrency_key, max_concurrent, overlap_policy FROM qrtz_triggers
       WHERE sched_name || '' = :'sched' AND trigger_state = 'BLOCKED'
-      ORDER BY job_group || '', job_name, concurrency_key LIMIT 1)
+      ORDER BY job_group || '', job_name || '', concurrency_key LIMIT 1)
     UNION ALL
     SELECT other.*
       FROM blocked b
      CROSS JOIN LATERAL (
         SELECT t.job_group, t.job_name, t.concurrency_key, t.max_concurrent, t.overlap_policy FROM qrtz_triggers t
          WHERE t.sched_name || '' = :'sched' AND t.trigger_state = 'BLOCKED'
-           AND (t.job_group || '', t.job_name, t.concurrency_key) > (b.job_group, b.job_name, b.concurrency_key)
-         ORDER BY t.job_group || '', t.job_name, t.concurrency_key LIMIT 1) AS other
+           AND (t.job_group || '', t.job_name || '', t.concurrency_key) > (b.job_group, b.job_name, b.concurrency_key)
+         ORDER BY t.job_group || '', t.job_name || '', t.concurrency_key LIMIT 1) AS other
 ),
 -- end
 -- include: open_slots
@@ -736,7 +738,7 @@ freed AS MATERIALIZED (
      ) AS executions
      CROSS JOIN LATERAL (
         SELECT count(*) AS number FROM qrtz_triggers c
-         WHERE c.sched_name || '' = :'sched' AND c.job_group || '' = b.job_group AND c.job_name = b.job_name
+         WHERE c.sched_name || '' = :'sched' AND c.job_group || '' = b.job_group AND c.job_name || '' = b.job_name
            AND c.concurrency_key = b.concurrency_key AND c.trigger_state = 'ACQUIRED') AS claims
      WHERE b.overlap_policy = 'block' AND b.max_concurrent > executions.running + claims.number
 )
@@ -748,7 +750,7 @@ SELECT waiting.trigger_group, waiting.trigger_name, 'BLOCKED', freed.job_group, 
   FROM freed
  CROSS JOIN LATERAL (
     SELECT t.trigger_group, t.trigger_name FROM qrtz_triggers t
-     WHERE t.sched_name || '' = :'sched' AND t.job_group || '' = freed.job_group AND t.job_name = freed.job_name
+     WHERE t.sched_name || '' = :'sched' AND t.job_group || '' = freed.job_group AND t.job_name || '' = freed.job_name
        AND t.concurrency_key = freed.concurrency_key AND t.trigger_state = 'BLOCKED'
      LIMIT 100) AS waiting
  WHERE NOT EXISTS (SELECT FROM qrtz_triggers s
@@ -766,15 +768,15 @@ WITH RECURSIVE
 held AS (
     (SELECT job_group, job_name, concurrency_key FROM qrtz_triggers
       WHERE sched_name || '' = :'sched' AND trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')
-      ORDER BY job_group || '', job_name, concurrency_key LIMIT 1)
+      ORDER BY job_group || '', job_name || '', concurrency_key LIMIT 1)
     UNION ALL
     SELECT other.job_group, other.job_name, other.concurrency_key
       FROM held h
      CROSS JOIN LATERAL (
         SELECT t.job_group, t.job_name, t.concurrency_key FROM qrtz_triggers t
          WHERE t.sched_name || '' = :'sched' AND t.trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')
-           AND (t.job_group || '', t.job_name, t.concurrency_key) > (h.job_group, h.job_name, h.concurrency_key)
-         ORDER BY t.job_group || '', t.job_name, t.concurrency_key LIMIT 1) AS other
+           AND (t.job_group || '', t.job_name || '', t.concurrency_key) > (h.job_group, h.job_name, h.concurrency_key)
+         ORDER BY t.job_group || '', t.job_name || '', t.concurrency_key LIMIT 1) AS other
 ),
 -- Triggers in a state that says that something holds them, when nothing does. This is possible only by editing tables,
 -- or if a step skipped a row that a transaction had locked. Where triggers wait for a slot of a job that has one, the
@@ -785,14 +787,14 @@ stuck AS (
      CROSS JOIN LATERAL (
         SELECT o.ctid AS row, o.trigger_group, o.trigger_name, o.trigger_state, o.job_group, o.job_name
           FROM qrtz_triggers o
-         WHERE o.sched_name || '' = :'sched' AND o.job_group || '' = h.job_group AND o.job_name = h.job_name
+         WHERE o.sched_name || '' = :'sched' AND o.job_group || '' = h.job_group AND o.job_name || '' = h.job_name
            AND o.concurrency_key = h.concurrency_key AND o.trigger_state = 'ACQUIRED'
            AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f
                             WHERE f.fire_id = o.fire_id AND f.state = 'ACQUIRED' OFFSET 0)
         UNION ALL
         SELECT o.ctid AS row, o.trigger_group, o.trigger_name, o.trigger_state, o.job_group, o.job_name
           FROM qrtz_triggers o
-         WHERE o.sched_name || '' = :'sched' AND o.job_group || '' = h.job_group AND o.job_name = h.job_name
+         WHERE o.sched_name || '' = :'sched' AND o.job_group || '' = h.job_group AND o.job_name || '' = h.job_name
            AND o.concurrency_key = h.concurrency_key AND o.trigger_state = 'COMPLETE'
            AND o.fire_id IS NOT NULL AND o.owner IS NULL
            AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f WHERE f.fire_id = o.fire_id OFFSET 0)
@@ -801,13 +803,13 @@ stuck AS (
           FROM (
             SELECT b.job_group, b.job_name, b.concurrency_key, b.max_concurrent, b.overlap_policy
               FROM qrtz_triggers b
-             WHERE b.sched_name || '' = :'sched' AND b.job_group || '' = h.job_group AND b.job_name = h.job_name
+             WHERE b.sched_name || '' = :'sched' AND b.job_group || '' = h.job_group AND b.job_name || '' = h.job_name
                AND b.concurrency_key = h.concurrency_key AND b.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
              LIMIT 1) AS any_one
          CROSS JOIN LATERAL (
             SELECT b.ctid, b.* FROM qrtz_triggers b
-             WHERE b.sched_name || '' = :'sched' AND b.job_group || '' = any_one.job_group AND b.job_name = any_one.job_name
-               AND b.concurrency_key = any_one.concurrency_key
+             WHERE b.sched_name || '' = :'sched' AND b.job_group || '' = any_one.job_group
+               AND b.job_name || '' = any_one.job_name AND b.concurrency_key = any_one.concurrency_key
                AND b.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED') OFFSET 0) AS o
          WHERE any_one.max_concurrent IS NULL OR any_one.overlap_policy = 'skip'
             OR (any_one.overlap_policy <> 'block' AND any_one.max_concurrent > (
@@ -823,15 +825,15 @@ stuck AS (
 blocked AS (
     (SELECT job_group, job_name, concurrency_key, max_concurrent, overlap_policy FROM qrtz_triggers
       WHERE sched_name || '' = :'sched' AND trigger_state = 'BLOCKED'
-      ORDER BY job_group || '', job_name, concurrency_key LIMIT 1)
+      ORDER BY job_group || '', job_name || '', concurrency_key LIMIT 1)
     UNION ALL
     SELECT other.*
       FROM blocked b
      CROSS JOIN LATERAL (
         SELECT t.job_group, t.job_name, t.concurrency_key, t.max_concurrent, t.overlap_policy FROM qrtz_triggers t
          WHERE t.sched_name || '' = :'sched' AND t.trigger_state = 'BLOCKED'
-           AND (t.job_group || '', t.job_name, t.concurrency_key) > (b.job_group, b.job_name, b.concurrency_key)
-         ORDER BY t.job_group || '', t.job_name, t.concurrency_key LIMIT 1) AS other
+           AND (t.job_group || '', t.job_name || '', t.concurrency_key) > (b.job_group, b.job_name, b.concurrency_key)
+         ORDER BY t.job_group || '', t.job_name || '', t.concurrency_key LIMIT 1) AS other
 ),
 -- end
 -- include: open_slots
@@ -847,7 +849,7 @@ freed AS MATERIALIZED (
      ) AS executions
      CROSS JOIN LATERAL (
         SELECT count(*) AS number FROM qrtz_triggers c
-         WHERE c.sched_name || '' = :'sched' AND c.job_group || '' = b.job_group AND c.job_name = b.job_name
+         WHERE c.sched_name || '' = :'sched' AND c.job_group || '' = b.job_group AND c.job_name || '' = b.job_name
            AND c.concurrency_key = b.concurrency_key AND c.trigger_state = 'ACQUIRED') AS claims
      WHERE b.overlap_policy = 'block' AND b.max_concurrent > executions.running + claims.number
 )
@@ -868,15 +870,15 @@ WITH RECURSIVE
 held AS (
     (SELECT job_group, job_name, concurrency_key FROM qrtz_triggers
       WHERE sched_name || '' = :'sched' AND trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')
-      ORDER BY job_group || '', job_name, concurrency_key LIMIT 1)
+      ORDER BY job_group || '', job_name || '', concurrency_key LIMIT 1)
     UNION ALL
     SELECT other.job_group, other.job_name, other.concurrency_key
       FROM held h
      CROSS JOIN LATERAL (
         SELECT t.job_group, t.job_name, t.concurrency_key FROM qrtz_triggers t
          WHERE t.sched_name || '' = :'sched' AND t.trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')
-           AND (t.job_group || '', t.job_name, t.concurrency_key) > (h.job_group, h.job_name, h.concurrency_key)
-         ORDER BY t.job_group || '', t.job_name, t.concurrency_key LIMIT 1) AS other
+           AND (t.job_group || '', t.job_name || '', t.concurrency_key) > (h.job_group, h.job_name, h.concurrency_key)
+         ORDER BY t.job_group || '', t.job_name || '', t.concurrency_key LIMIT 1) AS other
 ),
 -- Triggers in a state that says that something holds them, when nothing does. This is possible only by editing tables,
 -- or if a step skipped a row that a transaction had locked. Where triggers wait for a slot of a job that has one, the
@@ -887,14 +889,14 @@ stuck AS (
      CROSS JOIN LATERAL (
         SELECT o.ctid AS row, o.trigger_group, o.trigger_name, o.trigger_state, o.job_group, o.job_name
           FROM qrtz_triggers o
-         WHERE o.sched_name || '' = :'sched' AND o.job_group || '' = h.job_group AND o.job_name = h.job_name
+         WHERE o.sched_name || '' = :'sched' AND o.job_group || '' = h.job_group AND o.job_name || '' = h.job_name
            AND o.concurrency_key = h.concurrency_key AND o.trigger_state = 'ACQUIRED'
            AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f
                             WHERE f.fire_id = o.fire_id AND f.state = 'ACQUIRED' OFFSET 0)
         UNION ALL
         SELECT o.ctid AS row, o.trigger_group, o.trigger_name, o.trigger_state, o.job_group, o.job_name
           FROM qrtz_triggers o
-         WHERE o.sched_name || '' = :'sched' AND o.job_group || '' = h.job_group AND o.job_name = h.job_name
+         WHERE o.sched_name || '' = :'sched' AND o.job_group || '' = h.job_group AND o.job_name || '' = h.job_name
            AND o.concurrency_key = h.concurrency_key AND o.trigger_state = 'COMPLETE'
            AND o.fire_id IS NOT NULL AND o.owner IS NULL
            AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f WHERE f.fire_id = o.fire_id OFFSET 0)
@@ -903,13 +905,13 @@ stuck AS (
           FROM (
             SELECT b.job_group, b.job_name, b.concurrency_key, b.max_concurrent, b.overlap_policy
               FROM qrtz_triggers b
-             WHERE b.sched_name || '' = :'sched' AND b.job_group || '' = h.job_group AND b.job_name = h.job_name
+             WHERE b.sched_name || '' = :'sched' AND b.job_group || '' = h.job_group AND b.job_name || '' = h.job_name
                AND b.concurrency_key = h.concurrency_key AND b.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
              LIMIT 1) AS any_one
          CROSS JOIN LATERAL (
             SELECT b.ctid, b.* FROM qrtz_triggers b
-             WHERE b.sched_name || '' = :'sched' AND b.job_group || '' = any_one.job_group AND b.job_name = any_one.job_name
-               AND b.concurrency_key = any_one.concurrency_key
+             WHERE b.sched_name || '' = :'sched' AND b.job_group || '' = any_one.job_group
+               AND b.job_name || '' = any_one.job_name AND b.concurrency_key = any_one.concurrency_key
                AND b.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED') OFFSET 0) AS o
          WHERE any_one.max_concurrent IS NULL OR any_one.overlap_policy = 'skip'
             OR (any_one.overlap_policy <> 'block' AND any_one.max_concurrent > (

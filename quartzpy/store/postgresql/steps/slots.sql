@@ -12,7 +12,7 @@ blocked AS (
      CROSS JOIN LATERAL (
         SELECT t.job_group, t.job_name, t.concurrency_key, t.max_concurrent, t.overlap_policy FROM qrtz_triggers t
          WHERE t.sched_name || '' = :'sched' AND t.trigger_state = 'BLOCKED'
-           AND t.job_group || '' = named.job_group AND t.job_name = named.job_name
+           AND t.job_group || '' = named.job_group AND t.job_name || '' = named.job_name
          ORDER BY t.concurrency_key LIMIT 1) AS first_of_job
     UNION ALL
     SELECT other.*
@@ -20,7 +20,7 @@ blocked AS (
      CROSS JOIN LATERAL (
         SELECT t.job_group, t.job_name, t.concurrency_key, t.max_concurrent, t.overlap_policy FROM qrtz_triggers t
          WHERE t.sched_name || '' = :'sched' AND t.trigger_state = 'BLOCKED'
-           AND t.job_group || '' = b.job_group AND t.job_name = b.job_name AND t.concurrency_key > b.concurrency_key
+           AND t.job_group || '' = b.job_group AND t.job_name || '' = b.job_name AND t.concurrency_key > b.concurrency_key
          ORDER BY t.concurrency_key LIMIT 1) AS other
 ),
 \else
@@ -29,15 +29,15 @@ blocked AS (
 blocked AS (
     (SELECT job_group, job_name, concurrency_key, max_concurrent, overlap_policy FROM qrtz_triggers
       WHERE sched_name || '' = :'sched' AND trigger_state = 'BLOCKED'
-      ORDER BY job_group || '', job_name, concurrency_key LIMIT 1)
+      ORDER BY job_group || '', job_name || '', concurrency_key LIMIT 1)
     UNION ALL
     SELECT other.*
       FROM blocked b
      CROSS JOIN LATERAL (
         SELECT t.job_group, t.job_name, t.concurrency_key, t.max_concurrent, t.overlap_policy FROM qrtz_triggers t
          WHERE t.sched_name || '' = :'sched' AND t.trigger_state = 'BLOCKED'
-           AND (t.job_group || '', t.job_name, t.concurrency_key) > (b.job_group, b.job_name, b.concurrency_key)
-         ORDER BY t.job_group || '', t.job_name, t.concurrency_key LIMIT 1) AS other
+           AND (t.job_group || '', t.job_name || '', t.concurrency_key) > (b.job_group, b.job_name, b.concurrency_key)
+         ORDER BY t.job_group || '', t.job_name || '', t.concurrency_key LIMIT 1) AS other
 ),
 -- end
 \endif
@@ -54,7 +54,7 @@ freed AS MATERIALIZED (
      ) AS executions
      CROSS JOIN LATERAL (
         SELECT count(*) AS number FROM qrtz_triggers c
-         WHERE c.sched_name || '' = :'sched' AND c.job_group || '' = b.job_group AND c.job_name = b.job_name
+         WHERE c.sched_name || '' = :'sched' AND c.job_group || '' = b.job_group AND c.job_name || '' = b.job_name
            AND c.concurrency_key = b.concurrency_key AND c.trigger_state = 'ACQUIRED') AS claims
      WHERE b.overlap_policy = 'block' AND b.max_concurrent > executions.running + claims.number
 )
@@ -69,8 +69,9 @@ in_time AS MATERIALIZED (
      CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE'), ('RATE_LIMIT')) AS rule(name)
      CROSS JOIN LATERAL (
         SELECT s.ctid AS row FROM qrtz_triggers s
-         WHERE s.sched_name || '' = :'sched' AND s.job_group || '' = open.job_group AND s.job_name = open.job_name
-           AND s.concurrency_key = open.concurrency_key AND s.trigger_state = 'BLOCKED'
+         WHERE s.sched_name || '' = :'sched' AND s.job_group || '' = open.job_group
+           AND s.job_name || '' = open.job_name AND s.concurrency_key = open.concurrency_key
+           AND s.trigger_state = 'BLOCKED'
            AND s.misfire_rule = rule.name
            AND s.next_fire_time >= CASE rule.name
                    WHEN 'SCHEDULER' THEN open.at - :'misfire_threshold'::interval ELSE '-infinity' END
@@ -98,8 +99,9 @@ released AS (
              CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('LATE')) AS rule(name)
              CROSS JOIN LATERAL (
                 SELECT s.ctid AS row FROM qrtz_triggers s
-                 WHERE s.sched_name || '' = :'sched' AND s.job_group || '' = open.job_group AND s.job_name = open.job_name
-                   AND s.concurrency_key = open.concurrency_key AND s.trigger_state = 'BLOCKED'
+                 WHERE s.sched_name || '' = :'sched' AND s.job_group || '' = open.job_group
+                   AND s.job_name || '' = open.job_name AND s.concurrency_key = open.concurrency_key
+                   AND s.trigger_state = 'BLOCKED'
                    AND s.misfire_rule = rule.name
                    AND s.next_fire_time < CASE rule.name
                            WHEN 'SCHEDULER' THEN open.at - :'misfire_threshold'::interval ELSE 'infinity' END

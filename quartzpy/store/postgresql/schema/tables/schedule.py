@@ -357,14 +357,14 @@ Index(
     postgresql_where=text("owner IS NOT NULL"),
 )
 # complete and recover: the triggers that are claimed, blocked or ended, by their job; of the blocked ones, the soonest
-# for each misfire rule, as in the due index. The scheduler and the group are expressions: what does not write them is
-# not served by this index (see above), and what does is not served by the index of all triggers of a job, which the
-# planner takes for as good where it has no true statistics.
+# for each misfire rule, as in the due index. The scheduler and the job's key are expressions: what does not write them
+# is not served by this index (see above), and what does is not served by the index of all triggers of a job, which the
+# planner takes for as good where most jobs have few triggers.
 Index(
     "qrtz_triggers_held",
     BY_SCHEDULER,
     text("(job_group || '')"),
-    triggers.c.job_name,
+    text("(job_name || '')"),
     triggers.c.concurrency_key,
     triggers.c.trigger_state,
     triggers.c.misfire_rule,
