@@ -532,7 +532,7 @@ CREATE INDEX qrtz_triggers_stopped ON qrtz_triggers (trigger_state, trigger_grou
 
 CREATE INDEX qrtz_triggers_pause_until ON qrtz_triggers (pause_until, sched_name) WHERE pause_until IS NOT NULL;
 
-CREATE INDEX qrtz_triggers_held ON qrtz_triggers ((sched_name || ''), (job_group || ''), (job_name || ''), concurrency_key, trigger_state, misfire_rule, next_fire_time, priority DESC) WHERE trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE');
+CREATE INDEX qrtz_triggers_held ON qrtz_triggers ((sched_name || ''), (job_group || ''), (job_name || ''), (concurrency_key || ''), trigger_state, misfire_rule, next_fire_time, priority DESC) WHERE trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE');
 
 CREATE INDEX qrtz_triggers_expect ON qrtz_triggers (trigger_group, trigger_name, sched_name) WHERE has_expectation;
 

@@ -1162,7 +1162,7 @@ def upgrade() -> None:
             sa.text("(sched_name || '')"),
             sa.text("(job_group || '')"),
             sa.text("(job_name || '')"),
-            "concurrency_key",
+            sa.text("(concurrency_key || '')"),
             "trigger_state",
             "misfire_rule",
             "next_fire_time",

@@ -435,21 +435,23 @@ SELECT *
         ),
         held AS (
             -- include: held_ranges
-            (SELECT job_group || '' AS job_group, job_name || '' AS job_name, concurrency_key, trigger_state, misfire_rule
+            (SELECT job_group || '' AS job_group, job_name || '' AS job_name, concurrency_key || '' AS concurrency_key,
+                    trigger_state, misfire_rule
                FROM qrtz_triggers
               WHERE sched_name || '' = :'sched' AND trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
-              ORDER BY job_group || '', job_name || '', concurrency_key, trigger_state, misfire_rule LIMIT 1)
+              ORDER BY job_group || '', job_name || '', concurrency_key || '', trigger_state, misfire_rule
+              LIMIT 1)
             UNION ALL
             SELECT other.*
               FROM held h
              CROSS JOIN LATERAL (
-                SELECT t.job_group || '' AS job_group, t.job_name || '' AS job_name, t.concurrency_key,
-                       t.trigger_state, t.misfire_rule
+                SELECT t.job_group || '' AS job_group, t.job_name || '' AS job_name,
+                       t.concurrency_key || '' AS concurrency_key, t.trigger_state, t.misfire_rule
                   FROM qrtz_triggers t
                  WHERE t.sched_name || '' = :'sched' AND t.trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
-                   AND (t.job_group || '', t.job_name || '', t.concurrency_key, t.trigger_state, t.misfire_rule)
+                   AND (t.job_group || '', t.job_name || '', t.concurrency_key || '', t.trigger_state, t.misfire_rule)
                        > (h.job_group, h.job_name, h.concurrency_key, h.trigger_state, h.misfire_rule)
-                 ORDER BY t.job_group || '', t.job_name || '', t.concurrency_key, t.trigger_state, t.misfire_rule
+                 ORDER BY t.job_group || '', t.job_name || '', t.concurrency_key || '', t.trigger_state, t.misfire_rule
                  LIMIT 1) AS other
             -- end
         )
@@ -540,7 +542,7 @@ SELECT *
                       WHERE t.sched_name || '' = :'sched' AND trigger_state = 'BLOCKED'
                         AND trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')
                         AND job_group || '' = k.job_group AND job_name || '' = k.job_name
-                        AND concurrency_key = k.concurrency_key
+                        AND concurrency_key || '' = k.concurrency_key
                         AND misfire_rule = k.misfire_rule
                         -- include: is_of
                         \if :of_job

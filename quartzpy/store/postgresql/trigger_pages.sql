@@ -652,21 +652,23 @@ SELECT
                -- triggers can be wanted: the limit of their job decides for all of them.
                (WITH RECURSIVE held AS (
                     -- include: held_ranges
-                    (SELECT job_group || '' AS job_group, job_name || '' AS job_name, concurrency_key, trigger_state, misfire_rule
+                    (SELECT job_group || '' AS job_group, job_name || '' AS job_name, concurrency_key || '' AS concurrency_key,
+                            trigger_state, misfire_rule
                        FROM qrtz_triggers
                       WHERE sched_name || '' = :'sched' AND trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
-                      ORDER BY job_group || '', job_name || '', concurrency_key, trigger_state, misfire_rule LIMIT 1)
+                      ORDER BY job_group || '', job_name || '', concurrency_key || '', trigger_state, misfire_rule
+                      LIMIT 1)
                     UNION ALL
                     SELECT other.*
                       FROM held h
                      CROSS JOIN LATERAL (
-                        SELECT t.job_group || '' AS job_group, t.job_name || '' AS job_name, t.concurrency_key,
-                               t.trigger_state, t.misfire_rule
+                        SELECT t.job_group || '' AS job_group, t.job_name || '' AS job_name,
+                               t.concurrency_key || '' AS concurrency_key, t.trigger_state, t.misfire_rule
                           FROM qrtz_triggers t
                          WHERE t.sched_name || '' = :'sched' AND t.trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
-                           AND (t.job_group || '', t.job_name || '', t.concurrency_key, t.trigger_state, t.misfire_rule)
+                           AND (t.job_group || '', t.job_name || '', t.concurrency_key || '', t.trigger_state, t.misfire_rule)
                                > (h.job_group, h.job_name, h.concurrency_key, h.trigger_state, h.misfire_rule)
-                         ORDER BY t.job_group || '', t.job_name || '', t.concurrency_key, t.trigger_state, t.misfire_rule
+                         ORDER BY t.job_group || '', t.job_name || '', t.concurrency_key || '', t.trigger_state, t.misfire_rule
                          LIMIT 1) AS other
                     -- end
                 )
@@ -696,7 +698,7 @@ SELECT
                  CROSS JOIN LATERAL (
                     SELECT * FROM qrtz_triggers t
                      WHERE t.sched_name || '' = :'sched' AND t.job_group || '' = r.job_group AND t.job_name || '' = r.job_name
-                       AND t.concurrency_key = r.concurrency_key AND t.trigger_state = r.trigger_state
+                       AND t.concurrency_key || '' = r.concurrency_key AND t.trigger_state = r.trigger_state
                        AND t.trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
                        AND t.misfire_rule = r.misfire_rule
 \if :examined

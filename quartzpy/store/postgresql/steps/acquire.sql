@@ -230,7 +230,7 @@ candidates AS MATERIALIZED (
                     CROSS JOIN LATERAL (
                        SELECT FROM qrtz_triggers w
                         WHERE w.sched_name || '' = :'sched' AND w.job_group || '' = due.job_group
-                          AND w.job_name || '' = due.job_name AND w.concurrency_key = due.concurrency_key
+                          AND w.job_name || '' = due.job_name AND w.concurrency_key || '' = due.concurrency_key
                           AND w.trigger_state = 'BLOCKED' AND w.misfire_rule = rule.name
                           AND w.next_fire_time < due.scheduled_time
                           AND w.next_fire_time >= CASE rule.name
@@ -342,7 +342,7 @@ decisions AS MATERIALIZED (
                                  AND NOT EXISTS (
                                     SELECT FROM qrtz_triggers w
                                      WHERE w.sched_name || '' = :'sched' AND w.job_group || '' = l.job_group
-                                       AND w.job_name || '' = l.job_name AND w.concurrency_key = l.concurrency_key
+                                       AND w.job_name || '' = l.job_name AND w.concurrency_key || '' = l.concurrency_key
                                        AND w.trigger_state = 'BLOCKED' OFFSET 0)
                                  THEN 'BLOCK'
                             ELSE 'SKIP' END
@@ -782,7 +782,7 @@ free AS MATERIALIZED (
                 CROSS JOIN LATERAL (
                    SELECT FROM qrtz_triggers w
                     WHERE w.sched_name || '' = :'sched' AND w.job_group || '' = due.job_group
-                      AND w.job_name || '' = due.job_name AND w.concurrency_key = due.concurrency_key
+                      AND w.job_name || '' = due.job_name AND w.concurrency_key || '' = due.concurrency_key
                       AND w.trigger_state = 'BLOCKED' AND w.misfire_rule = rule.name
                       AND w.next_fire_time < due.scheduled_time
                       AND w.next_fire_time >= CASE rule.name

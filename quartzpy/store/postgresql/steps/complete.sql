@@ -402,7 +402,7 @@ freed AS MATERIALIZED (
      CROSS JOIN LATERAL (
         SELECT o.max_concurrent, o.overlap_policy FROM qrtz_triggers o
          WHERE o.sched_name || '' = :'sched' AND o.job_group || '' = ends.job_group AND o.job_name || '' = ends.job_name
-           AND o.concurrency_key = ends.concurrency_key AND o.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
+           AND o.concurrency_key || '' = ends.concurrency_key AND o.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
          LIMIT 1) AS waiting
      CROSS JOIN LATERAL (
         SELECT count(*) AS running FROM qrtz_fired_triggers r
@@ -422,7 +422,7 @@ freed_by_policy AS (
      CROSS JOIN LATERAL (
         SELECT s.ctid AS row, s.trigger_state FROM qrtz_triggers s
          WHERE freed.frees_all AND s.sched_name || '' = :'sched' AND s.job_group || '' = freed.job_group
-           AND s.job_name || '' = freed.job_name AND s.concurrency_key = freed.concurrency_key
+           AND s.job_name || '' = freed.job_name AND s.concurrency_key || '' = freed.concurrency_key
            AND s.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
            FOR NO KEY UPDATE SKIP LOCKED) AS waiting
      WHERE t.ctid = waiting.row
@@ -439,7 +439,7 @@ in_time AS MATERIALIZED (
      CROSS JOIN LATERAL (
         SELECT s.ctid AS row FROM qrtz_triggers s
          WHERE s.sched_name || '' = :'sched' AND s.job_group || '' = open.job_group
-           AND s.job_name || '' = open.job_name AND s.concurrency_key = open.concurrency_key
+           AND s.job_name || '' = open.job_name AND s.concurrency_key || '' = open.concurrency_key
            AND s.trigger_state = 'BLOCKED'
            AND s.misfire_rule = rule.name
            AND s.next_fire_time >= CASE rule.name
@@ -469,7 +469,7 @@ released AS (
              CROSS JOIN LATERAL (
                 SELECT s.ctid AS row FROM qrtz_triggers s
                  WHERE s.sched_name || '' = :'sched' AND s.job_group || '' = open.job_group
-                   AND s.job_name || '' = open.job_name AND s.concurrency_key = open.concurrency_key
+                   AND s.job_name || '' = open.job_name AND s.concurrency_key || '' = open.concurrency_key
                    AND s.trigger_state = 'BLOCKED'
                    AND s.misfire_rule = rule.name
                    AND s.next_fire_time < CASE rule.name

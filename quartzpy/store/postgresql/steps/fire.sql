@@ -130,7 +130,7 @@ decisions AS MATERIALIZED (
                                  AND NOT EXISTS (
                                     SELECT FROM qrtz_triggers w
                                      WHERE w.sched_name || '' = :'sched' AND w.job_group || '' = l.job_group
-                                       AND w.job_name || '' = l.job_name AND w.concurrency_key = l.concurrency_key
+                                       AND w.job_name || '' = l.job_name AND w.concurrency_key || '' = l.concurrency_key
                                        AND w.trigger_state = 'BLOCKED' OFFSET 0)
                                  THEN 'BLOCK'
                             ELSE 'SKIP' END

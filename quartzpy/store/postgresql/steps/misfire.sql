@@ -79,7 +79,7 @@ blocked AS (
         SELECT t.ctid AS row, t.*
           FROM qrtz_triggers t
          WHERE t.sched_name || '' = :'sched' AND t.job_group || '' = job.job_group AND t.job_name || '' = job.job_name
-           AND t.concurrency_key = job.concurrency_key
+           AND t.concurrency_key || '' = job.concurrency_key
            AND t.misfire_rule = rule.name AND t.trigger_state = 'BLOCKED'
            -- include: is_late
            AND t.next_fire_time < CASE rule.name

@@ -35,7 +35,7 @@ done AS (
                     AND NOT EXISTS (
                        SELECT FROM qrtz_triggers w
                         WHERE w.sched_name || '' = :'sched' AND w.job_group || '' = r.job_group
-                          AND w.job_name || '' = r.job_name AND w.concurrency_key = r.concurrency_key
+                          AND w.job_name || '' = r.job_name AND w.concurrency_key || '' = r.concurrency_key
                           AND w.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED') OFFSET 0)))
 \else
            AND r.max_concurrent IS NULL

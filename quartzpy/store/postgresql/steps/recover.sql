@@ -239,7 +239,7 @@ freed AS MATERIALIZED (
      CROSS JOIN LATERAL (
         SELECT o.max_concurrent, o.overlap_policy FROM qrtz_triggers o
          WHERE o.sched_name || '' = :'sched' AND o.job_group || '' = ends.job_group AND o.job_name || '' = ends.job_name
-           AND o.concurrency_key = ends.concurrency_key AND o.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
+           AND o.concurrency_key || '' = ends.concurrency_key AND o.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
          LIMIT 1) AS waiting
      CROSS JOIN LATERAL (
         SELECT count(*) AS running FROM qrtz_fired_triggers r
@@ -259,7 +259,7 @@ freed_by_policy AS (
      CROSS JOIN LATERAL (
         SELECT s.ctid AS row, s.trigger_state FROM qrtz_triggers s
          WHERE freed.frees_all AND s.sched_name || '' = :'sched' AND s.job_group || '' = freed.job_group
-           AND s.job_name || '' = freed.job_name AND s.concurrency_key = freed.concurrency_key
+           AND s.job_name || '' = freed.job_name AND s.concurrency_key || '' = freed.concurrency_key
            AND s.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
            FOR NO KEY UPDATE SKIP LOCKED) AS waiting
      WHERE t.ctid = waiting.row
@@ -276,7 +276,7 @@ in_time AS MATERIALIZED (
      CROSS JOIN LATERAL (
         SELECT s.ctid AS row FROM qrtz_triggers s
          WHERE s.sched_name || '' = :'sched' AND s.job_group || '' = open.job_group
-           AND s.job_name || '' = open.job_name AND s.concurrency_key = open.concurrency_key
+           AND s.job_name || '' = open.job_name AND s.concurrency_key || '' = open.concurrency_key
            AND s.trigger_state = 'BLOCKED'
            AND s.misfire_rule = rule.name
            AND s.next_fire_time >= CASE rule.name
@@ -306,7 +306,7 @@ released AS (
              CROSS JOIN LATERAL (
                 SELECT s.ctid AS row FROM qrtz_triggers s
                  WHERE s.sched_name || '' = :'sched' AND s.job_group || '' = open.job_group
-                   AND s.job_name || '' = open.job_name AND s.concurrency_key = open.concurrency_key
+                   AND s.job_name || '' = open.job_name AND s.concurrency_key || '' = open.concurrency_key
                    AND s.trigger_state = 'BLOCKED'
                    AND s.misfire_rule = rule.name
                    AND s.next_fire_time < CASE rule.name
@@ -657,15 +657,16 @@ WITH RECURSIVE
 held AS (
     (SELECT job_group, job_name, concurrency_key FROM qrtz_triggers
       WHERE sched_name || '' = :'sched' AND trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')
-      ORDER BY job_group || '', job_name || '', concurrency_key LIMIT 1)
+      ORDER BY job_group || '', job_name || '', concurrency_key || '' LIMIT 1)
     UNION ALL
     SELECT other.job_group, other.job_name, other.concurrency_key
       FROM held h
      CROSS JOIN LATERAL (
         SELECT t.job_group, t.job_name, t.concurrency_key FROM qrtz_triggers t
          WHERE t.sched_name || '' = :'sched' AND t.trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')
-           AND (t.job_group || '', t.job_name || '', t.concurrency_key) > (h.job_group, h.job_name, h.concurrency_key)
-         ORDER BY t.job_group || '', t.job_name || '', t.concurrency_key LIMIT 1) AS other
+           AND (t.job_group || '', t.job_name || '', t.concurrency_key || '')
+               > (h.job_group, h.job_name, h.concurrency_key)
+         ORDER BY t.job_group || '', t.job_name || '', t.concurrency_key || '' LIMIT 1) AS other
 ),
 -- Triggers in a state that says that something holds them, when nothing does. This is possible only by editing tables,
 -- or if a step skipped a row that a transaction had locked. Where triggers wait for a slot of a job that has one, the
@@ -677,14 +678,14 @@ stuck AS (
         SELECT o.ctid AS row, o.trigger_group, o.trigger_name, o.trigger_state, o.job_group, o.job_name
           FROM qrtz_triggers o
          WHERE o.sched_name || '' = :'sched' AND o.job_group || '' = h.job_group AND o.job_name || '' = h.job_name
-           AND o.concurrency_key = h.concurrency_key AND o.trigger_state = 'ACQUIRED'
+           AND o.concurrency_key || '' = h.concurrency_key AND o.trigger_state = 'ACQUIRED'
            AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f
                             WHERE f.fire_id = o.fire_id AND f.state = 'ACQUIRED' OFFSET 0)
         UNION ALL
         SELECT o.ctid AS row, o.trigger_group, o.trigger_name, o.trigger_state, o.job_group, o.job_name
           FROM qrtz_triggers o
          WHERE o.sched_name || '' = :'sched' AND o.job_group || '' = h.job_group AND o.job_name || '' = h.job_name
-           AND o.concurrency_key = h.concurrency_key AND o.trigger_state = 'COMPLETE'
+           AND o.concurrency_key || '' = h.concurrency_key AND o.trigger_state = 'COMPLETE'
            AND o.fire_id IS NOT NULL AND o.owner IS NULL
            AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f WHERE f.fire_id = o.fire_id OFFSET 0)
         UNION ALL
@@ -693,12 +694,12 @@ stuck AS (
             SELECT b.job_group, b.job_name, b.concurrency_key, b.max_concurrent, b.overlap_policy
               FROM qrtz_triggers b
              WHERE b.sched_name || '' = :'sched' AND b.job_group || '' = h.job_group AND b.job_name || '' = h.job_name
-               AND b.concurrency_key = h.concurrency_key AND b.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
+               AND b.concurrency_key || '' = h.concurrency_key AND b.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
              LIMIT 1) AS any_one
          CROSS JOIN LATERAL (
             SELECT b.ctid, b.* FROM qrtz_triggers b
              WHERE b.sched_name || '' = :'sched' AND b.job_group || '' = any_one.job_group
-               AND b.job_name || '' = any_one.job_name AND b.concurrency_key = any_one.concurrency_key
+               AND b.job_name || '' = any_one.job_name AND b.concurrency_key || '' = any_one.concurrency_key
                AND b.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED') OFFSET 0) AS o
          WHERE any_one.max_concurrent IS NULL OR any_one.overlap_policy = 'skip'
             OR (any_one.overlap_policy <> 'block' AND any_one.max_concurrent > (
@@ -714,15 +715,16 @@ stuck AS (
 blocked AS (
     (SELECT job_group, job_name, concurrency_key, max_concurrent, overlap_policy FROM qrtz_triggers
       WHERE sched_name || '' = :'sched' AND trigger_state = 'BLOCKED'
-      ORDER BY job_group || '', job_name || '', concurrency_key LIMIT 1)
+      ORDER BY job_group || '', job_name || '', concurrency_key || '' LIMIT 1)
     UNION ALL
     SELECT other.*
       FROM blocked b
      CROSS JOIN LATERAL (
         SELECT t.job_group, t.job_name, t.concurrency_key, t.max_concurrent, t.overlap_policy FROM qrtz_triggers t
          WHERE t.sched_name || '' = :'sched' AND t.trigger_state = 'BLOCKED'
-           AND (t.job_group || '', t.job_name || '', t.concurrency_key) > (b.job_group, b.job_name, b.concurrency_key)
-         ORDER BY t.job_group || '', t.job_name || '', t.concurrency_key LIMIT 1) AS other
+           AND (t.job_group || '', t.job_name || '', t.concurrency_key || '')
+               > (b.job_group, b.job_name, b.concurrency_key)
+         ORDER BY t.job_group || '', t.job_name || '', t.concurrency_key || '' LIMIT 1) AS other
 ),
 -- end
 -- include: open_slots
@@ -739,7 +741,7 @@ freed AS MATERIALIZED (
      CROSS JOIN LATERAL (
         SELECT count(*) AS number FROM qrtz_triggers c
          WHERE c.sched_name || '' = :'sched' AND c.job_group || '' = b.job_group AND c.job_name || '' = b.job_name
-           AND c.concurrency_key = b.concurrency_key AND c.trigger_state = 'ACQUIRED') AS claims
+           AND c.concurrency_key || '' = b.concurrency_key AND c.trigger_state = 'ACQUIRED') AS claims
      WHERE b.overlap_policy = 'block' AND b.max_concurrent > executions.running + claims.number
 )
 -- end
@@ -751,7 +753,7 @@ SELECT waiting.trigger_group, waiting.trigger_name, 'BLOCKED', freed.job_group, 
  CROSS JOIN LATERAL (
     SELECT t.trigger_group, t.trigger_name FROM qrtz_triggers t
      WHERE t.sched_name || '' = :'sched' AND t.job_group || '' = freed.job_group AND t.job_name || '' = freed.job_name
-       AND t.concurrency_key = freed.concurrency_key AND t.trigger_state = 'BLOCKED'
+       AND t.concurrency_key || '' = freed.concurrency_key AND t.trigger_state = 'BLOCKED'
      LIMIT 100) AS waiting
  WHERE NOT EXISTS (SELECT FROM qrtz_triggers s
                     WHERE s.sched_name = :'sched' AND s.job_group = freed.job_group AND s.job_name = freed.job_name
@@ -768,15 +770,16 @@ WITH RECURSIVE
 held AS (
     (SELECT job_group, job_name, concurrency_key FROM qrtz_triggers
       WHERE sched_name || '' = :'sched' AND trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')
-      ORDER BY job_group || '', job_name || '', concurrency_key LIMIT 1)
+      ORDER BY job_group || '', job_name || '', concurrency_key || '' LIMIT 1)
     UNION ALL
     SELECT other.job_group, other.job_name, other.concurrency_key
       FROM held h
      CROSS JOIN LATERAL (
         SELECT t.job_group, t.job_name, t.concurrency_key FROM qrtz_triggers t
          WHERE t.sched_name || '' = :'sched' AND t.trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')
-           AND (t.job_group || '', t.job_name || '', t.concurrency_key) > (h.job_group, h.job_name, h.concurrency_key)
-         ORDER BY t.job_group || '', t.job_name || '', t.concurrency_key LIMIT 1) AS other
+           AND (t.job_group || '', t.job_name || '', t.concurrency_key || '')
+               > (h.job_group, h.job_name, h.concurrency_key)
+         ORDER BY t.job_group || '', t.job_name || '', t.concurrency_key || '' LIMIT 1) AS other
 ),
 -- Triggers in a state that says that something holds them, when nothing does. This is possible only by editing tables,
 -- or if a step skipped a row that a transaction had locked. Where triggers wait for a slot of a job that has one, the
@@ -788,14 +791,14 @@ stuck AS (
         SELECT o.ctid AS row, o.trigger_group, o.trigger_name, o.trigger_state, o.job_group, o.job_name
           FROM qrtz_triggers o
          WHERE o.sched_name || '' = :'sched' AND o.job_group || '' = h.job_group AND o.job_name || '' = h.job_name
-           AND o.concurrency_key = h.concurrency_key AND o.trigger_state = 'ACQUIRED'
+           AND o.concurrency_key || '' = h.concurrency_key AND o.trigger_state = 'ACQUIRED'
            AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f
                             WHERE f.fire_id = o.fire_id AND f.state = 'ACQUIRED' OFFSET 0)
         UNION ALL
         SELECT o.ctid AS row, o.trigger_group, o.trigger_name, o.trigger_state, o.job_group, o.job_name
           FROM qrtz_triggers o
          WHERE o.sched_name || '' = :'sched' AND o.job_group || '' = h.job_group AND o.job_name || '' = h.job_name
-           AND o.concurrency_key = h.concurrency_key AND o.trigger_state = 'COMPLETE'
+           AND o.concurrency_key || '' = h.concurrency_key AND o.trigger_state = 'COMPLETE'
            AND o.fire_id IS NOT NULL AND o.owner IS NULL
            AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f WHERE f.fire_id = o.fire_id OFFSET 0)
         UNION ALL
@@ -804,12 +807,12 @@ stuck AS (
             SELECT b.job_group, b.job_name, b.concurrency_key, b.max_concurrent, b.overlap_policy
               FROM qrtz_triggers b
              WHERE b.sched_name || '' = :'sched' AND b.job_group || '' = h.job_group AND b.job_name || '' = h.job_name
-               AND b.concurrency_key = h.concurrency_key AND b.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
+               AND b.concurrency_key || '' = h.concurrency_key AND b.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
              LIMIT 1) AS any_one
          CROSS JOIN LATERAL (
             SELECT b.ctid, b.* FROM qrtz_triggers b
              WHERE b.sched_name || '' = :'sched' AND b.job_group || '' = any_one.job_group
-               AND b.job_name || '' = any_one.job_name AND b.concurrency_key = any_one.concurrency_key
+               AND b.job_name || '' = any_one.job_name AND b.concurrency_key || '' = any_one.concurrency_key
                AND b.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED') OFFSET 0) AS o
          WHERE any_one.max_concurrent IS NULL OR any_one.overlap_policy = 'skip'
             OR (any_one.overlap_policy <> 'block' AND any_one.max_concurrent > (
@@ -825,15 +828,16 @@ stuck AS (
 blocked AS (
     (SELECT job_group, job_name, concurrency_key, max_concurrent, overlap_policy FROM qrtz_triggers
       WHERE sched_name || '' = :'sched' AND trigger_state = 'BLOCKED'
-      ORDER BY job_group || '', job_name || '', concurrency_key LIMIT 1)
+      ORDER BY job_group || '', job_name || '', concurrency_key || '' LIMIT 1)
     UNION ALL
     SELECT other.*
       FROM blocked b
      CROSS JOIN LATERAL (
         SELECT t.job_group, t.job_name, t.concurrency_key, t.max_concurrent, t.overlap_policy FROM qrtz_triggers t
          WHERE t.sched_name || '' = :'sched' AND t.trigger_state = 'BLOCKED'
-           AND (t.job_group || '', t.job_name || '', t.concurrency_key) > (b.job_group, b.job_name, b.concurrency_key)
-         ORDER BY t.job_group || '', t.job_name || '', t.concurrency_key LIMIT 1) AS other
+           AND (t.job_group || '', t.job_name || '', t.concurrency_key || '')
+               > (b.job_group, b.job_name, b.concurrency_key)
+         ORDER BY t.job_group || '', t.job_name || '', t.concurrency_key || '' LIMIT 1) AS other
 ),
 -- end
 -- include: open_slots
@@ -850,7 +854,7 @@ freed AS MATERIALIZED (
      CROSS JOIN LATERAL (
         SELECT count(*) AS number FROM qrtz_triggers c
          WHERE c.sched_name || '' = :'sched' AND c.job_group || '' = b.job_group AND c.job_name || '' = b.job_name
-           AND c.concurrency_key = b.concurrency_key AND c.trigger_state = 'ACQUIRED') AS claims
+           AND c.concurrency_key || '' = b.concurrency_key AND c.trigger_state = 'ACQUIRED') AS claims
      WHERE b.overlap_policy = 'block' AND b.max_concurrent > executions.running + claims.number
 )
 -- end
@@ -870,15 +874,16 @@ WITH RECURSIVE
 held AS (
     (SELECT job_group, job_name, concurrency_key FROM qrtz_triggers
       WHERE sched_name || '' = :'sched' AND trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')
-      ORDER BY job_group || '', job_name || '', concurrency_key LIMIT 1)
+      ORDER BY job_group || '', job_name || '', concurrency_key || '' LIMIT 1)
     UNION ALL
     SELECT other.job_group, other.job_name, other.concurrency_key
       FROM held h
      CROSS JOIN LATERAL (
         SELECT t.job_group, t.job_name, t.concurrency_key FROM qrtz_triggers t
          WHERE t.sched_name || '' = :'sched' AND t.trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')
-           AND (t.job_group || '', t.job_name || '', t.concurrency_key) > (h.job_group, h.job_name, h.concurrency_key)
-         ORDER BY t.job_group || '', t.job_name || '', t.concurrency_key LIMIT 1) AS other
+           AND (t.job_group || '', t.job_name || '', t.concurrency_key || '')
+               > (h.job_group, h.job_name, h.concurrency_key)
+         ORDER BY t.job_group || '', t.job_name || '', t.concurrency_key || '' LIMIT 1) AS other
 ),
 -- Triggers in a state that says that something holds them, when nothing does. This is possible only by editing tables,
 -- or if a step skipped a row that a transaction had locked. Where triggers wait for a slot of a job that has one, the
@@ -890,14 +895,14 @@ stuck AS (
         SELECT o.ctid AS row, o.trigger_group, o.trigger_name, o.trigger_state, o.job_group, o.job_name
           FROM qrtz_triggers o
          WHERE o.sched_name || '' = :'sched' AND o.job_group || '' = h.job_group AND o.job_name || '' = h.job_name
-           AND o.concurrency_key = h.concurrency_key AND o.trigger_state = 'ACQUIRED'
+           AND o.concurrency_key || '' = h.concurrency_key AND o.trigger_state = 'ACQUIRED'
            AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f
                             WHERE f.fire_id = o.fire_id AND f.state = 'ACQUIRED' OFFSET 0)
         UNION ALL
         SELECT o.ctid AS row, o.trigger_group, o.trigger_name, o.trigger_state, o.job_group, o.job_name
           FROM qrtz_triggers o
          WHERE o.sched_name || '' = :'sched' AND o.job_group || '' = h.job_group AND o.job_name || '' = h.job_name
-           AND o.concurrency_key = h.concurrency_key AND o.trigger_state = 'COMPLETE'
+           AND o.concurrency_key || '' = h.concurrency_key AND o.trigger_state = 'COMPLETE'
            AND o.fire_id IS NOT NULL AND o.owner IS NULL
            AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f WHERE f.fire_id = o.fire_id OFFSET 0)
         UNION ALL
@@ -906,12 +911,12 @@ stuck AS (
             SELECT b.job_group, b.job_name, b.concurrency_key, b.max_concurrent, b.overlap_policy
               FROM qrtz_triggers b
              WHERE b.sched_name || '' = :'sched' AND b.job_group || '' = h.job_group AND b.job_name || '' = h.job_name
-               AND b.concurrency_key = h.concurrency_key AND b.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
+               AND b.concurrency_key || '' = h.concurrency_key AND b.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
              LIMIT 1) AS any_one
          CROSS JOIN LATERAL (
             SELECT b.ctid, b.* FROM qrtz_triggers b
              WHERE b.sched_name || '' = :'sched' AND b.job_group || '' = any_one.job_group
-               AND b.job_name || '' = any_one.job_name AND b.concurrency_key = any_one.concurrency_key
+               AND b.job_name || '' = any_one.job_name AND b.concurrency_key || '' = any_one.concurrency_key
                AND b.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED') OFFSET 0) AS o
          WHERE any_one.max_concurrent IS NULL OR any_one.overlap_policy = 'skip'
             OR (any_one.overlap_policy <> 'block' AND any_one.max_concurrent > (

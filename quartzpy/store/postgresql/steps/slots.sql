@@ -13,15 +13,16 @@ blocked AS (
         SELECT t.job_group, t.job_name, t.concurrency_key, t.max_concurrent, t.overlap_policy FROM qrtz_triggers t
          WHERE t.sched_name || '' = :'sched' AND t.trigger_state = 'BLOCKED'
            AND t.job_group || '' = named.job_group AND t.job_name || '' = named.job_name
-         ORDER BY t.concurrency_key LIMIT 1) AS first_of_job
+         ORDER BY t.concurrency_key || '' LIMIT 1) AS first_of_job
     UNION ALL
     SELECT other.*
       FROM blocked b
      CROSS JOIN LATERAL (
         SELECT t.job_group, t.job_name, t.concurrency_key, t.max_concurrent, t.overlap_policy FROM qrtz_triggers t
          WHERE t.sched_name || '' = :'sched' AND t.trigger_state = 'BLOCKED'
-           AND t.job_group || '' = b.job_group AND t.job_name || '' = b.job_name AND t.concurrency_key > b.concurrency_key
-         ORDER BY t.concurrency_key LIMIT 1) AS other
+           AND t.job_group || '' = b.job_group AND t.job_name || '' = b.job_name
+           AND t.concurrency_key || '' > b.concurrency_key
+         ORDER BY t.concurrency_key || '' LIMIT 1) AS other
 ),
 \else
 -- include: blocked
@@ -29,15 +30,16 @@ blocked AS (
 blocked AS (
     (SELECT job_group, job_name, concurrency_key, max_concurrent, overlap_policy FROM qrtz_triggers
       WHERE sched_name || '' = :'sched' AND trigger_state = 'BLOCKED'
-      ORDER BY job_group || '', job_name || '', concurrency_key LIMIT 1)
+      ORDER BY job_group || '', job_name || '', concurrency_key || '' LIMIT 1)
     UNION ALL
     SELECT other.*
       FROM blocked b
      CROSS JOIN LATERAL (
         SELECT t.job_group, t.job_name, t.concurrency_key, t.max_concurrent, t.overlap_policy FROM qrtz_triggers t
          WHERE t.sched_name || '' = :'sched' AND t.trigger_state = 'BLOCKED'
-           AND (t.job_group || '', t.job_name || '', t.concurrency_key) > (b.job_group, b.job_name, b.concurrency_key)
-         ORDER BY t.job_group || '', t.job_name || '', t.concurrency_key LIMIT 1) AS other
+           AND (t.job_group || '', t.job_name || '', t.concurrency_key || '')
+               > (b.job_group, b.job_name, b.concurrency_key)
+         ORDER BY t.job_group || '', t.job_name || '', t.concurrency_key || '' LIMIT 1) AS other
 ),
 -- end
 \endif
@@ -55,7 +57,7 @@ freed AS MATERIALIZED (
      CROSS JOIN LATERAL (
         SELECT count(*) AS number FROM qrtz_triggers c
          WHERE c.sched_name || '' = :'sched' AND c.job_group || '' = b.job_group AND c.job_name || '' = b.job_name
-           AND c.concurrency_key = b.concurrency_key AND c.trigger_state = 'ACQUIRED') AS claims
+           AND c.concurrency_key || '' = b.concurrency_key AND c.trigger_state = 'ACQUIRED') AS claims
      WHERE b.overlap_policy = 'block' AND b.max_concurrent > executions.running + claims.number
 )
 -- end
@@ -70,7 +72,7 @@ in_time AS MATERIALIZED (
      CROSS JOIN LATERAL (
         SELECT s.ctid AS row FROM qrtz_triggers s
          WHERE s.sched_name || '' = :'sched' AND s.job_group || '' = open.job_group
-           AND s.job_name || '' = open.job_name AND s.concurrency_key = open.concurrency_key
+           AND s.job_name || '' = open.job_name AND s.concurrency_key || '' = open.concurrency_key
            AND s.trigger_state = 'BLOCKED'
            AND s.misfire_rule = rule.name
            AND s.next_fire_time >= CASE rule.name
@@ -100,7 +102,7 @@ released AS (
              CROSS JOIN LATERAL (
                 SELECT s.ctid AS row FROM qrtz_triggers s
                  WHERE s.sched_name || '' = :'sched' AND s.job_group || '' = open.job_group
-                   AND s.job_name || '' = open.job_name AND s.concurrency_key = open.concurrency_key
+                   AND s.job_name || '' = open.job_name AND s.concurrency_key || '' = open.concurrency_key
                    AND s.trigger_state = 'BLOCKED'
                    AND s.misfire_rule = rule.name
                    AND s.next_fire_time < CASE rule.name

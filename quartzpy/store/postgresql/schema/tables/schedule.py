@@ -357,15 +357,15 @@ Index(
     postgresql_where=text("owner IS NOT NULL"),
 )
 # complete and recover: the triggers that are claimed, blocked or ended, by their job; of the blocked ones, the soonest
-# for each misfire rule, as in the due index. The scheduler and the job's key are expressions: what does not write them
-# is not served by this index (see above), and what does is not served by the index of all triggers of a job, which the
-# planner takes for as good where most jobs have few triggers.
+# for each misfire rule, as in the due index. The scheduler, the job and its key are expressions: what does not write
+# them is not served by this index (see above), and what does is not served by the index of all triggers of a job. The
+# planner takes that one for as good where the table is small or most jobs have few triggers.
 Index(
     "qrtz_triggers_held",
     BY_SCHEDULER,
     text("(job_group || '')"),
     text("(job_name || '')"),
-    triggers.c.concurrency_key,
+    text("(concurrency_key || '')"),
     triggers.c.trigger_state,
     triggers.c.misfire_rule,
     triggers.c.next_fire_time,
