@@ -1143,8 +1143,28 @@ def upgrade() -> None:
         "qrtz_triggers",
         ["trigger_state", "trigger_group", "trigger_name", "sched_name"],
         unique=False,
-        postgresql_include=["next_fire_time", "priority"],
         postgresql_where=sa.text("trigger_state IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED')"),
+        schema=schema,
+    )
+    op.create_index(
+        "qrtz_triggers_stopped_due",
+        "qrtz_triggers",
+        [
+            sa.text("(sched_name || '')"),
+            sa.text("(trigger_state || '')"),
+            sa.text("coalesce(next_fire_time, 'infinity')"),
+            sa.text("(-priority)"),
+        ],
+        unique=False,
+        postgresql_include=[
+            "trigger_group",
+            "trigger_name",
+            "next_fire_time",
+            "priority",
+            "sched_name",
+            "trigger_state",
+        ],
+        postgresql_where=sa.text("trigger_state || '' IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED')"),
         schema=schema,
     )
     op.create_index(

@@ -630,17 +630,16 @@ UPDATE qrtz_triggers SET trigger_state = 'PAUSED', next_fire_time = now() + gene
             *pages.text_and_values(
                 TriggerQuery(states=frozenset(PAUSED_STATES), order=TriggerOrder.NEXT_FIRE_TIME), None, LIMIT
             ),
-            LIMIT,
+            # One look at the index, and one at the row.
+            2 * LIMIT,
         ),
     ],
     ids=["those that are due", "those that fire first when they are resumed"],
 )
-def test_of_the_paused_triggers_an_index_has_the_fire_times(
+def test_of_the_paused_triggers_an_index_has_the_order_of_the_fire_times(
     explain: Callable[..., list[dict[str, Any]]], text: str, values: dict[str, Any], most: int
 ) -> None:
-    plan = explain(text, **values)
-    assert read(plan) >= 7_000
-    assert read([node for node in plan if node["Node Type"] != "Index Only Scan"]) == most
+    assert most <= read(explain(text, **values)) <= most + 1
 
 
 @filled(Fill(FILL_HISTORY), Fill(FILL_HISTORY, "good"))

@@ -148,20 +148,15 @@ SELECT (SELECT count(*) FROM (SELECT FROM qrtz_job_details
                        AS state
                   FROM (
                         -- include: first_paused
-                        -- The triggers that are paused although they are due, among the first ones of each state by key.
-                        -- An index has the fire times, so that the rows of no others are read.
+                        -- The triggers that are paused although they are due: of each state, those that have waited longest.
                         SELECT t.*
                           FROM unnest(ARRAY['PAUSED', 'PAUSED_BLOCKED']) AS of_state(name)
                          CROSS JOIN LATERAL (
-                            SELECT trigger_group, trigger_name, next_fire_time FROM qrtz_triggers
-                             WHERE sched_name = :'sched' AND trigger_state = of_state.name
-                               AND trigger_state IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED')
-                             ORDER BY trigger_group, trigger_name LIMIT :'most'::int + 1) AS k
-                         CROSS JOIN LATERAL (
-                            SELECT * FROM qrtz_triggers o
-                             WHERE o.sched_name = :'sched' AND o.trigger_group = k.trigger_group
-                               AND o.trigger_name = k.trigger_name OFFSET 0) AS t
-                         WHERE k.next_fire_time < :now
+                            SELECT * FROM qrtz_triggers
+                             WHERE sched_name || '' = :'sched' AND trigger_state || '' = of_state.name
+                               AND trigger_state || '' IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED')
+                               AND coalesce(next_fire_time, 'infinity') < (SELECT :now)
+                             ORDER BY coalesce(next_fire_time, 'infinity') LIMIT :'most'::int + 1) AS t
                         -- end
                        ) AS t) AS paused
          WHERE state = 'PAUSED'),
@@ -260,7 +255,7 @@ due AS (
             UNION ALL
             (SELECT * FROM qrtz_triggers
               WHERE sched_name || '' = :'sched' AND trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
-                AND trigger_state = 'BLOCKED'
+                AND trigger_state = 'BLOCKED' AND next_fire_time < (SELECT late FROM bound)
               LIMIT 2 * :'most'::int)) AS t
      WHERE t.next_fire_time < (SELECT late FROM bound)
 ),
@@ -286,8 +281,8 @@ SELECT job_group, job_name, job_type, is_held, number, next_fire_time, turn,
  ORDER BY next_fire_time, job_group, job_name LIMIT :'limit'::int;
 
 -- name: paused_overdue
--- The triggers that are paused although they are due, by their pauses: among the first ones of these states by key, as
--- many as are counted.
+-- The triggers that are paused although they are due, by their pauses: among those that have waited longest, as many as
+-- are counted.
 WITH
 -- include: full_jobs
 -- The limits that running executions reach, by job and concurrency key: each limit up to their number. A trigger whose
@@ -316,20 +311,15 @@ SELECT trigger_group, min(trigger_name), job_group, job_name, paused_at, paused_
                AS state
           FROM (
                 -- include: first_paused
-                -- The triggers that are paused although they are due, among the first ones of each state by key.
-                -- An index has the fire times, so that the rows of no others are read.
+                -- The triggers that are paused although they are due: of each state, those that have waited longest.
                 SELECT t.*
                   FROM unnest(ARRAY['PAUSED', 'PAUSED_BLOCKED']) AS of_state(name)
                  CROSS JOIN LATERAL (
-                    SELECT trigger_group, trigger_name, next_fire_time FROM qrtz_triggers
-                     WHERE sched_name = :'sched' AND trigger_state = of_state.name
-                       AND trigger_state IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED')
-                     ORDER BY trigger_group, trigger_name LIMIT :'most'::int + 1) AS k
-                 CROSS JOIN LATERAL (
-                    SELECT * FROM qrtz_triggers o
-                     WHERE o.sched_name = :'sched' AND o.trigger_group = k.trigger_group
-                       AND o.trigger_name = k.trigger_name OFFSET 0) AS t
-                 WHERE k.next_fire_time < :now
+                    SELECT * FROM qrtz_triggers
+                     WHERE sched_name || '' = :'sched' AND trigger_state || '' = of_state.name
+                       AND trigger_state || '' IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED')
+                       AND coalesce(next_fire_time, 'infinity') < (SELECT :now)
+                     ORDER BY coalesce(next_fire_time, 'infinity') LIMIT :'most'::int + 1) AS t
                 -- end
                ) AS t) AS paused
  WHERE state = 'PAUSED'

@@ -380,16 +380,25 @@ Index(
     triggers.c.sched_name,
     postgresql_where=text("has_expectation"),
 )
-# queries: triggers of one state that are paused or in ERROR, by key; their number and their next fire times, which are
-# read without the rows
+# queries: triggers of one state that are paused or in ERROR, by key, and their number
 Index(
     "qrtz_triggers_stopped",
     triggers.c.trigger_state,
     triggers.c.trigger_group,
     triggers.c.trigger_name,
     triggers.c.sched_name,
-    postgresql_include=["next_fire_time", "priority"],
     postgresql_where=text("trigger_state IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED')"),
+)
+# queries: the same by next fire time, and those that are overdue. It includes what a page is sorted by, and the columns
+# of its expressions, so that no rows are read for that. What does not write the expressions is not served by it.
+Index(
+    "qrtz_triggers_stopped_due",
+    BY_SCHEDULER,
+    text("(trigger_state || '')"),
+    text("coalesce(next_fire_time, 'infinity')"),
+    text("(-priority)"),
+    postgresql_include=["trigger_group", "trigger_name", "next_fire_time", "priority", "sched_name", "trigger_state"],
+    postgresql_where=text("trigger_state || '' IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED')"),
 )
 # purge: the triggers that ended without a fire, which a batch may wait for
 Index(
