@@ -55,6 +55,23 @@ def test_the_looks_of_many_nodes_are_few_more_than_those_of_one(simulate: Make, 
     assert looks.total() < 10 * 50 + 10 * 9 * (nodes - 1), "the others look a few times a second"
 
 
+def test_a_node_that_others_were_faster_than_takes_its_part_again_where_something_is_due_all_the_time(
+    simulate: Make,
+) -> None:
+    simulation = simulate(3)
+    every_second(simulation, 50)
+    simulation.run(1)
+    behind = simulation.nodes[0]
+    for _ in range(FREE_LOSSES + 10):
+        behind.turns.note_loss()
+    before = [len(node.fires) for node in simulation.nodes]
+    simulation.run(20)
+    taken = [len(node.fires) - number for node, number in zip(simulation.nodes, before, strict=True)]
+    assert sum(taken) == 20 * 50
+    assert min(taken) > 100, taken
+    assert max(simulation.lateness()) < SLACK
+
+
 def _count_looks(node: SimulatedNode, looks: Counter[SimulatedNode]) -> None:
     acquire = node.thread._acquire
 
