@@ -530,7 +530,7 @@ CREATE INDEX qrtz_triggers_unfired ON qrtz_triggers (sched_name) WHERE trigger_s
 
 CREATE INDEX qrtz_triggers_stopped ON qrtz_triggers (trigger_state, trigger_group, trigger_name, sched_name) WHERE trigger_state IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED');
 
-CREATE INDEX qrtz_triggers_stopped_due ON qrtz_triggers ((sched_name || ''), (trigger_state || ''), coalesce(next_fire_time, 'infinity'), (-priority)) INCLUDE (trigger_group, trigger_name, next_fire_time, priority, sched_name, trigger_state) WHERE trigger_state || '' IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED');
+CREATE INDEX qrtz_triggers_stopped_due ON qrtz_triggers ((sched_name || ''), (trigger_state || ''), next_fire_time, priority DESC) INCLUDE (trigger_group, trigger_name, sched_name, trigger_state) WHERE trigger_state || '' IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED');
 
 CREATE INDEX qrtz_triggers_pause_until ON qrtz_triggers (pause_until, sched_name) WHERE pause_until IS NOT NULL;
 

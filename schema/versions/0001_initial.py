@@ -1149,21 +1149,9 @@ def upgrade() -> None:
     op.create_index(
         "qrtz_triggers_stopped_due",
         "qrtz_triggers",
-        [
-            sa.text("(sched_name || '')"),
-            sa.text("(trigger_state || '')"),
-            sa.text("coalesce(next_fire_time, 'infinity')"),
-            sa.text("(-priority)"),
-        ],
+        [sa.text("(sched_name || '')"), sa.text("(trigger_state || '')"), "next_fire_time", sa.text("priority DESC")],
         unique=False,
-        postgresql_include=[
-            "trigger_group",
-            "trigger_name",
-            "next_fire_time",
-            "priority",
-            "sched_name",
-            "trigger_state",
-        ],
+        postgresql_include=["trigger_group", "trigger_name", "sched_name", "trigger_state"],
         postgresql_where=sa.text("trigger_state || '' IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED')"),
         schema=schema,
     )

@@ -855,7 +855,7 @@ SELECT
                        AND (coalesce(t.next_fire_time, 'infinity'), -t.priority, t.trigger_group, t.trigger_name)
                            > (coalesce(:'after_at'::timestamptz, 'infinity'), :'after_priority'::int, :'after_group', :'after_name')
 \endif
-                     ORDER BY coalesce(t.next_fire_time, 'infinity'), -t.priority, t.trigger_group, t.trigger_name
+                     ORDER BY t.next_fire_time, t.priority DESC, t.trigger_group, t.trigger_name
                      LIMIT :'walked'::int) AS of_state)
 \endif
                ) AS t

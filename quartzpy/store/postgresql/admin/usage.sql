@@ -155,8 +155,8 @@ SELECT (SELECT count(*) FROM (SELECT FROM qrtz_job_details
                             SELECT * FROM qrtz_triggers
                              WHERE sched_name || '' = :'sched' AND trigger_state || '' = of_state.name
                                AND trigger_state || '' IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED')
-                               AND coalesce(next_fire_time, 'infinity') < (SELECT :now)
-                             ORDER BY coalesce(next_fire_time, 'infinity') LIMIT :'most'::int + 1) AS t
+                               AND next_fire_time < (SELECT :now)
+                             ORDER BY next_fire_time LIMIT :'most'::int + 1) AS t
                         -- end
                        ) AS t) AS paused
          WHERE state = 'PAUSED'),
@@ -318,8 +318,8 @@ SELECT trigger_group, min(trigger_name), job_group, job_name, paused_at, paused_
                     SELECT * FROM qrtz_triggers
                      WHERE sched_name || '' = :'sched' AND trigger_state || '' = of_state.name
                        AND trigger_state || '' IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED')
-                       AND coalesce(next_fire_time, 'infinity') < (SELECT :now)
-                     ORDER BY coalesce(next_fire_time, 'infinity') LIMIT :'most'::int + 1) AS t
+                       AND next_fire_time < (SELECT :now)
+                     ORDER BY next_fire_time LIMIT :'most'::int + 1) AS t
                 -- end
                ) AS t) AS paused
  WHERE state = 'PAUSED'

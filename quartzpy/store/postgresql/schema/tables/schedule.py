@@ -395,9 +395,9 @@ Index(
     "qrtz_triggers_stopped_due",
     BY_SCHEDULER,
     text("(trigger_state || '')"),
-    text("coalesce(next_fire_time, 'infinity')"),
-    text("(-priority)"),
-    postgresql_include=["trigger_group", "trigger_name", "next_fire_time", "priority", "sched_name", "trigger_state"],
+    triggers.c.next_fire_time,
+    triggers.c.priority.desc(),
+    postgresql_include=["trigger_group", "trigger_name", "sched_name", "trigger_state"],
     postgresql_where=text("trigger_state || '' IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED')"),
 )
 # purge: the triggers that ended without a fire, which a batch may wait for
