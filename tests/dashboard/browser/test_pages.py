@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
+from examples import shop
+from quartzpy import JobDetail, JobKey, SimpleTrigger
 from tests.dashboard.browser.conftest import Shop, Watched
 
 PAGES = (
@@ -173,6 +176,31 @@ def test_every_page_is_accessible_fits_the_screen_and_reports_no_error(
         if found:
             wrong[given] = found
     assert wrong == {}
+
+
+def test_a_job_that_runs_several_times_at_once_fits_a_phone(
+    running_shop: Shop, open_browser: Callable[..., Watched]
+) -> None:
+    client, key = running_shop.client, JobKey("rebuild-the-indexes", "search")
+    detail = JobDetail(shop.RebuildIndex, key.name, key.group, max_concurrent=2)
+    starts = [client.nodes().now + timedelta(seconds=2 * number) for number in range(2)]
+    client.schedule_job(detail, [SimpleTrigger(f"at-{at:%S}", key.group, start_time=at) for at in starts])
+    # What is claimed ahead of its fire time runs for no time yet.
+    running_shop.wait(
+        lambda: [one.job_key for one in client.running() if one.progress_message].count(key) == 2, "two runs at once"
+    )
+    page = open_browser().page
+    page.goto(f"{running_shop.url}/")
+    page.keyboard.press("p")
+    row = page.get_by_role("row").filter(has_text="2 at once").filter(has_text=key.name)
+    expect(row.get_by_role("link", name=re.compile(" to "))).to_be_visible()
+    assert violations(page) == []
+    page.set_viewport_size(PHONE)
+    assert page.evaluate(SCROLLS) == []
+    row.get_by_role("link", name=re.compile(" to ")).click()
+    expect(page.get_by_role("row").filter(has_text=key.name)).to_have_count(2)
+    client.delete_job(key)
+    client.cancel_job(key)
 
 
 @pytest.mark.parametrize("viewport", [WIDE, PHONE], ids=["wide", "phone"])
