@@ -1,7 +1,8 @@
 """Pages of triggers, in the order of their keys or of their next fire times.
 
 A page by key walks the primary key, or for triggers that are paused or in ERROR the index of each state. A page by next
-fire time walks the front of the due index, and sorts the triggers that do not wait. The triggers of one job, of one
+fire time walks the front of the due index, and for these triggers that of another index of each state; it sorts the
+triggers that are held, or walks the front of each range of them if they are many. The triggers of one job, of one
 calendar, or of states in which few are, have an index without an order: they are counted along it first, and if they
 are few, read through it and sorted. Otherwise the page walks as if there were no such index.
 """

@@ -548,80 +548,83 @@ SELECT
                     SELECT * FROM qrtz_triggers t
                      WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.slot_pool = w.slot_pool
                        AND t.misfire_rule = rule.name
-\if :examined
-\if :since
-                       AND t.next_fire_time >= :'since'::timestamptz
+\if :after
+                       AND t.next_fire_time >= coalesce(:'after_at'::timestamptz, 'infinity')
 \endif
-\if :until
-                       AND t.next_fire_time < :'until'::timestamptz
-\endif
-\else
-                       -- include: matches
-                       \if :some_states
-                       AND t.trigger_state = ANY(:'stored'::text[])
-                       \endif
-                           -- include: key_matches
-                           \if :in_group
-                           AND t.trigger_group = :'group'
-                           \endif
-                           \if :group_like
-                           AND CASE :'operator'
-                                   WHEN 'starts_with' THEN starts_with(t.trigger_group, :'group')
-                                   WHEN 'ends_with' THEN right(t.trigger_group, length(:'group')) = :'group'
-                                   ELSE strpos(t.trigger_group, :'group') > 0
-                               END
-                           \endif
-                           \if :contains
-                           AND strpos(t.trigger_name, :'contains') > 0
-                           \endif
-                           -- end
-                       \if :of_job
-                       AND t.job_group = :'job_group' AND t.job_name = :'job_name'
-                       \endif
-                       \if :of_calendar
-                       AND t.calendar_name = :'calendar'
-                       \endif
-                       \if :of_type
-                       AND t.job_type = :'job_type'
-                       \endif
-                       \if :of_kind
-                       AND t.kind = :'kind'
-                       \endif
+                       -- include: in_walk
+                       -- What a walk examines, or what matches, after the last one of the page before.
+                       \if :examined
                        \if :since
                        AND t.next_fire_time >= :'since'::timestamptz
                        \endif
                        \if :until
                        AND t.next_fire_time < :'until'::timestamptz
                        \endif
-                       \if :due_until
-                       AND GREATEST(t.next_fire_time, t.rate_limited_until) < :'due_until'::timestamptz
-                       \endif
-                       \if :by_schedule
-                       AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
-                       AND (t.kind <> 'simple' OR t.schedule ->> 'repeat_count' IS DISTINCT FROM '0')
-                       \endif
-                       \if :seen
-                       AND
-                           -- include: seen_state
-                           CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
-                                WHEN t.max_concurrent IS NOT NULL
-                                     AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
-                                THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
-                                ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
-                                                          ELSE t.trigger_state END
-                           END
+                       \else
+                           -- include: matches
+                           \if :some_states
+                           AND t.trigger_state = ANY(:'stored'::text[])
+                           \endif
+                               -- include: key_matches
+                               \if :in_group
+                               AND t.trigger_group = :'group'
+                               \endif
+                               \if :group_like
+                               AND CASE :'operator'
+                                       WHEN 'starts_with' THEN starts_with(t.trigger_group, :'group')
+                                       WHEN 'ends_with' THEN right(t.trigger_group, length(:'group')) = :'group'
+                                       ELSE strpos(t.trigger_group, :'group') > 0
+                                   END
+                               \endif
+                               \if :contains
+                               AND strpos(t.trigger_name, :'contains') > 0
+                               \endif
+                               -- end
+                           \if :of_job
+                           AND t.job_group = :'job_group' AND t.job_name = :'job_name'
+                           \endif
+                           \if :of_calendar
+                           AND t.calendar_name = :'calendar'
+                           \endif
+                           \if :of_type
+                           AND t.job_type = :'job_type'
+                           \endif
+                           \if :of_kind
+                           AND t.kind = :'kind'
+                           \endif
+                           \if :since
+                           AND t.next_fire_time >= :'since'::timestamptz
+                           \endif
+                           \if :until
+                           AND t.next_fire_time < :'until'::timestamptz
+                           \endif
+                           \if :due_until
+                           AND GREATEST(t.next_fire_time, t.rate_limited_until) < :'due_until'::timestamptz
+                           \endif
+                           \if :by_schedule
+                           AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
+                           AND (t.kind <> 'simple' OR t.schedule ->> 'repeat_count' IS DISTINCT FROM '0')
+                           \endif
+                           \if :seen
+                           AND
+                               -- include: seen_state
+                               CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
+                                    WHEN t.max_concurrent IS NOT NULL
+                                         AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
+                                    THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
+                                    ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
+                                                              ELSE t.trigger_state END
+                               END
+                               -- end
+                               = ANY(:'states'::text[])
+                           \endif
                            -- end
-                           = ANY(:'states'::text[])
                        \endif
-                       -- end
-\endif
-\if :after
-                       AND t.next_fire_time >= coalesce(:'after_at'::timestamptz, 'infinity')
-\endif
-\if :after
+                       \if :after
                        AND (coalesce(t.next_fire_time, 'infinity'), -t.priority, t.trigger_group, t.trigger_name)
                            > (coalesce(:'after_at'::timestamptz, 'infinity'), :'after_priority'::int, :'after_group', :'after_name')
-\endif
+                       \endif
+                       -- end
                      ORDER BY t.next_fire_time, t.priority DESC, t.trigger_group, t.trigger_name
                      LIMIT :'walked'::int) AS t
 \if :of_full
@@ -701,77 +704,80 @@ SELECT
                        AND t.concurrency_key || '' = r.concurrency_key AND t.trigger_state = r.trigger_state
                        AND t.trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
                        AND t.misfire_rule = r.misfire_rule
-\if :examined
-\if :since
-                       AND t.next_fire_time >= :'since'::timestamptz
-\endif
-\if :until
-                       AND t.next_fire_time < :'until'::timestamptz
-\endif
-\else
-                       -- include: matches
-                       \if :some_states
-                       AND t.trigger_state = ANY(:'stored'::text[])
-                       \endif
-                           -- include: key_matches
-                           \if :in_group
-                           AND t.trigger_group = :'group'
-                           \endif
-                           \if :group_like
-                           AND CASE :'operator'
-                                   WHEN 'starts_with' THEN starts_with(t.trigger_group, :'group')
-                                   WHEN 'ends_with' THEN right(t.trigger_group, length(:'group')) = :'group'
-                                   ELSE strpos(t.trigger_group, :'group') > 0
-                               END
-                           \endif
-                           \if :contains
-                           AND strpos(t.trigger_name, :'contains') > 0
-                           \endif
-                           -- end
-                       \if :of_job
-                       AND t.job_group = :'job_group' AND t.job_name = :'job_name'
-                       \endif
-                       \if :of_calendar
-                       AND t.calendar_name = :'calendar'
-                       \endif
-                       \if :of_type
-                       AND t.job_type = :'job_type'
-                       \endif
-                       \if :of_kind
-                       AND t.kind = :'kind'
-                       \endif
+                       -- include: in_walk
+                       -- What a walk examines, or what matches, after the last one of the page before.
+                       \if :examined
                        \if :since
                        AND t.next_fire_time >= :'since'::timestamptz
                        \endif
                        \if :until
                        AND t.next_fire_time < :'until'::timestamptz
                        \endif
-                       \if :due_until
-                       AND GREATEST(t.next_fire_time, t.rate_limited_until) < :'due_until'::timestamptz
-                       \endif
-                       \if :by_schedule
-                       AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
-                       AND (t.kind <> 'simple' OR t.schedule ->> 'repeat_count' IS DISTINCT FROM '0')
-                       \endif
-                       \if :seen
-                       AND
-                           -- include: seen_state
-                           CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
-                                WHEN t.max_concurrent IS NOT NULL
-                                     AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
-                                THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
-                                ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
-                                                          ELSE t.trigger_state END
-                           END
+                       \else
+                           -- include: matches
+                           \if :some_states
+                           AND t.trigger_state = ANY(:'stored'::text[])
+                           \endif
+                               -- include: key_matches
+                               \if :in_group
+                               AND t.trigger_group = :'group'
+                               \endif
+                               \if :group_like
+                               AND CASE :'operator'
+                                       WHEN 'starts_with' THEN starts_with(t.trigger_group, :'group')
+                                       WHEN 'ends_with' THEN right(t.trigger_group, length(:'group')) = :'group'
+                                       ELSE strpos(t.trigger_group, :'group') > 0
+                                   END
+                               \endif
+                               \if :contains
+                               AND strpos(t.trigger_name, :'contains') > 0
+                               \endif
+                               -- end
+                           \if :of_job
+                           AND t.job_group = :'job_group' AND t.job_name = :'job_name'
+                           \endif
+                           \if :of_calendar
+                           AND t.calendar_name = :'calendar'
+                           \endif
+                           \if :of_type
+                           AND t.job_type = :'job_type'
+                           \endif
+                           \if :of_kind
+                           AND t.kind = :'kind'
+                           \endif
+                           \if :since
+                           AND t.next_fire_time >= :'since'::timestamptz
+                           \endif
+                           \if :until
+                           AND t.next_fire_time < :'until'::timestamptz
+                           \endif
+                           \if :due_until
+                           AND GREATEST(t.next_fire_time, t.rate_limited_until) < :'due_until'::timestamptz
+                           \endif
+                           \if :by_schedule
+                           AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
+                           AND (t.kind <> 'simple' OR t.schedule ->> 'repeat_count' IS DISTINCT FROM '0')
+                           \endif
+                           \if :seen
+                           AND
+                               -- include: seen_state
+                               CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
+                                    WHEN t.max_concurrent IS NOT NULL
+                                         AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
+                                    THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
+                                    ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
+                                                              ELSE t.trigger_state END
+                               END
+                               -- end
+                               = ANY(:'states'::text[])
+                           \endif
                            -- end
-                           = ANY(:'states'::text[])
                        \endif
-                       -- end
-\endif
-\if :after
+                       \if :after
                        AND (coalesce(t.next_fire_time, 'infinity'), -t.priority, t.trigger_group, t.trigger_name)
                            > (coalesce(:'after_at'::timestamptz, 'infinity'), :'after_priority'::int, :'after_group', :'after_name')
-\endif
+                       \endif
+                       -- end
                      ORDER BY t.next_fire_time, t.priority DESC, t.trigger_group, t.trigger_name
                      LIMIT :'walked'::int) AS of_range)
 \endif
@@ -784,153 +790,159 @@ SELECT
                     SELECT * FROM qrtz_triggers t
                      WHERE t.sched_name || '' = :'sched' AND t.trigger_state || '' = state.name
                        AND t.trigger_state || '' IN ('ERROR', 'PAUSED')
-\if :examined
-\if :since
-                       AND t.next_fire_time >= :'since'::timestamptz
-\endif
-\if :until
-                       AND t.next_fire_time < :'until'::timestamptz
-\endif
-\else
-                       -- include: matches
-                       \if :some_states
-                       AND t.trigger_state = ANY(:'stored'::text[])
-                       \endif
-                           -- include: key_matches
-                           \if :in_group
-                           AND t.trigger_group = :'group'
-                           \endif
-                           \if :group_like
-                           AND CASE :'operator'
-                                   WHEN 'starts_with' THEN starts_with(t.trigger_group, :'group')
-                                   WHEN 'ends_with' THEN right(t.trigger_group, length(:'group')) = :'group'
-                                   ELSE strpos(t.trigger_group, :'group') > 0
-                               END
-                           \endif
-                           \if :contains
-                           AND strpos(t.trigger_name, :'contains') > 0
-                           \endif
-                           -- end
-                       \if :of_job
-                       AND t.job_group = :'job_group' AND t.job_name = :'job_name'
-                       \endif
-                       \if :of_calendar
-                       AND t.calendar_name = :'calendar'
-                       \endif
-                       \if :of_type
-                       AND t.job_type = :'job_type'
-                       \endif
-                       \if :of_kind
-                       AND t.kind = :'kind'
-                       \endif
+                       -- include: in_walk
+                       -- What a walk examines, or what matches, after the last one of the page before.
+                       \if :examined
                        \if :since
                        AND t.next_fire_time >= :'since'::timestamptz
                        \endif
                        \if :until
                        AND t.next_fire_time < :'until'::timestamptz
                        \endif
-                       \if :due_until
-                       AND GREATEST(t.next_fire_time, t.rate_limited_until) < :'due_until'::timestamptz
-                       \endif
-                       \if :by_schedule
-                       AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
-                       AND (t.kind <> 'simple' OR t.schedule ->> 'repeat_count' IS DISTINCT FROM '0')
-                       \endif
-                       \if :seen
-                       AND
-                           -- include: seen_state
-                           CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
-                                WHEN t.max_concurrent IS NOT NULL
-                                     AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
-                                THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
-                                ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
-                                                          ELSE t.trigger_state END
-                           END
+                       \else
+                           -- include: matches
+                           \if :some_states
+                           AND t.trigger_state = ANY(:'stored'::text[])
+                           \endif
+                               -- include: key_matches
+                               \if :in_group
+                               AND t.trigger_group = :'group'
+                               \endif
+                               \if :group_like
+                               AND CASE :'operator'
+                                       WHEN 'starts_with' THEN starts_with(t.trigger_group, :'group')
+                                       WHEN 'ends_with' THEN right(t.trigger_group, length(:'group')) = :'group'
+                                       ELSE strpos(t.trigger_group, :'group') > 0
+                                   END
+                               \endif
+                               \if :contains
+                               AND strpos(t.trigger_name, :'contains') > 0
+                               \endif
+                               -- end
+                           \if :of_job
+                           AND t.job_group = :'job_group' AND t.job_name = :'job_name'
+                           \endif
+                           \if :of_calendar
+                           AND t.calendar_name = :'calendar'
+                           \endif
+                           \if :of_type
+                           AND t.job_type = :'job_type'
+                           \endif
+                           \if :of_kind
+                           AND t.kind = :'kind'
+                           \endif
+                           \if :since
+                           AND t.next_fire_time >= :'since'::timestamptz
+                           \endif
+                           \if :until
+                           AND t.next_fire_time < :'until'::timestamptz
+                           \endif
+                           \if :due_until
+                           AND GREATEST(t.next_fire_time, t.rate_limited_until) < :'due_until'::timestamptz
+                           \endif
+                           \if :by_schedule
+                           AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
+                           AND (t.kind <> 'simple' OR t.schedule ->> 'repeat_count' IS DISTINCT FROM '0')
+                           \endif
+                           \if :seen
+                           AND
+                               -- include: seen_state
+                               CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
+                                    WHEN t.max_concurrent IS NOT NULL
+                                         AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
+                                    THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
+                                    ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
+                                                              ELSE t.trigger_state END
+                               END
+                               -- end
+                               = ANY(:'states'::text[])
+                           \endif
                            -- end
-                           = ANY(:'states'::text[])
                        \endif
-                       -- end
-\endif
-\if :after
+                       \if :after
                        AND (coalesce(t.next_fire_time, 'infinity'), -t.priority, t.trigger_group, t.trigger_name)
                            > (coalesce(:'after_at'::timestamptz, 'infinity'), :'after_priority'::int, :'after_group', :'after_name')
-\endif
+                       \endif
+                       -- end
                      ORDER BY t.next_fire_time, t.priority DESC, t.trigger_group, t.trigger_name
                      LIMIT :'walked'::int) AS of_state)
 \endif
                ) AS t
          WHERE t.sched_name = :'sched'
-\if :examined
-\if :since
-           AND t.next_fire_time >= :'since'::timestamptz
-\endif
-\if :until
-           AND t.next_fire_time < :'until'::timestamptz
-\endif
-\else
-           -- include: matches
-           \if :some_states
-           AND t.trigger_state = ANY(:'stored'::text[])
-           \endif
-               -- include: key_matches
-               \if :in_group
-               AND t.trigger_group = :'group'
-               \endif
-               \if :group_like
-               AND CASE :'operator'
-                       WHEN 'starts_with' THEN starts_with(t.trigger_group, :'group')
-                       WHEN 'ends_with' THEN right(t.trigger_group, length(:'group')) = :'group'
-                       ELSE strpos(t.trigger_group, :'group') > 0
-                   END
-               \endif
-               \if :contains
-               AND strpos(t.trigger_name, :'contains') > 0
-               \endif
-               -- end
-           \if :of_job
-           AND t.job_group = :'job_group' AND t.job_name = :'job_name'
-           \endif
-           \if :of_calendar
-           AND t.calendar_name = :'calendar'
-           \endif
-           \if :of_type
-           AND t.job_type = :'job_type'
-           \endif
-           \if :of_kind
-           AND t.kind = :'kind'
-           \endif
+           -- include: in_walk
+           -- What a walk examines, or what matches, after the last one of the page before.
+           \if :examined
            \if :since
            AND t.next_fire_time >= :'since'::timestamptz
            \endif
            \if :until
            AND t.next_fire_time < :'until'::timestamptz
            \endif
-           \if :due_until
-           AND GREATEST(t.next_fire_time, t.rate_limited_until) < :'due_until'::timestamptz
-           \endif
-           \if :by_schedule
-           AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
-           AND (t.kind <> 'simple' OR t.schedule ->> 'repeat_count' IS DISTINCT FROM '0')
-           \endif
-           \if :seen
-           AND
-               -- include: seen_state
-               CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
-                    WHEN t.max_concurrent IS NOT NULL
-                         AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
-                    THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
-                    ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
-                                              ELSE t.trigger_state END
-               END
+           \else
+               -- include: matches
+               \if :some_states
+               AND t.trigger_state = ANY(:'stored'::text[])
+               \endif
+                   -- include: key_matches
+                   \if :in_group
+                   AND t.trigger_group = :'group'
+                   \endif
+                   \if :group_like
+                   AND CASE :'operator'
+                           WHEN 'starts_with' THEN starts_with(t.trigger_group, :'group')
+                           WHEN 'ends_with' THEN right(t.trigger_group, length(:'group')) = :'group'
+                           ELSE strpos(t.trigger_group, :'group') > 0
+                       END
+                   \endif
+                   \if :contains
+                   AND strpos(t.trigger_name, :'contains') > 0
+                   \endif
+                   -- end
+               \if :of_job
+               AND t.job_group = :'job_group' AND t.job_name = :'job_name'
+               \endif
+               \if :of_calendar
+               AND t.calendar_name = :'calendar'
+               \endif
+               \if :of_type
+               AND t.job_type = :'job_type'
+               \endif
+               \if :of_kind
+               AND t.kind = :'kind'
+               \endif
+               \if :since
+               AND t.next_fire_time >= :'since'::timestamptz
+               \endif
+               \if :until
+               AND t.next_fire_time < :'until'::timestamptz
+               \endif
+               \if :due_until
+               AND GREATEST(t.next_fire_time, t.rate_limited_until) < :'due_until'::timestamptz
+               \endif
+               \if :by_schedule
+               AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
+               AND (t.kind <> 'simple' OR t.schedule ->> 'repeat_count' IS DISTINCT FROM '0')
+               \endif
+               \if :seen
+               AND
+                   -- include: seen_state
+                   CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
+                        WHEN t.max_concurrent IS NOT NULL
+                             AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
+                        THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
+                        ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
+                                                  ELSE t.trigger_state END
+                   END
+                   -- end
+                   = ANY(:'states'::text[])
+               \endif
                -- end
-               = ANY(:'states'::text[])
            \endif
-           -- end
-\endif
-\if :after
+           \if :after
            AND (coalesce(t.next_fire_time, 'infinity'), -t.priority, t.trigger_group, t.trigger_name)
                > (coalesce(:'after_at'::timestamptz, 'infinity'), :'after_priority'::int, :'after_group', :'after_name')
-\endif
+           \endif
+           -- end
          ORDER BY coalesce(t.next_fire_time, 'infinity'), -t.priority, t.trigger_group, t.trigger_name
          LIMIT :'walked'::int
 \if :last

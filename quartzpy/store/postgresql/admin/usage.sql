@@ -257,7 +257,6 @@ due AS (
               WHERE sched_name || '' = :'sched' AND trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
                 AND trigger_state = 'BLOCKED' AND next_fire_time < (SELECT late FROM bound)
               LIMIT 2 * :'most'::int)) AS t
-     WHERE t.next_fire_time < (SELECT late FROM bound)
 ),
 counted AS (
     SELECT *
