@@ -48,7 +48,6 @@ CREATE TABLE qrtz_calendars (
 CREATE TABLE qrtz_executions (
     fire_id BIGINT NOT NULL,
     generation BIGINT NOT NULL,
-    epoch BIGINT NOT NULL,
     fired_time TIMESTAMP WITH TIME ZONE NOT NULL,
     scheduled_time TIMESTAMP WITH TIME ZONE NOT NULL,
     started_at TIMESTAMP WITH TIME ZONE,
@@ -71,7 +70,7 @@ CREATE TABLE qrtz_executions (
     CONSTRAINT qrtz_executions_outcome_check CHECK (outcome = ANY ('{SUCCEEDED,FAILED,CANCELLED,SKIPPED,SNOOZED,TERMINATED}'))
 );
 
-CREATE INDEX qrtz_executions_ended ON qrtz_executions (sched_name, ended_at);
+CREATE INDEX qrtz_executions_ended ON qrtz_executions (sched_name, ended_at) INCLUDE (instance_id, outcome);
 
 CREATE INDEX qrtz_executions_long ON qrtz_executions (scheduled_time) WHERE ended_at - scheduled_time > interval '1 hour';
 

@@ -40,11 +40,11 @@ SELECT t.sched_name, 'group-' || n %% 100, 'trigger-' || n, 'group-' || n %% %(j
 """
 _EXECUTIONS = """
 INSERT INTO qrtz_executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
-                             job_type, instance_id, epoch, fired_time, scheduled_time, started_at, ended_at, outcome,
+                             job_type, instance_id, fired_time, scheduled_time, started_at, ended_at, outcome,
                              error, trigger_data, retry_at)
 SELECT n, %(sched)s, 'group-' || of_trigger %% 100, 'trigger-' || of_trigger, of_trigger,
        'group-' || of_trigger %% %(jobs)s %% 50, 'job-' || of_trigger %% %(jobs)s, 'benchmark-nothing',
-       'node-' || n %% 8, 1, at + interval '5 milliseconds', at, at + interval '7 milliseconds' * (1 + n %% 10),
+       'node-' || n %% 8, at + interval '5 milliseconds', at, at + interval '7 milliseconds' * (1 + n %% 10),
        at + interval '1 second' * (1 + n %% 30), CASE WHEN n %% 100 = 1 THEN 'FAILED' ELSE 'SUCCEEDED' END,
        CASE WHEN n %% 100 = 1 THEN 'Traceback (most recent call last):' || repeat(E'\\n  File "job.py"', 20) END,
        CASE WHEN n %% 10 = 5 THEN '{"number": 7}'::jsonb END,

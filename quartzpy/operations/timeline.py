@@ -63,7 +63,10 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Several executions of a lane that began in the same part of the timeline."""
+    """Several executions of a lane that ended in the same part of the timeline.
+
+    Those that ended after the timeline are in its last cell.
+    """
 
     start: datetime
     end: datetime
@@ -155,7 +158,12 @@ def timeline(reading: Reading, start: datetime, end: datetime, by: str, group: s
         )
     )
     paused = reading.ask(lambda store: store.find(_PAUSED, MOST_PAUSED)) if lanes is not Lanes.NODE else list
-    ended = reading.ask(lambda store: admin(store).ended_pauses(start, end, MOST_PAUSES, among=MOST_ENTRIES))
+    # A node has no triggers, so only a pause of everything is one of its lane.
+    ended = reading.ask(
+        lambda store: admin(store).ended_pauses(
+            start, end, MOST_PAUSES, among=MOST_ENTRIES, of_everything=lanes is Lanes.NODE
+        )
+    )
     now = reading.now()
     agenda = Agenda(reading, now, end, MOST_PLANNED, since=max(now, start)) if end > now else None
     planned = [] if agenda is None else agenda.fires()
@@ -169,7 +177,10 @@ def timeline(reading: Reading, start: datetime, end: datetime, by: str, group: s
         if (bar := _bar(record)) is not None:
             bars[subject].append(bar)
         else:
-            counts[subject][record.cell][ExecutionState(record.outcome)] = record.number
+            # What ended after the span is counted by itself, and belongs to the last cell.
+            states = counts[subject][record.cell]
+            state = ExecutionState(record.outcome)
+            states[state] = states.get(state, 0) + record.number
     counted_lanes = bars.keys() | counts.keys()
     to_come = (
         Bar(at, None, ExecutionState.SCHEDULED, record.key, record.job_key, None, None, at) for at, record in planned

@@ -16,8 +16,13 @@ from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import TriggerNeverFiresError
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 
-HORIZON = 8
-"""The number of fire times that are stored after the next one."""
+FIRST_HORIZON = 8
+"""The number of fire times after the next one that are stored with a trigger."""
+HORIZON = 12
+"""The number of fire times after the next one to which a trigger is refilled.
+
+Each refill writes the trigger's row once more. PostgreSQL stores at most 12 instants with a header of one byte.
+"""
 REFILL_BELOW = 3
 """The stored fire times are refilled when fewer than this are left, so that several fires share one computation."""
 _BYTES = 8
@@ -84,7 +89,7 @@ class UnpreparedTrigger(NamedTuple):
 
 
 def look_ahead(
-    trigger: Trigger, progress: TriggerProgress, calendar: Calendar | None, count: int = HORIZON
+    trigger: Trigger, progress: TriggerProgress, calendar: Calendar | None, count: int = FIRST_HORIZON
 ) -> UpcomingFireTimes:
     """Return the `count` fire times after `progress.next_fire_time`, or fewer if the schedule ends."""
     instants = trigger.following(progress, calendar, count)

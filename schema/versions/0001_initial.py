@@ -325,7 +325,6 @@ def upgrade() -> None:
         "qrtz_executions",
         sa.Column("fire_id", sa.BigInteger(), nullable=False, autoincrement=False),
         sa.Column("generation", sa.BigInteger(), nullable=False),
-        sa.Column("epoch", sa.BigInteger(), nullable=False),
         sa.Column("fired_time", Instant, nullable=False),
         sa.Column("scheduled_time", Instant, nullable=False),
         sa.Column("started_at", Instant, nullable=True),
@@ -357,6 +356,7 @@ def upgrade() -> None:
         ["sched_name", "ended_at"],
         unique=False,
         schema=schema,
+        postgresql_include=["instance_id", "outcome"],
     )
     op.create_index(
         "qrtz_executions_long",

@@ -178,8 +178,8 @@ def test_executions_are_found_by_their_error_and_a_span(client: TestClient, post
             connection.execute(
                 """
                 INSERT INTO qrtz_executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group,
-                    job_name, job_type, instance_id, epoch, fired_time, scheduled_time, ended_at, outcome, error)
-                SELECT %s, 'scene', 'g', 't', %s, 'g', 'j', 'x:J', 'n', 1, at, at, at, 'FAILED', %s
+                    job_name, job_type, instance_id, fired_time, scheduled_time, ended_at, outcome, error)
+                SELECT %s, 'scene', 'g', 't', %s, 'g', 'j', 'x:J', 'n', at, at, at, 'FAILED', %s
                   FROM (SELECT timestamptz '2026-03-02 12:00Z' AS at) AS s
                 """,
                 [fire_id, fire_id, error],

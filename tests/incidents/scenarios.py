@@ -316,8 +316,8 @@ def the_history_is_long(stage: Stage) -> None:
     with connect_to(stage.dsn) as connection:
         connection.execute(
             "INSERT INTO qrtz_executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group,"
-            " job_name, job_type, instance_id, epoch, fired_time, scheduled_time, ended_at, outcome)"
-            " SELECT -n, 'incidents', 'DEFAULT', 't' || n % 300, 1, 'DEFAULT', 'j' || n % 50, 'old', 'a', 1, at, at,"
+            " job_name, job_type, instance_id, fired_time, scheduled_time, ended_at, outcome)"
+            " SELECT -n, 'incidents', 'DEFAULT', 't' || n % 300, 1, 'DEFAULT', 'j' || n % 50, 'old', 'a', at, at,"
             " at + interval '1 s', 'SUCCEEDED' FROM (SELECT n, now() - n * interval '3 s' AS at"
             " FROM generate_series(1, 400000) AS n) AS s"
         )

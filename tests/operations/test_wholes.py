@@ -176,6 +176,55 @@ def test_the_timeline_counts_what_it_cannot_show_one_by_one(store: Harness, oper
     assert (len(zoomed.bars), zoomed.cells) == (120, ()), "each is alone in its second"
 
 
+@pytest.mark.parametrize("by", Lanes)
+def test_an_execution_is_counted_where_it_ended(store: Harness, operations: Operations, by: Lanes) -> None:
+    """What ended after the timeline is in its last cell, if it began before its end."""
+    node = store.node()
+    late = [f"late-{n}" for n in range(5)]
+    store.schedule(
+        job("long"),
+        *(once(f"early-{n}") for n in range(3)),
+        *(once(name, at(3_500)) for name in late),
+        *(once(f"next-{n}", at(3_600)) for n in range(2)),
+    )
+    early = store.fire_due(node)
+    store.clock.advance(timedelta(seconds=315))
+    store.complete(node, *early)
+    for seconds, names in ((3_500, late), (3_600, ["next-0", "next-1"])):
+        store.clock.advance(at(seconds) - store.clock.now())
+        fired = store.fire_due(node)
+        assert sorted(one.trigger_name for one in fired) == names
+        if seconds == 3_500:
+            store.clock.advance(timedelta(seconds=80))
+            store.complete(node, *fired[:2])
+            others = fired[2:]
+        else:
+            store.clock.advance(timedelta(seconds=60))
+            store.complete(node, *others, *fired)
+    [lane] = operations.timeline(START, START + HOUR, lanes=by).lanes
+    assert [(cell.start, cell.states) for cell in lane.cells] == [
+        (at(300), {ExecutionState.SUCCEEDED: 3}),
+        (at(3_570), {ExecutionState.SUCCEEDED: 5}),
+    ]
+    assert lane.number == 8
+
+
+def test_a_timeline_that_counts_no_more_says_from_when_it_is_complete(
+    store: Harness, operations: Operations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("quartzpy.operations.timeline.MOST_COUNTED", 5)
+    node = store.node()
+    store.schedule(job("often"), every(60, "often", times=10))
+    for _ in range(10):
+        store.complete(node, *store.fire_due(node))
+        store.clock.advance(MINUTE)
+    for by in Lanes:
+        seen = operations.timeline(START, START + HOUR, lanes=by)
+        assert (seen.complete_since, seen.lanes[0].number) == (at(300), 5)
+        # Three of them ended after this timeline.
+        assert operations.timeline(START, at(420), lanes=by).complete_since == at(120)
+
+
 def test_a_timeline_needs_a_span_of_at_most_a_month(operations: Operations) -> None:
     with pytest.raises(InvalidValueError, match="end: must be after start"):
         operations.timeline(START, START)

@@ -185,9 +185,9 @@ def test_an_instant_that_was_recorded_before_is_reported_and_does_not_hold_up_ot
     assert all(plain_completions.is_plain(ended(one)) for one in (first, second))
     connect().execute(
         "INSERT INTO qrtz_executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group,"
-        " job_name, job_type, instance_id, epoch, fired_time, scheduled_time, ended_at, outcome)"
+        " job_name, job_type, instance_id, fired_time, scheduled_time, ended_at, outcome)"
         " SELECT 0, sched_name, trigger_group, trigger_name, generation, job_group, job_name, job_type, instance_id,"
-        " epoch, fired_time, scheduled_time, now(), 'FAILED' FROM qrtz_fired_triggers WHERE fire_id = %s",
+        " fired_time, scheduled_time, now(), 'FAILED' FROM qrtz_fired_triggers WHERE fire_id = %s",
         [first.fire_id],
     )
     with caplog.at_level(logging.ERROR):

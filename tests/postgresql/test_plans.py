@@ -252,9 +252,9 @@ def filled(*fills: Fill) -> pytest.MarkDecorator:
 FILL_HISTORY = """
 INSERT INTO qrtz_executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
 job_type,
-    instance_id, epoch, fired_time, scheduled_time, ended_at, outcome)
+    instance_id, fired_time, scheduled_time, ended_at, outcome)
 SELECT n, CASE n % 2 WHEN 0 THEN 'plans' ELSE 'another' END, 'DEFAULT', 't' || n % 100, 1, 'DEFAULT', 'known',
-       'known', 'node', 1, s.at, s.at, s.at, 'SUCCEEDED'
+       'known', 'node', s.at, s.at, s.at, 'SUCCEEDED'
   FROM (SELECT n, now() - interval '1 day' + n * interval '1 s' AS at FROM generate_series(1, 6000) AS n) AS s;
 """
 OF_EACH_TRIGGER = 60
@@ -301,8 +301,8 @@ SELECT n, CASE n % 2 WHEN 0 THEN 'plans' ELSE 'another' END, now(), 'ann', 'admi
 # One execution a minute for two weeks, of which one took three hours.
 FILL_OFTEN = """
 INSERT INTO qrtz_executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
-    job_type, instance_id, epoch, fired_time, scheduled_time, ended_at, outcome)
-SELECT 10000 + n, 'plans', 'DEFAULT', 'often', 1, 'DEFAULT', 'known', 'known', 'node', 1, s.at, s.at,
+    job_type, instance_id, fired_time, scheduled_time, ended_at, outcome)
+SELECT 10000 + n, 'plans', 'DEFAULT', 'often', 1, 'DEFAULT', 'known', 'known', 'node', s.at, s.at,
        s.at + CASE n WHEN 19000 THEN interval '3 hours' ELSE interval '1 second' END,
        CASE n WHEN 3 THEN 'CANCELLED' ELSE 'SUCCEEDED' END
   FROM (SELECT n, now() - interval '2 days' - (20000 - n) * interval '1 minute' AS at
@@ -349,6 +349,40 @@ def test_a_timeline_reads_the_executions_of_its_span_alone(
     bounds = {"cells": 10, "lanes": 10, "bars": 10, "limit": 1_000}
     times = 2 if by is Lanes.JOB else 1
     assert read(explain(history.cells_text(by, in_group=False), **span, **bounds)) <= 130 * times
+
+
+@filled(Fill(FILL_HISTORY + FILL_OFTEN), Fill(FILL_HISTORY + FILL_OFTEN, "good"))
+def test_a_timeline_by_node_reads_an_index_alone(
+    connection: psycopg.Connection[Any], explain: Callable[..., list[dict[str, Any]]]
+) -> None:
+    """Of the two hours, the table has the rows of the margin, and of one execution that is returned in full."""
+    connection.execute("VACUUM qrtz_executions")
+    span = {"start": _THEN - timedelta(hours=1), "end": _THEN, "margin": timedelta(hours=1)}
+    bounds = {"cells": 10, "lanes": 10, "bars": 10, "limit": 1_000}
+    plan = explain(history.cells_text(Lanes.NODE, in_group=False), **span, **bounds)
+    [counted] = [node for node in plan if node["Node Type"] == "Index Only Scan"]
+    assert (counted["Index Name"], counted["Heap Fetches"]) == ("qrtz_executions_ended", 0)
+    assert counted["Actual Loops"] * counted["Actual Rows"] == pytest.approx(60, abs=1)
+    assert read(plan) - 60 <= 65
+
+
+FILL_PAUSES = """
+INSERT INTO qrtz_audit (id, sched_name, at, actor, role, action, subject, reason, state, count)
+SELECT n, 'plans', now() - (20000 - n) * interval '1 minute', 'ann', 'operator',
+       CASE WHEN n % 2 = 0 THEN 'pause' ELSE 'resume' END,
+       CASE WHEN n IN (10000, 10001) THEN 'everything' ELSE 'trigger DEFAULT.t' || n % 1000 / 2 END, '', 'SUCCEEDED', 1
+  FROM generate_series(1, 20000) AS n;
+"""
+
+
+@filled(Fill(FILL_PAUSES), Fill(FILL_PAUSES, "good"))
+def test_a_timeline_by_node_reads_the_pauses_of_everything_alone(
+    explain: Callable[..., list[dict[str, Any]]],
+) -> None:
+    span = {"start": _THEN - timedelta(days=5), "end": datetime.now(UTC), "among": 20_000}
+    plan = explain(audit_log.ENDED_PAUSES_OF_EVERYTHING, **span, limit=1_000)
+    assert plan[0]["Actual Rows"] == 1
+    assert read(plan) <= 10
 
 
 @filled(Fill(FILL_PAGES), Fill(FILL_PAGES, "good"))

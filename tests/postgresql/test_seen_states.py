@@ -455,8 +455,8 @@ def test_the_explanation_of_a_trigger_names_the_limit(
 
 ENDED = """
 INSERT INTO qrtz_executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
-    job_type, instance_id, epoch, fired_time, scheduled_time, ended_at, outcome, attempt, retry_at)
-VALUES (77, %s, 'DEFAULT', 'first', 1, 'DEFAULT', 'job', 'type', 'node', 1, now(), now(), now(), 'FAILED', 1, now())
+    job_type, instance_id, fired_time, scheduled_time, ended_at, outcome, attempt, retry_at)
+VALUES (77, %s, 'DEFAULT', 'first', 1, 'DEFAULT', 'job', 'type', 'node', now(), now(), now(), 'FAILED', 1, now())
 """
 
 

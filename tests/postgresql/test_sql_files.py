@@ -31,9 +31,9 @@ INSERT INTO qrtz_fired_triggers
         state, fired_time, scheduled_time, priority, requests_recovery)
 VALUES (9, 'samples', 'a', 'n', 1, 'a', 'j', 'a.job', 'node', 1, 'EXECUTING', now(), now(), 5, false);
 INSERT INTO qrtz_executions
-       (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name, job_type, instance_id, epoch,
+       (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name, job_type, instance_id,
         fired_time, scheduled_time, ended_at, outcome)
-VALUES (9, 'samples', 'a', 'n', 1, 'a', 'j', 'a.job', 'node', 1, now(), now(), now(), 'SUCCEEDED')
+VALUES (9, 'samples', 'a', 'n', 1, 'a', 'j', 'a.job', 'node', now(), now(), now(), 'SUCCEEDED')
 """
 DECLARED = re.compile(r"^\\set (\w+) ", re.MULTILINE)
 

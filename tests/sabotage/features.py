@@ -84,7 +84,7 @@ FEATURES = (
         (
             Edit(
                 f"{_SQL_FILES}/steps/completion_effects.sql",
-                "ON e.fire_id = a.fire_id AND e.epoch = :'epoch'::bigint AND e.outcome <> 'TERMINATED'",
+                "ON e.fire_id = a.fire_id AND e.instance_id = :'instance' AND e.outcome <> 'TERMINATED'",
                 "ON e.fire_id = a.fire_id",
             ),
         ),

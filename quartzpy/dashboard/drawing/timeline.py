@@ -222,7 +222,7 @@ def _counted(lane: Lane, scale: _Scale) -> tuple[tuple[tuple[str, str], ...], tu
     for cell in lane.cells:
         states[scale.cell(cell.start + (cell.end - cell.start) / 2)].update(cell.states)
     for run in lane.bars:
-        states[scale.cell(run.start)][run.state] += 1
+        states[scale.cell(run.end or run.start)][run.state] += 1
     size, height = WIDTH / CELLS, 2 * _ROW
     outlines: defaultdict[str, list[str]] = defaultdict(list)
     for number, counts in states.items():

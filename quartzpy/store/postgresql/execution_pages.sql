@@ -30,9 +30,22 @@ SELECT *
         -- Only fires up to the cursor can have ended before it. With an upper bound the planner also expects few rows.
         UNION ALL
        (WITH last AS MATERIALIZED (
-            SELECT scheduled_time FROM qrtz_executions
-             WHERE sched_name = :'sched' AND trigger_group = :'trigger_group' AND trigger_name = :'trigger_name'
-               AND scheduled_time <= coalesce(:'after_at'::timestamptz + interval '1 minute', 'infinity')
+            -- OFFSET 0 keeps the other conditions away, one of which the index of the ends could serve.
+            SELECT scheduled_time
+              FROM (SELECT * FROM qrtz_executions
+                     WHERE sched_name = :'sched' AND trigger_group = :'trigger_group' AND trigger_name = :'trigger_name'
+                       AND scheduled_time <= coalesce(:'after_at'::timestamptz + interval '1 minute', 'infinity')
+                       -- include: in_span
+                       \if :since
+                       AND scheduled_time >= :'since'::timestamptz
+                       \endif
+                       \if :until
+                       AND scheduled_time < :'until'::timestamptz
+                       \endif
+                       -- end
+                     ORDER BY generation DESC, scheduled_time DESC
+                    OFFSET 0) AS own
+             WHERE true
                -- include: is_wanted
                AND outcome = ANY(:'outcomes'::text[])
 \if :exhausted
@@ -57,12 +70,6 @@ SELECT *
 \endif
 \if :of_node
                AND instance_id = :'instance'
-\endif
-\if :since
-               AND scheduled_time >= :'since'::timestamptz
-\endif
-\if :until
-               AND scheduled_time < :'until'::timestamptz
 \endif
 \if :after
                AND ended_at <= :'after_at'::timestamptz
@@ -122,15 +129,17 @@ SELECT *
            \if :of_node
                           AND instance_id = :'instance'
            \endif
-           \if :since
-                          AND scheduled_time >= :'since'::timestamptz
-           \endif
-           \if :until
-                          AND scheduled_time < :'until'::timestamptz
-           \endif
            \if :after
                           AND ended_at <= :'after_at'::timestamptz
                           AND (ended_at, fire_id) < (:'after_at'::timestamptz, :'after_id'::bigint)
+           \endif
+           -- end
+           -- include: in_span
+           \if :since
+           AND scheduled_time >= :'since'::timestamptz
+           \endif
+           \if :until
+           AND scheduled_time < :'until'::timestamptz
            \endif
            -- end
          ORDER BY ended_at DESC, fire_id DESC LIMIT :'limit'::int)
@@ -188,15 +197,17 @@ SELECT *
            \if :of_node
                           AND instance_id = :'instance'
            \endif
-           \if :since
-                          AND scheduled_time >= :'since'::timestamptz
-           \endif
-           \if :until
-                          AND scheduled_time < :'until'::timestamptz
-           \endif
            \if :after
                           AND ended_at <= :'after_at'::timestamptz
                           AND (ended_at, fire_id) < (:'after_at'::timestamptz, :'after_id'::bigint)
+           \endif
+           -- end
+           -- include: in_span
+           \if :since
+           AND scheduled_time >= :'since'::timestamptz
+           \endif
+           \if :until
+           AND scheduled_time < :'until'::timestamptz
            \endif
            -- end
          ORDER BY ended_at DESC, fire_id DESC LIMIT :'limit'::int)
@@ -237,15 +248,17 @@ SELECT *
            \if :of_node
                           AND instance_id = :'instance'
            \endif
-           \if :since
-                          AND scheduled_time >= :'since'::timestamptz
-           \endif
-           \if :until
-                          AND scheduled_time < :'until'::timestamptz
-           \endif
            \if :after
                           AND ended_at <= :'after_at'::timestamptz
                           AND (ended_at, fire_id) < (:'after_at'::timestamptz, :'after_id'::bigint)
+           \endif
+           -- end
+           -- include: in_span
+           \if :since
+           AND scheduled_time >= :'since'::timestamptz
+           \endif
+           \if :until
+           AND scheduled_time < :'until'::timestamptz
            \endif
            -- end
          ORDER BY ended_at DESC, fire_id DESC LIMIT :'limit'::int)
@@ -659,16 +672,18 @@ SELECT
 \if :of_node
                AND instance_id = :'instance'
 \endif
-\if :since
-               AND scheduled_time >= :'since'::timestamptz
-\endif
-\if :until
-               AND scheduled_time < :'until'::timestamptz
-\endif
 \if :after
                AND ended_at <= :'after_at'::timestamptz
                AND (ended_at, fire_id) < (:'after_at'::timestamptz, :'after_id'::bigint)
 \endif
+               -- end
+               -- include: in_span
+               \if :since
+               AND scheduled_time >= :'since'::timestamptz
+               \endif
+               \if :until
+               AND scheduled_time < :'until'::timestamptz
+               \endif
                -- end
 \if :by_duration
    AND started_at IS NOT NULL

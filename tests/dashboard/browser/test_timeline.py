@@ -118,8 +118,8 @@ def busy_history(running_shop: Shop) -> Iterator[datetime]:
         connection.execute(
             """
             INSERT INTO qrtz_executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group,
-                job_name, job_type, instance_id, epoch, fired_time, scheduled_time, started_at, ended_at, outcome)
-            SELECT nextval('qrtz_fire_ids'), %s, 'past', 'often', 1, 'past', 'often', 'x:J', 'gone', 1, at, at, at, at,
+                job_name, job_type, instance_id, fired_time, scheduled_time, started_at, ended_at, outcome)
+            SELECT nextval('qrtz_fire_ids'), %s, 'past', 'often', 1, 'past', 'often', 'x:J', 'gone', at, at, at, at,
                    CASE n WHEN 0 THEN 'FAILED' ELSE 'SUCCEEDED' END
               FROM (SELECT n, %s + n * interval '6 s' AS at
                       FROM generate_series(0, 599) AS n) AS s

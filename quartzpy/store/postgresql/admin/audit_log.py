@@ -17,6 +17,7 @@ RECORD = _SQL("record")
 UPDATE = _SQL("update")
 NODE_ENDS = _SQL("node_ends")
 ENDED_PAUSES = _SQL("ended_pauses")
+ENDED_PAUSES_OF_EVERYTHING = _SQL("ended_pauses", of_everything=True)
 
 
 def record_action(session: SqlSession, entry: ActionEntry) -> int:
@@ -39,9 +40,15 @@ def node_ends(session: SqlSession, limit: int, *, among: int) -> list[NodeEndRec
     ]
 
 
-def ended_pauses(session: SqlSession, start: datetime, end: datetime, limit: int, *, among: int) -> list[EndedPause]:
-    """Return the pauses of operators that overlap a span and have ended: the latest `limit` among `among` entries."""
-    rows = session.read_one(ENDED_PAUSES, start=start, end=end, limit=limit, among=among)
+def ended_pauses(
+    session: SqlSession, start: datetime, end: datetime, limit: int, *, among: int, of_everything: bool
+) -> list[EndedPause]:
+    """Return the pauses of operators that overlap a span and have ended: the latest `limit` among `among` entries.
+
+    With `of_everything`, only pauses of everything and the entries about everything count.
+    """
+    text = ENDED_PAUSES_OF_EVERYTHING if of_everything else ENDED_PAUSES
+    rows = session.read_one(text, start=start, end=end, limit=limit, among=among)
     return [EndedPause(*row) for row in rows]
 
 

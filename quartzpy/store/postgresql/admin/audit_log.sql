@@ -41,8 +41,15 @@ WITH pauses AS (
            END AS of_group,
            CASE WHEN subject ~ '^(trigger|job) (?!group )[^.]+[.][^.]+$' THEN split_part(subject, '.', 2) END AS of_name
       FROM (SELECT * FROM qrtz_audit
-             WHERE sched_name = :'sched' AND at < :'end'::timestamptz
-             ORDER BY at DESC LIMIT :'among'::int) AS latest
+             WHERE at < :'end'::timestamptz
+             \if :of_everything
+               AND subject = 'everything' AND sched_name || '' = :'sched'
+             ORDER BY id DESC
+             \else
+               AND sched_name = :'sched'
+             ORDER BY at DESC
+             \endif
+             LIMIT :'among'::int) AS latest
      WHERE action = 'pause' AND state = 'SUCCEEDED'
      ORDER BY at DESC LIMIT :'limit'::int
 ),

@@ -154,7 +154,7 @@ def executions_in_cells(
 ) -> CountedExecutions:
     """Count the executions that overlap a span, by lane, by part of the span and by outcome.
 
-    Those that began before the span are counted in its first cell.
+    An execution is counted in the cell in which it ended, and one that ended after the span in the last cell.
 
     Args:
         start: the beginning of the span.

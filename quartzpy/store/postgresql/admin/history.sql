@@ -56,14 +56,15 @@ SELECT
 
 -- name: cells
 -- Counts the executions that overlap a span: by lane, by cell, which is one of the equal parts of the span, and by
--- outcome. They are the last `limit` ones. Of the lanes, those with the most executions are returned. What is alone in
--- its count is returned in full, up to `bars` of them.
---
+-- outcome. They are the last `limit` ones. An execution is in the cell in which it ended, or in the last one if it ended
+-- after the span. Of the lanes, those with the most executions are returned. What is alone in its count is returned in
+-- full, up to `bars` of them.
+WITH RECURSIVE
+\if :has_many_lanes
 -- A cluster may run very many jobs, of which few are returned. To count their executions by cell takes several times as
--- long as by lane, so they are read twice then.
-WITH ended AS NOT MATERIALIZED (
-    SELECT job_group, job_name, instance_id, outcome, fire_id, ended_at,
-           greatest(coalesce(started_at, fired_time), :'start'::timestamptz) AS began
+-- long as by lane, so they are read twice.
+ended AS NOT MATERIALIZED (
+    SELECT job_group, job_name, outcome, ended_at
       FROM qrtz_executions
      WHERE sched_name = :'sched'
        AND ended_at >= :'start'::timestamptz AND ended_at <= :'end'::timestamptz + :'margin'::interval
@@ -73,7 +74,6 @@ WITH ended AS NOT MATERIALIZED (
        \endif
      ORDER BY ended_at DESC LIMIT :'limit'::int
 ),
-\if :has_many_lanes
 of_lanes AS MATERIALIZED (
     SELECT job_group, job_name, count(*) AS number, min(ended_at) AS first_ended FROM ended GROUP BY 1, 2
 ),
@@ -82,8 +82,18 @@ most AS MATERIALIZED (
     SELECT job_group, job_name FROM of_lanes
      ORDER BY number DESC, job_group COLLATE "C", job_name COLLATE "C" LIMIT :'lanes'::int
 ),
-\endif
 cells AS MATERIALIZED (
+    SELECT job_group::text AS lane_group, job_name::text AS lane_name, outcome::text AS outcome,
+           -- Not `extract`, whose numeric result takes several times as long.
+           least(floor(date_part('epoch', ended_at - :'start'::timestamptz) * :'cells'::int
+                       / date_part('epoch', :'end'::timestamptz - :'start'::timestamptz)),
+                 :'cells'::int - 1)::int AS cell,
+           count(*) AS number, min(ended_at) AS first_ended
+      FROM ended JOIN most USING (job_group, job_name)
+     GROUP BY 1, 2, 3, 4
+),
+\else
+after AS MATERIALIZED (
     SELECT
            -- include: lane
            \if :by_node
@@ -98,22 +108,68 @@ cells AS MATERIALIZED (
            ::text AS lane_name,
            \endif
            -- end
-           outcome::text AS outcome,
-           -- include: cell
-           -- Not `extract`, whose numeric result takes several times as long.
-           least(floor(date_part('epoch', began - :'start'::timestamptz) * :'cells'::int
-                       / date_part('epoch', :'end'::timestamptz - :'start'::timestamptz)),
-                 :'cells'::int - 1)::int AS cell,
-           -- end
-           count(*) AS number, min(fire_id) AS fire_id, min(ended_at) AS first_ended
-      FROM ended
-\if :has_many_lanes
-      JOIN most USING (job_group, job_name)
-\endif
-     GROUP BY 1, 2, 3, 4
+           outcome::text AS outcome, count(*)::int AS number, min(ended_at) AS first_ended
+      FROM (SELECT instance_id, job_group, job_name, outcome, ended_at FROM qrtz_executions
+             WHERE sched_name = :'sched'
+               AND ended_at >= :'end'::timestamptz AND ended_at <= :'end'::timestamptz + :'margin'::interval
+               AND fired_time < :'end'::timestamptz
+               \if :in_group
+               AND job_group = :'group'
+               \endif
+             ORDER BY ended_at DESC LIMIT :'limit'::int) AS ended
+     GROUP BY 1, 2, 3
 ),
-\if :has_many_lanes
-\else
+-- The cells are read one by one, the last one first, so that an execution is grouped by few values, and by node from an
+-- index alone. `remaining` is the number of executions that may still be counted.
+parts AS (
+    SELECT :'cells'::int AS cell, :'limit'::int - coalesce(sum(number), 0)::int AS remaining,
+           NULL::text[] COLLATE "C" AS lane_groups, NULL::text[] COLLATE "C" AS lane_names, NULL::text[] AS outcomes,
+           NULL::int[] AS numbers, NULL::timestamptz[] AS firsts
+      FROM after
+    UNION ALL
+    SELECT p.cell - 1, p.remaining - c.number, c.lane_groups, c.lane_names, c.outcomes, c.numbers, c.firsts
+      FROM parts p
+     CROSS JOIN LATERAL (
+        SELECT coalesce(sum(number), 0)::int AS number, array_agg(lane_group) COLLATE "C" AS lane_groups,
+               array_agg(lane_name) COLLATE "C" AS lane_names, array_agg(outcome) AS outcomes,
+               array_agg(number) AS numbers, array_agg(first_ended) AS firsts
+          FROM (SELECT
+                       -- include: lane
+                       \if :by_node
+                       ''::text AS lane_group, instance_id::text AS lane_name,
+                       \else
+                       job_group::text AS lane_group,
+                       \if :by_group
+                       ''
+                       \else
+                       job_name
+                       \endif
+                       ::text AS lane_name,
+                       \endif
+                       -- end
+                       outcome::text AS outcome, count(*)::int AS number, min(ended_at) AS first_ended
+                  FROM (SELECT instance_id, job_group, job_name, outcome, ended_at FROM qrtz_executions
+                         WHERE sched_name = :'sched'
+                           AND ended_at >= :'start'::timestamptz
+                                           + (p.cell - 1) / :'cells'::float * (:'end'::timestamptz - :'start'::timestamptz)
+                           AND ended_at < :'start'::timestamptz
+                                          + p.cell / :'cells'::float * (:'end'::timestamptz - :'start'::timestamptz)
+                           \if :in_group
+                           AND job_group = :'group'
+                           \endif
+                         ORDER BY ended_at DESC LIMIT p.remaining) AS ended
+                 GROUP BY 1, 2, 3) AS counted
+     ) AS c
+     WHERE p.cell > 0 AND p.remaining > 0
+),
+cells AS MATERIALIZED (
+    SELECT c.*, p.cell
+      FROM parts p
+     CROSS JOIN unnest(p.lane_groups, p.lane_names, p.outcomes, p.numbers, p.firsts)
+                AS c(lane_group, lane_name, outcome, number, first_ended)
+    UNION ALL
+    SELECT *, :'cells'::int - 1 FROM after
+),
 of_lanes AS MATERIALIZED (
     SELECT lane_group, lane_name, sum(number) AS number, min(first_ended) AS first_ended FROM cells GROUP BY 1, 2
 ),
@@ -134,9 +190,22 @@ SELECT (SELECT CASE WHEN sum(number) < :'limit'::int THEN :'start'::timestamptz 
        e.fire_id, e.trigger_group, e.trigger_name, e.job_group, e.job_name, e.instance_id, e.scheduled_time,
        coalesce(e.started_at, e.fired_time), e.ended_at
   FROM (SELECT lane_group, lane_name, outcome, alone, array_agg(cell) AS cells, array_agg(number) AS numbers
-          FROM (SELECT *, CASE WHEN place <= :'bars'::int THEN fire_id END AS alone FROM chosen) AS with_bars
+          FROM (SELECT *, CASE WHEN place <= :'bars'::int THEN first_ended END AS alone FROM chosen) AS with_bars
          GROUP BY lane_group, lane_name, outcome, alone) AS c
-  LEFT JOIN LATERAL (SELECT * FROM qrtz_executions x WHERE x.fire_id = c.alone LIMIT 1) AS e ON true;
+  LEFT JOIN LATERAL (
+    SELECT * FROM qrtz_executions x
+     WHERE x.sched_name = :'sched' AND x.ended_at = c.alone AND x.outcome = c.outcome
+       AND x.fired_time < :'end'::timestamptz
+\if :by_node
+       AND x.instance_id = c.lane_name
+\else
+       AND x.job_group = c.lane_group
+\if :by_group
+\else
+       AND x.job_name = c.lane_name
+\endif
+\endif
+     LIMIT 1) AS e ON true;
 
 -- name: misfires
 -- Counts the misfires that were handled within a span, by lane and by cell, as `cells` does: among the latest ones,
@@ -155,12 +224,10 @@ SELECT
        ::text AS lane_name,
        \endif
        -- end
-       -- include: cell
        -- Not `extract`, whose numeric result takes several times as long.
        least(floor(date_part('epoch', began - :'start'::timestamptz) * :'cells'::int
                    / date_part('epoch', :'end'::timestamptz - :'start'::timestamptz)),
              :'cells'::int - 1)::int AS cell,
-       -- end
        count(*)
   FROM (SELECT job_group, job_name, instance_id, handled_at AS began
           FROM qrtz_misfires WHERE sched_name = :'sched' ORDER BY id DESC LIMIT :'limit'::int) AS latest

@@ -51,7 +51,6 @@ TABLES: Mapping[str, tuple[str, ...]] = {
     "qrtz_executions": (
         "fire_id",
         "generation",
-        "epoch",
         "fired_time",
         "scheduled_time",
         "started_at",

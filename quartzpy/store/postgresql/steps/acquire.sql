@@ -445,9 +445,9 @@ stored AS (
 -- The history of fires that a job at its limit does not run, by its overlap policy.
 skipped AS (
     INSERT INTO qrtz_executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
-        job_type, instance_id, epoch, fired_time, scheduled_time, ended_at, outcome, attempt, trigger_data)
+        job_type, instance_id, fired_time, scheduled_time, ended_at, outcome, attempt, trigger_data)
     SELECT t.given_fire_id, :'sched', t.trigger_group, t.trigger_name, t.generation, t.job_group, t.job_name,
-           t.job_type, :'instance', :'epoch'::bigint, t.at, t.scheduled_time, t.at, 'SKIPPED', t.attempt,
+           t.job_type, :'instance', t.at, t.scheduled_time, t.at, 'SKIPPED', t.attempt,
            t.job_data
       FROM advanced t WHERE t.decision = 'SKIP'
         ON CONFLICT DO NOTHING

@@ -145,7 +145,7 @@ def _complete_with_lock(
     if len(done) == len(completions):
         return CompletionOutcome(now, earliest_unblocked=earliest, paused=paused, stopped=stopped)
     missing = {c.fired.fire_id for c in completions}.difference(done)
-    held, recorded = session.read_one(UNFINISHED, fire_ids=list(missing), epoch=node.epoch)[0]
+    held, recorded = _unfinished(session, node, missing)
     halting = frozenset(more[-1]) if any(map(halts.may_halt, completions)) else frozenset()
     return CompletionOutcome(
         now,
@@ -156,6 +156,13 @@ def _complete_with_lock(
         stopped=stopped,
         halting=halting.intersection(held),
     )
+
+
+def _unfinished(session: SqlSession, node: Node, fire_ids: set[int]) -> tuple[list[int], list[int]]:
+    """Return, of executions that did not end, those that the node still holds, and those that it recorded before."""
+    values = {"fire_ids": list(fire_ids), "instance": node.instance_id, "epoch": node.epoch}
+    held, recorded = session.read_one(UNFINISHED, **values)[0]
+    return held, recorded
 
 
 def _complete_at_length(
@@ -188,7 +195,7 @@ def _complete_of_job(
         if not own:
             return own, False, transaction.commit()
         paused = halts.change_all(session, transaction, own)
-        ended = {"fire_ids": sorted(ours), "number": len(own), "epoch": node.epoch}
+        ended = {"fire_ids": sorted(ours), "number": len(own), "instance": node.instance_id}
         results = transaction.commit(
             session.lock(LockName.TRIGGER_ACCESS),
             *statements(session, node, own, wakes_others=wakes_others, at_length=True, tolerates=True),
@@ -208,7 +215,7 @@ def _complete_of_job(
     fenced: set[int] = set()
     held: list[int] = []
     if others:
-        held, recorded = session.read_one(UNFINISHED, fire_ids=list(others), epoch=node.epoch)[0]
+        held, recorded = _unfinished(session, node, others)
         fenced = others.difference(held, recorded)
     if not own:
         return CompletionOutcome(session.now(), fenced=fenced, deferred=held)

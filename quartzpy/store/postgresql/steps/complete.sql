@@ -362,14 +362,14 @@ done AS (
 -- execution began before the previous one of a serial job had ended.
 history AS (
     INSERT INTO qrtz_executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
-        job_type, instance_id, epoch, fired_time, scheduled_time, started_at, ended_at, outcome, error, attempt,
+        job_type, instance_id, fired_time, scheduled_time, started_at, ended_at, outcome, error, attempt,
         trigger_data, result, retry_at
 \if :captures
         , log
 \endif
         )
     SELECT fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name, job_type, instance_id,
-           epoch, fired_time, scheduled_time, least(greatest(started_at, fired_time), :now),
+           fired_time, scheduled_time, least(greatest(started_at, fired_time), :now),
            least(greatest(ended_at, fired_time), :now), outcome, error, attempt, trigger_data, result::jsonb,
 \if :retries
            CASE WHEN fire_id IN (SELECT fire_id FROM repeatable) THEN :now + retry_after END
@@ -703,4 +703,4 @@ SELECT :now,
 SELECT ARRAY(SELECT fire_id FROM qrtz_fired_triggers
               WHERE fire_id = ANY(:'fire_ids'::bigint[]) AND epoch = :'epoch'::bigint),
        ARRAY(SELECT fire_id FROM qrtz_executions
-              WHERE fire_id = ANY(:'fire_ids'::bigint[]) AND epoch = :'epoch'::bigint AND outcome <> 'TERMINATED');
+              WHERE fire_id = ANY(:'fire_ids'::bigint[]) AND instance_id = :'instance' AND outcome <> 'TERMINATED');

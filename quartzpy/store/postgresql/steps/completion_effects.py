@@ -40,7 +40,7 @@ def effects(
         more.append(
             session.bind(
                 SET_STATES,
-                epoch=node.epoch,
+                instance=node.instance_id,
                 fire_ids=[c.fired.fire_id for c in asking],
                 all=[c.instruction.is_about_all_triggers for c in asking],
                 states=[c.instruction.state for c in asking],
@@ -49,10 +49,10 @@ def effects(
         )
     deleting = [c.fired.fire_id for c in completions if c.instruction.deletes]
     if deleting:
-        more.append(session.bind(DELETE_TRIGGERS, epoch=node.epoch, fire_ids=deleting))
+        more.append(session.bind(DELETE_TRIGGERS, instance=node.instance_id, fire_ids=deleting))
     survived = [c.fired.fire_id for c in completions if c.fired.node_deaths and c.outcome is Outcome.SUCCEEDED]
     if survived:
-        more.append(session.bind(RESET_NODE_DEATHS, epoch=node.epoch, fire_ids=survived))
+        more.append(session.bind(RESET_NODE_DEATHS, instance=node.instance_id, fire_ids=survived))
     ending = {(c.fired.job_group, c.fired.job_name) for c in completions if c.ends_its_trigger or c.instruction.deletes}
     more += orphans(session, ending)
     moving = [c for c in completions if c.moves_its_trigger()]
@@ -60,7 +60,7 @@ def effects(
         more.append(
             session.bind(
                 MOVE_BY_END,
-                epoch=node.epoch,
+                instance=node.instance_id,
                 fire_ids=[c.fired.fire_id for c in moving],
                 expected=[c.fired.next_fire_time for c in moving],
                 next=[c.next_by_end() for c in moving],

@@ -9,7 +9,7 @@ UPDATE qrtz_job_details j
   FROM (SELECT DISTINCT e.job_group, e.job_name
           FROM unnest(:'fire_ids'::bigint[]) AS a(fire_id)
           JOIN qrtz_executions e
-            ON e.fire_id = a.fire_id AND e.epoch = :'epoch'::bigint AND e.outcome = 'SUCCEEDED') AS d
+            ON e.fire_id = a.fire_id AND e.instance_id = :'instance' AND e.outcome = 'SUCCEEDED') AS d
  CROSS JOIN LATERAL (
     SELECT o.ctid AS row FROM qrtz_job_details o
      WHERE o.sched_name = :'sched' AND o.job_group = d.job_group AND o.job_name = d.job_name
@@ -67,7 +67,7 @@ UPDATE qrtz_triggers t
        -- end
   FROM unnest(:'fire_ids'::bigint[], :'expected'::timestamptz[], :'next'::timestamptz[])
            AS w(fire_id, expected, next_fire_time)
-  JOIN qrtz_executions e ON e.fire_id = w.fire_id AND e.epoch = :'epoch'::bigint AND e.outcome <> 'TERMINATED'
+  JOIN qrtz_executions e ON e.fire_id = w.fire_id AND e.instance_id = :'instance' AND e.outcome <> 'TERMINATED'
  CROSS JOIN LATERAL (
     SELECT o.ctid AS row FROM qrtz_triggers o
      WHERE o.sched_name = :'sched' AND o.trigger_group = e.trigger_group AND o.trigger_name = e.trigger_name
@@ -82,7 +82,7 @@ UPDATE qrtz_triggers t
 WITH requests AS (
     SELECT e.trigger_group, e.trigger_name, e.generation, e.job_group, e.job_name, e.error, a.all_triggers, a.state
       FROM unnest(:'fire_ids'::bigint[], :'all'::bool[], :'states'::text[]) AS a(fire_id, all_triggers, state)
-      JOIN qrtz_executions e ON e.fire_id = a.fire_id AND e.epoch = :'epoch'::bigint AND e.outcome <> 'TERMINATED'
+      JOIN qrtz_executions e ON e.fire_id = a.fire_id AND e.instance_id = :'instance' AND e.outcome <> 'TERMINATED'
 ),
 locked AS (
     SELECT c.*, a.state, a.error
@@ -131,7 +131,7 @@ DELETE FROM qrtz_fired_triggers f
 WITH deleted AS (
     DELETE FROM qrtz_triggers t
      USING unnest(:'fire_ids'::bigint[]) AS a(fire_id)
-      JOIN qrtz_executions e ON e.fire_id = a.fire_id AND e.epoch = :'epoch'::bigint AND e.outcome <> 'TERMINATED'
+      JOIN qrtz_executions e ON e.fire_id = a.fire_id AND e.instance_id = :'instance' AND e.outcome <> 'TERMINATED'
      CROSS JOIN LATERAL (
         SELECT o.ctid AS row FROM qrtz_triggers o
          WHERE o.sched_name = :'sched' AND o.trigger_group = e.trigger_group AND o.trigger_name = e.trigger_name

@@ -89,4 +89,4 @@ DELETE FROM qrtz_fired_triggers f
 -- name: all_ended
 -- Fails, which rolls back all that this transaction has changed, unless these executions have just been recorded.
 SELECT 1 / (count(*) = :'number'::int)::int FROM qrtz_executions
- WHERE fire_id = ANY(:'fire_ids'::bigint[]) AND epoch = :'epoch'::bigint AND outcome <> 'TERMINATED';
+ WHERE fire_id = ANY(:'fire_ids'::bigint[]) AND instance_id = :'instance' AND outcome <> 'TERMINATED';

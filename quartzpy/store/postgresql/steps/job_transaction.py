@@ -88,7 +88,7 @@ class WorkTransaction:
             *changes,
             self._session.lock(LockName.TRIGGER_ACCESS),
             *complete.statements(self._session, node, [completion], at_length=True),
-            self._session.bind(STANDS, fire_id=completion.fired.fire_id, epoch=node.epoch),
+            self._session.bind(STANDS, fire_id=completion.fired.fire_id, instance=node.instance_id),
         ]
         answers = self._commit([*held, self._ours, *statements], completion.fired.fire_id)
         results = answers[len(held) + 1 + len(changes) + 1 : -1]

@@ -6,7 +6,7 @@ SELECT set_config('search_path', current_setting('quartzpy.search_path'), true),
 -- name: stands
 -- Fails, which rolls back everything before it and the COMMIT after it, unless this execution has just been recorded.
 SELECT 1 / count(*) FROM qrtz_executions
- WHERE fire_id = :'fire_id'::bigint AND epoch = :'epoch'::bigint AND outcome <> 'TERMINATED';
+ WHERE fire_id = :'fire_id'::bigint AND instance_id = :'instance' AND outcome <> 'TERMINATED';
 
 -- name: claim_stands
 -- Locks the row of the claim until the COMMIT that follows: it waits for a recovery that has locked the row, and a

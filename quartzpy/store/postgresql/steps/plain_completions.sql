@@ -75,13 +75,13 @@ ended_triggers AS (
 -- limited to the time between the fire and now, as in `complete.sql`.
 history AS (
     INSERT INTO qrtz_executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
-        job_type, instance_id, epoch, fired_time, scheduled_time, started_at, ended_at, attempt, trigger_data, outcome
+        job_type, instance_id, fired_time, scheduled_time, started_at, ended_at, attempt, trigger_data, outcome
 \if :has_details
         , error, result, log
 \endif
         )
     SELECT fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name, job_type, instance_id,
-           epoch, fired_time, scheduled_time, least(greatest(started_at, fired_time), :now),
+           fired_time, scheduled_time, least(greatest(started_at, fired_time), :now),
            least(greatest(ended_at, fired_time), :now), attempt, trigger_data,
 \if :has_details
            outcome, error, result::jsonb, log

@@ -500,10 +500,10 @@ deaths AS (
 -- The history of executions that do not run again.
 terminated AS (
     INSERT INTO qrtz_executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
-        job_type, instance_id, epoch, fired_time, scheduled_time, ended_at, outcome, error, attempt,
+        job_type, instance_id, fired_time, scheduled_time, ended_at, outcome, error, attempt,
         trigger_data, log)
     SELECT f.fire_id, f.sched_name, f.trigger_group, f.trigger_name, f.generation, f.job_group, f.job_name, f.job_type,
-           f.instance_id, f.epoch, f.fired_time, f.scheduled_time, :now, f.outcome,
+           f.instance_id, f.fired_time, f.scheduled_time, :now, f.outcome,
            'its node stopped while executing it', f.attempt, f.trigger_data, f.recent_log
       FROM removed f
      WHERE f.state = 'EXECUTING'
