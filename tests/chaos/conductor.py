@@ -77,7 +77,7 @@ END = {
     "executions": """
         SELECT fire_id, trigger_group || '.' || trigger_name AS trigger, scheduled_time::text AS instant, job_name AS
         job,
-               outcome, attempt, instance_id AS instance, epoch, fired_time::text AS fired, ended_at::text AS ended,
+               outcome, attempt, instance_id AS instance, fired_time::text AS fired, ended_at::text AS ended,
                left(error, 4000) AS error, log
           FROM qrtz_executions""",
     "misfires": """

@@ -95,7 +95,6 @@ class History:
                 "outcome": outcome,
                 "attempt": 1,
                 "instance": more.get("node", "n1"),
-                "epoch": 1,
                 "fired": iso(instant),
                 "ended": iso(more.get("ended", instant + 1)),
                 "error": more.get("error"),

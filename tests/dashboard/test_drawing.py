@@ -219,7 +219,7 @@ def test_what_the_database_has_counted_is_drawn_among_the_bars() -> None:
     assert lane.summary == "4 succeeded, 1 failed"
     many = replace(few, cells=(replace(cell, states={SUCCEEDED: 300_000, FAILED: 1}),))
     [lane] = draw_timeline(replace(timeline(), lanes=(many,)), UTC).lanes
-    assert lane.counts == ((30, "300,000 succeeded, 1 failed"), (48, "1 succeeded"))
+    assert lane.counts == ((30, "300,000 succeeded, 1 failed"), (54, "1 succeeded"))
     outlines = dict(lane.paths)
     assert outlines["bad"].startswith(f"M{WIDTH / 4:.1f} ")
     assert part_heights(outlines["bad"])[0] > 3
