@@ -40,6 +40,8 @@ LONGEST = timedelta(days=31)
 SHORTEST = timedelta(seconds=1)
 MARGIN = timedelta(hours=1)
 """An execution that ended later than this after the end of the timeline is not found."""
+MOST_AFTER = 5_000
+"""The number of executions that ended first after the timeline: later ones are not found."""
 _PAUSED = TriggerQuery(states=frozenset(PAUSED_STATES))
 PLANNED = "planned"
 """The name of the lane of planned runs in a timeline by node: no node has taken them yet."""
@@ -149,6 +151,7 @@ def timeline(reading: Reading, start: datetime, end: datetime, by: str, group: s
             bars=MOST_BARS,
             limit=MOST_COUNTED,
             margin=MARGIN,
+            most_after=MOST_AFTER,
             group=group,
         )
     )

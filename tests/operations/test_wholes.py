@@ -209,6 +209,21 @@ def test_an_execution_is_counted_where_it_ended(store: Harness, operations: Oper
     assert lane.number == 8
 
 
+def test_few_executions_after_a_timeline_are_looked_at(
+    store: Harness, operations: Operations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("quartzpy.operations.timeline.MOST_AFTER", 2)
+    node = store.node()
+    store.schedule(job("long"), *(once(f"long-{n}") for n in range(6)))
+    fired = store.fire_due(node)
+    for one in fired:
+        store.clock.advance(MINUTE)
+        store.complete(node, one)
+    for by in Lanes:
+        [lane] = operations.timeline(START, at(60), lanes=by).lanes
+        assert lane.number == 3, "those that ended after one, two and three minutes"
+
+
 def test_a_timeline_that_counts_no_more_says_from_when_it_is_complete(
     store: Harness, operations: Operations, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -171,6 +171,7 @@
 \set mode ENABLED
 \set more {f}
 \set most 10
+\set most_after 10
 \set most_examined 1000
 \set most_few 100
 \set most_of_each 50

@@ -150,6 +150,7 @@ def executions_in_cells(
     bars: int,
     limit: int,
     margin: timedelta,
+    most_after: int,
     group: str | None = None,
 ) -> CountedExecutions:
     """Count the executions that overlap a span, by lane, by part of the span and by outcome.
@@ -165,11 +166,13 @@ def executions_in_cells(
         bars: at most so many executions that are alone in their count are returned in full, the latest ones.
         limit: at most so many executions are counted: those that ended last.
         margin: an execution that ended later than this after the span is not found.
+        most_after: nor is one before whose end more than so many others ended after the span.
         group: only the executions of jobs of this group.
     """
     values = {"start": start, "end": end, "cells": cells, "lanes": lanes, "bars": bars, "limit": limit}
     of_group = {} if group is None else {"group": group}
-    rows = session.read_one(cells_text(by, in_group=group is not None), **values, margin=margin, **of_group)
+    after = {"margin": margin, "most_after": most_after}
+    rows = session.read_one(cells_text(by, in_group=group is not None), **values, **after, **of_group)
     if not rows:
         return CountedExecutions((), start, 0)
     records = tuple(

@@ -60,6 +60,14 @@ SELECT
 -- after the span. Of the lanes, those with the most executions are returned. What is alone in its count is returned in
 -- full, up to `bars` of them.
 WITH RECURSIVE
+-- The end of what is looked at after the span.
+until AS MATERIALIZED (
+    SELECT coalesce((SELECT ended_at FROM qrtz_executions
+                      WHERE sched_name = :'sched'
+                        AND ended_at >= :'end'::timestamptz AND ended_at <= :'end'::timestamptz + :'margin'::interval
+                      ORDER BY ended_at OFFSET :'most_after'::int LIMIT 1),
+                    :'end'::timestamptz + :'margin'::interval) AS at
+),
 \if :has_many_lanes
 -- A cluster may run very many jobs, of which few are returned. To count their executions by cell takes several times as
 -- long as by lane, so they are read twice.
@@ -67,7 +75,7 @@ ended AS NOT MATERIALIZED (
     SELECT job_group, job_name, outcome, ended_at
       FROM qrtz_executions
      WHERE sched_name = :'sched'
-       AND ended_at >= :'start'::timestamptz AND ended_at <= :'end'::timestamptz + :'margin'::interval
+       AND ended_at >= :'start'::timestamptz AND ended_at <= (SELECT at FROM until)
        AND fired_time < :'end'::timestamptz
        \if :in_group
        AND job_group = :'group'
@@ -111,7 +119,7 @@ after AS MATERIALIZED (
            outcome::text AS outcome, count(*)::int AS number, min(ended_at) AS first_ended
       FROM (SELECT instance_id, job_group, job_name, outcome, ended_at FROM qrtz_executions
              WHERE sched_name = :'sched'
-               AND ended_at >= :'end'::timestamptz AND ended_at <= :'end'::timestamptz + :'margin'::interval
+               AND ended_at >= :'end'::timestamptz AND ended_at <= (SELECT at FROM until)
                AND fired_time < :'end'::timestamptz
                \if :in_group
                AND job_group = :'group'
