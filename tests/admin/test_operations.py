@@ -139,7 +139,7 @@ def test_executions_of_a_span_are_those_that_overlap_it(store: Harness) -> None:
 
 
 def in_cells(store: Harness, since: float, until: float, by: Lanes = Lanes.JOB, **options: Any) -> CountedExecutions:
-    values = {"cells": 10, "lanes": 10, "bars": 10, "limit": 100, "margin": HOUR, **options}
+    values = {"cells": 10, "lanes": 10, "bars": 10, "limit": 100, "margin": HOUR, "most_after": 100, **options}
     return admin(store.store).executions_in_cells(at(since), at(until), by=by, **values)
 
 
