@@ -65,8 +65,8 @@ class Links:
     def node(self, instance_id: str) -> str:
         return self.to("/nodes", node=instance_id)
 
-    def executions_of_job(self, key: JobKey, state: str | None = None) -> str:
-        return self.to("/executions", job=key.name, job_group=key.group, state=state)
+    def executions_of_job(self, key: JobKey, **query: str) -> str:
+        return self.to("/executions", job=key.name, job_group=key.group, **query)
 
     def executions_of_node(self, instance_id: str, state: str | None = None) -> str:
         return self.to("/executions", node=instance_id, state=state)

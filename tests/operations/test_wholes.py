@@ -16,7 +16,7 @@ from quartzpy.operations import Actor, Lanes, Operations, Role, Selection
 from quartzpy.operations.search import SEARCHED
 from quartzpy.placement import Capabilities
 from quartzpy.states import ExecutionState, Outcome
-from quartzpy.store.protocol import NamedTriggers, PauseNote, TriggerGroups
+from quartzpy.store.protocol import FiredTrigger, NamedTriggers, PauseNote, TriggerGroups
 from tests.contract.harness import HOUR, MINUTE, START, Harness, SqlHarness, at, every, job, key, once, serial
 from tests.database import connect_to
 from tests.waiting import wait_until
@@ -180,27 +180,23 @@ def test_the_timeline_counts_what_it_cannot_show_one_by_one(store: Harness, oper
 def test_an_execution_is_counted_where_it_ended(store: Harness, operations: Operations, by: Lanes) -> None:
     """What ended after the timeline is in its last cell, if it began before its end."""
     node = store.node()
-    late = [f"late-{n}" for n in range(5)]
-    store.schedule(
-        job("long"),
-        *(once(f"early-{n}") for n in range(3)),
-        *(once(name, at(3_500)) for name in late),
-        *(once(f"next-{n}", at(3_600)) for n in range(2)),
-    )
-    early = store.fire_due(node)
-    store.clock.advance(timedelta(seconds=315))
-    store.complete(node, *early)
-    for seconds, names in ((3_500, late), (3_600, ["next-0", "next-1"])):
+    triggers = [("early", 3, at(0)), ("late", 5, at(3_500)), ("next", 2, at(3_600))]
+    store.schedule(job("long"), *(once(f"{name}-{n}", when) for name, number, when in triggers for n in range(number)))
+
+    def fire_at(seconds: int, *, number: int) -> list[FiredTrigger]:
         store.clock.advance(at(seconds) - store.clock.now())
         fired = store.fire_due(node)
-        assert sorted(one.trigger_name for one in fired) == names
-        if seconds == 3_500:
-            store.clock.advance(timedelta(seconds=80))
-            store.complete(node, *fired[:2])
-            others = fired[2:]
-        else:
-            store.clock.advance(timedelta(seconds=60))
-            store.complete(node, *others, *fired)
+        assert len(fired) == number
+        return fired
+
+    def complete_at(seconds: int, *fired: FiredTrigger) -> None:
+        store.clock.advance(at(seconds) - store.clock.now())
+        store.complete(node, *fired)
+
+    complete_at(315, *fire_at(0, number=3))
+    late = fire_at(3_500, number=5)
+    complete_at(3_580, *late[:2])
+    complete_at(3_660, *late[2:], *fire_at(3_600, number=2))
     [lane] = operations.timeline(START, START + HOUR, lanes=by).lanes
     assert [(cell.start, cell.states) for cell in lane.cells] == [
         (at(300), {ExecutionState.SUCCEEDED: 3}),

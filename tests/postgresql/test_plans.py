@@ -339,6 +339,18 @@ def test_a_page_does_not_read_the_whole_history(
     assert read(explain(text, **values)) <= most
 
 
+_CELLS: dict[str, Any] = {
+    "start": _THEN - timedelta(hours=1),
+    "end": _THEN,
+    "margin": timedelta(hours=1),
+    "cells": 10,
+    "lanes": 10,
+    "bars": 10,
+    "limit": 1_000,
+}
+"""An hour of which few executions are returned in full, and the hour after it."""
+
+
 @filled(Fill(FILL_HISTORY + FILL_OFTEN), Fill(FILL_HISTORY + FILL_OFTEN, "good"))
 @pytest.mark.parametrize("by", Lanes)
 def test_a_timeline_reads_the_executions_of_its_span_alone(
@@ -348,12 +360,9 @@ def test_a_timeline_reads_the_executions_of_its_span_alone(
 
     The end of the margin is looked up before, which reads an index alone.
     """
-    span = {"start": _THEN - timedelta(hours=1), "end": _THEN, "margin": timedelta(hours=1)}
-    bounds = {"cells": 10, "lanes": 10, "bars": 10, "limit": 1_000, "most_after": 1_000}
     times = 2 if by is Lanes.JOB else 1
-    assert read(explain(history.cells_text(by, in_group=False), **span, **bounds)) <= 61 + 130 * times
-    few_after = bounds | {"most_after": 5}
-    assert read(explain(history.cells_text(by, in_group=False), **span, **few_after)) <= 7 + 75 * times
+    assert read(explain(history.cells_text(by, in_group=False), **_CELLS, most_after=1_000)) <= 61 + 130 * times
+    assert read(explain(history.cells_text(by, in_group=False), **_CELLS, most_after=5)) <= 7 + 75 * times
 
 
 @filled(Fill(FILL_HISTORY + FILL_OFTEN), Fill(FILL_HISTORY + FILL_OFTEN, "good"))
@@ -362,9 +371,7 @@ def test_a_timeline_by_node_reads_an_index_alone(
 ) -> None:
     """Of the two hours, the table has what was looked at after the span, and what is returned in full."""
     connection.execute("VACUUM qrtz_executions")
-    span = {"start": _THEN - timedelta(hours=1), "end": _THEN, "margin": timedelta(hours=1)}
-    bounds = {"cells": 10, "lanes": 10, "bars": 10, "limit": 1_000, "most_after": 5}
-    plan = explain(history.cells_text(Lanes.NODE, in_group=False), **span, **bounds)
+    plan = explain(history.cells_text(Lanes.NODE, in_group=False), **_CELLS, most_after=5)
     from_index = [node for node in plan if node["Node Type"] == "Index Only Scan"]
     assert {(node["Index Name"], node["Heap Fetches"]) for node in from_index} == {("qrtz_executions_ended", 0)}
     assert read(from_index) == pytest.approx(66, abs=1)

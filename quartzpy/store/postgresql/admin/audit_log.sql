@@ -43,6 +43,7 @@ WITH pauses AS (
       FROM (SELECT * FROM qrtz_audit
              WHERE at < :'end'::timestamptz
              \if :of_everything
+               -- Few entries are about everything, and only the index by subject finds them.
                AND subject = 'everything' AND sched_name || '' = :'sched'
              ORDER BY id DESC
              \else

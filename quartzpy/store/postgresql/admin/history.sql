@@ -72,7 +72,7 @@ until AS MATERIALIZED (
 -- A cluster may run very many jobs, of which few are returned. To count their executions by cell takes several times as
 -- long as by lane, so they are read twice.
 ended AS NOT MATERIALIZED (
-    SELECT job_group, job_name, outcome, ended_at
+    SELECT job_group, job_name, outcome, ended_at AS at
       FROM qrtz_executions
      WHERE sched_name = :'sched'
        AND ended_at >= :'start'::timestamptz AND ended_at <= (SELECT at FROM until)
@@ -83,7 +83,7 @@ ended AS NOT MATERIALIZED (
      ORDER BY ended_at DESC LIMIT :'limit'::int
 ),
 of_lanes AS MATERIALIZED (
-    SELECT job_group, job_name, count(*) AS number, min(ended_at) AS first_ended FROM ended GROUP BY 1, 2
+    SELECT job_group, job_name, count(*) AS number, min(at) AS first_ended FROM ended GROUP BY 1, 2
 ),
 -- By the order of bytes: very many lanes may have the same number.
 most AS MATERIALIZED (
@@ -92,11 +92,13 @@ most AS MATERIALIZED (
 ),
 cells AS MATERIALIZED (
     SELECT job_group::text AS lane_group, job_name::text AS lane_name, outcome::text AS outcome,
+           -- include: cell
            -- Not `extract`, whose numeric result takes several times as long.
-           least(floor(date_part('epoch', ended_at - :'start'::timestamptz) * :'cells'::int
+           least(floor(date_part('epoch', at - :'start'::timestamptz) * :'cells'::int
                        / date_part('epoch', :'end'::timestamptz - :'start'::timestamptz)),
                  :'cells'::int - 1)::int AS cell,
-           count(*) AS number, min(ended_at) AS first_ended
+           -- end
+           count(*) AS number, min(at) AS first_ended
       FROM ended JOIN most USING (job_group, job_name)
      GROUP BY 1, 2, 3, 4
 ),
@@ -232,14 +234,16 @@ SELECT
        ::text AS lane_name,
        \endif
        -- end
+       -- include: cell
        -- Not `extract`, whose numeric result takes several times as long.
-       least(floor(date_part('epoch', began - :'start'::timestamptz) * :'cells'::int
+       least(floor(date_part('epoch', at - :'start'::timestamptz) * :'cells'::int
                    / date_part('epoch', :'end'::timestamptz - :'start'::timestamptz)),
              :'cells'::int - 1)::int AS cell,
+       -- end
        count(*)
-  FROM (SELECT job_group, job_name, instance_id, handled_at AS began
+  FROM (SELECT job_group, job_name, instance_id, handled_at AS at
           FROM qrtz_misfires WHERE sched_name = :'sched' ORDER BY id DESC LIMIT :'limit'::int) AS latest
- WHERE began >= :'start'::timestamptz AND began < :'end'::timestamptz
+ WHERE at >= :'start'::timestamptz AND at < :'end'::timestamptz
    \if :in_group
    AND job_group = :'group'
    \endif
