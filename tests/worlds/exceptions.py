@@ -4,22 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-_PLANS = "tests/postgresql/test_plans.py"
-_PAGE_OF_13 = "the planner of PostgreSQL 13 sorts all rows for this page of the history or the console: slow, not wrong"
 LEFT_OUT: Mapping[str, Mapping[str, str]] = {
     "pg13": {
-        **{
-            f"{_PLANS}::{test}": _PAGE_OF_13
-            for test in (
-                "test_executions_are_read_off_the_end_of_their_index[the latest-statistics: none]",
-                "test_executions_are_read_off_the_end_of_their_index[to come-statistics: none]",
-                "test_a_page_does_not_read_the_whole_history[scheduled long ago-",
-                "test_a_page_does_not_read_the_whole_history[triggers by next fire time-statistics: none]",
-                "test_a_page_is_read_from_its_cursor_on[the history-statistics: none]",
-                "test_a_page_is_read_from_its_cursor_on[triggers with an unknown part in the name, by time-",
-                "test_a_page_is_read_from_its_cursor_on[triggers of a job that has many, by time-statistics: none]",
-            )
-        },
         "tests/postgresql/test_broken_pipelines.py::test_a_session_that_was_ended_before_a_pipeline[idle_session_ti": (
             "PostgreSQL 13 has no idle_session_timeout"
         ),

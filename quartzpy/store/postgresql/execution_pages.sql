@@ -2,6 +2,9 @@
 -- The executions that match all filters, the latest first, then those that are to come, the soonest first. The history
 -- is walked from its end; with `examined` only over the first `among`. The first part is always empty: it names the
 -- columns and gives them their types.
+--
+-- A walk along an index has the order of the index alone, and WITH TIES: before PostgreSQL 16 the planner would rather
+-- sort everything than sort each few rows of the same instant.
 WITH
 -- include: full_jobs
 -- The limits that running executions reach, by job and concurrency key: each limit up to their number. A trigger whose
@@ -151,7 +154,11 @@ SELECT *
                scheduled_time, fired_time, started_at, ended_at, attempt, error, trigger_data::text, result::text,
                retry_at
                -- end
-          FROM (SELECT * FROM qrtz_executions
+          FROM (
+\if :examined
+                SELECT * FROM (
+\endif
+                SELECT * FROM qrtz_executions
                  WHERE sched_name = :'sched'
                    -- include: is_walked
                    -- An execution ends at most an hour after its scheduled time, or it is among the few of a partial
@@ -168,6 +175,7 @@ SELECT *
 \endif
                    -- end
 \if :examined
+                 ORDER BY ended_at DESC FETCH FIRST (:'among'::int) ROWS WITH TIES) AS latest
                  ORDER BY ended_at DESC, fire_id DESC LIMIT :'among'::int
 \endif
                ) AS walked
@@ -210,7 +218,7 @@ SELECT *
            AND scheduled_time < :'until'::timestamptz
            \endif
            -- end
-         ORDER BY ended_at DESC, fire_id DESC LIMIT :'limit'::int)
+         ORDER BY ended_at DESC FETCH FIRST (:'limit'::int) ROWS WITH TIES)
 \if :until
         UNION ALL
        (SELECT
@@ -527,7 +535,7 @@ SELECT *
                         \endif
                         -- end
                         AND slot_pool = w.slot_pool AND misfire_rule = rule.name
-                      ORDER BY next_fire_time, trigger_group, trigger_name LIMIT :'limit'::int) AS of_key)
+                      ORDER BY next_fire_time FETCH FIRST (:'limit'::int) ROWS WITH TIES) AS of_key)
                 UNION ALL
                 (SELECT of_key.*
                    FROM (SELECT t.*
@@ -589,7 +597,7 @@ SELECT *
                                        > (:'after_at'::timestamptz, :'after_group', :'after_name')
                         \endif
                         -- end
-                      ORDER BY next_fire_time, trigger_group, trigger_name LIMIT :'limit'::int) AS of_key)) AS t
+                      ORDER BY next_fire_time FETCH FIRST (:'limit'::int) ROWS WITH TIES) AS of_key)) AS t
          ORDER BY next_fire_time, trigger_group, trigger_name LIMIT :'limit'::int
 \if :of_job
        ) AS t WHERE NOT (SELECT holds FROM few))
@@ -635,7 +643,7 @@ SELECT
                    AND (ended_at, fire_id) < (:'after_at'::timestamptz, :'after_id'::bigint)
 \endif
                    -- end
-          ORDER BY ended_at DESC, fire_id DESC LIMIT :'among'::int)
+          ORDER BY ended_at DESC FETCH FIRST (:'among'::int) ROWS WITH TIES)
 \if :until
         UNION ALL
         (SELECT * FROM (SELECT * FROM qrtz_executions
@@ -695,8 +703,9 @@ SELECT
 
 -- name: last
 -- The last execution that a page examines.
-SELECT ended_at, fire_id FROM qrtz_executions
- WHERE sched_name = :'sched'
+SELECT ended_at, fire_id
+  FROM (SELECT ended_at, fire_id FROM qrtz_executions
+         WHERE sched_name = :'sched'
    -- include: is_walked
                       -- An execution ends at most an hour after its scheduled time, or it is among the few of a partial
                       -- index. The clocks of nodes, which tell the end, may be a minute wrong.
@@ -711,4 +720,5 @@ SELECT ended_at, fire_id FROM qrtz_executions
                       AND (ended_at, fire_id) < (:'after_at'::timestamptz, :'after_id'::bigint)
    \endif
    -- end
+         ORDER BY ended_at DESC FETCH FIRST (:'among'::int) ROWS WITH TIES) AS walked
  ORDER BY ended_at DESC, fire_id DESC OFFSET :'among'::int - 1 LIMIT 1;

@@ -260,7 +260,8 @@ UPDATE qrtz_triggers t
        AND o.trigger_name = affected.trigger_name
      LIMIT 1) AS own
  -- end
- WHERE t.ctid = own.row AND t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')
+ -- As a pattern, from which no partial index follows: PostgreSQL 13 would scan all of it.
+ WHERE t.ctid = own.row AND t.trigger_state LIKE 'PAUSED%'
 RETURNING t.generation, t.job_group, t.job_name, t.next_fire_time, affected.is_forbidden;
 
 -- name: remember

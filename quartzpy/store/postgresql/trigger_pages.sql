@@ -625,8 +625,7 @@ SELECT
                            > (coalesce(:'after_at'::timestamptz, 'infinity'), :'after_priority'::int, :'after_group', :'after_name')
                        \endif
                        -- end
-                     ORDER BY t.next_fire_time, t.priority DESC, t.trigger_group, t.trigger_name
-                     LIMIT :'walked'::int) AS t
+                     ORDER BY t.next_fire_time, t.priority DESC FETCH FIRST (:'walked'::int) ROWS WITH TIES) AS t
 \if :of_full
                  WHERE NOT (SELECT holds FROM few_held)
 \endif
@@ -778,8 +777,7 @@ SELECT
                            > (coalesce(:'after_at'::timestamptz, 'infinity'), :'after_priority'::int, :'after_group', :'after_name')
                        \endif
                        -- end
-                     ORDER BY t.next_fire_time, t.priority DESC, t.trigger_group, t.trigger_name
-                     LIMIT :'walked'::int) AS of_range)
+                     ORDER BY t.next_fire_time, t.priority DESC FETCH FIRST (:'walked'::int) ROWS WITH TIES) AS of_range)
 \endif
 \if :stopped
                 UNION ALL
@@ -864,8 +862,7 @@ SELECT
                            > (coalesce(:'after_at'::timestamptz, 'infinity'), :'after_priority'::int, :'after_group', :'after_name')
                        \endif
                        -- end
-                     ORDER BY t.next_fire_time, t.priority DESC, t.trigger_group, t.trigger_name
-                     LIMIT :'walked'::int) AS of_state)
+                     ORDER BY t.next_fire_time, t.priority DESC FETCH FIRST (:'walked'::int) ROWS WITH TIES) AS of_state)
 \endif
                ) AS t
          WHERE t.sched_name = :'sched'

@@ -35,7 +35,8 @@ node AS MATERIALIZED (
 -- include: ranges
 -- Where the ranges of the front are many, most of what waits in one is later than what waits in others. So the first few
 -- of each are read without a lock, and more of those whose first few are all among the soonest. Only as many of each are
--- locked as are among the soonest then.
+-- locked as are among the soonest then. With the default frame of the windows, PostgreSQL before 16 would read all
+-- triggers of the same instant.
 few AS MATERIALIZED (
     SELECT slots.place, rule.name, first_of_range.*
       FROM node
@@ -46,7 +47,8 @@ few AS MATERIALIZED (
         (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
         -- end
      CROSS JOIN LATERAL (
-        SELECT t.next_fire_time, t.priority, row_number() OVER (ORDER BY t.next_fire_time, t.priority DESC) AS nth
+        SELECT t.next_fire_time, t.priority,
+               row_number() OVER (ORDER BY t.next_fire_time, t.priority DESC ROWS UNBOUNDED PRECEDING) AS nth
           FROM qrtz_triggers t
          WHERE t.sched_name = :'sched' AND t.slot_pool = slots.slot_pool
            AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
@@ -92,7 +94,8 @@ many AS MATERIALIZED (
                 WITH ORDINALITY AS slots(slot_pool, since, workers, group_slots, place)
       JOIN deep AS rule ON rule.place = slots.place
      CROSS JOIN LATERAL (
-        SELECT t.next_fire_time, t.priority, row_number() OVER (ORDER BY t.next_fire_time, t.priority DESC) AS nth
+        SELECT t.next_fire_time, t.priority,
+               row_number() OVER (ORDER BY t.next_fire_time, t.priority DESC ROWS UNBOUNDED PRECEDING) AS nth
           FROM qrtz_triggers t
          WHERE t.sched_name = :'sched' AND t.slot_pool = slots.slot_pool
            AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
@@ -566,7 +569,8 @@ node AS MATERIALIZED (
 -- include: ranges
 -- Where the ranges of the front are many, most of what waits in one is later than what waits in others. So the first few
 -- of each are read without a lock, and more of those whose first few are all among the soonest. Only as many of each are
--- locked as are among the soonest then.
+-- locked as are among the soonest then. With the default frame of the windows, PostgreSQL before 16 would read all
+-- triggers of the same instant.
 few AS MATERIALIZED (
     SELECT slots.place, rule.name, first_of_range.*
       FROM node
@@ -577,7 +581,8 @@ few AS MATERIALIZED (
         (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
         -- end
      CROSS JOIN LATERAL (
-        SELECT t.next_fire_time, t.priority, row_number() OVER (ORDER BY t.next_fire_time, t.priority DESC) AS nth
+        SELECT t.next_fire_time, t.priority,
+               row_number() OVER (ORDER BY t.next_fire_time, t.priority DESC ROWS UNBOUNDED PRECEDING) AS nth
           FROM qrtz_triggers t
          WHERE t.sched_name = :'sched' AND t.slot_pool = slots.slot_pool
            AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
@@ -623,7 +628,8 @@ many AS MATERIALIZED (
                 WITH ORDINALITY AS slots(slot_pool, since, workers, group_slots, place)
       JOIN deep AS rule ON rule.place = slots.place
      CROSS JOIN LATERAL (
-        SELECT t.next_fire_time, t.priority, row_number() OVER (ORDER BY t.next_fire_time, t.priority DESC) AS nth
+        SELECT t.next_fire_time, t.priority,
+               row_number() OVER (ORDER BY t.next_fire_time, t.priority DESC ROWS UNBOUNDED PRECEDING) AS nth
           FROM qrtz_triggers t
          WHERE t.sched_name = :'sched' AND t.slot_pool = slots.slot_pool
            AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
