@@ -68,8 +68,8 @@ class Links:
     def executions_of_job(self, key: JobKey, **query: str) -> str:
         return self.to("/executions", job=key.name, job_group=key.group, **query)
 
-    def executions_of_node(self, instance_id: str, state: str | None = None) -> str:
-        return self.to("/executions", node=instance_id, state=state)
+    def executions_of_node(self, instance_id: str, **query: str) -> str:
+        return self.to("/executions", node=instance_id, **query)
 
     def is_ours(self, url: str) -> bool:
         """Return whether a URL that a request names leads to a page of ours, and not to another site."""

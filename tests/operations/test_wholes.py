@@ -180,23 +180,25 @@ def test_the_timeline_counts_what_it_cannot_show_one_by_one(store: Harness, oper
 def test_an_execution_is_counted_where_it_ended(store: Harness, operations: Operations, by: Lanes) -> None:
     """What ended after the timeline is in its last cell, if it began before its end."""
     node = store.node()
-    triggers = [("early", 3, at(0)), ("late", 5, at(3_500)), ("next", 2, at(3_600))]
-    store.schedule(job("long"), *(once(f"{name}-{n}", when) for name, number, when in triggers for n in range(number)))
+    instants = {"early": at(0), "late": at(3_500), "next": at(3_600)}
+    names = {name: [f"{name}-{n}" for n in range(number)] for name, number in [("early", 3), ("late", 5), ("next", 2)]}
+    store.schedule(job("long"), *(once(each, instants[name]) for name in names for each in names[name]))
 
-    def fire_at(seconds: int, *, number: int) -> list[FiredTrigger]:
-        store.clock.advance(at(seconds) - store.clock.now())
+    def fire(name: str) -> list[FiredTrigger]:
+        store.clock.advance(instants[name] - store.clock.now())
         fired = store.fire_due(node)
-        assert len(fired) == number
+        assert sorted(one.trigger_name for one in fired) == names[name]
         return fired
 
     def complete_at(seconds: int, *fired: FiredTrigger) -> None:
         store.clock.advance(at(seconds) - store.clock.now())
         store.complete(node, *fired)
 
-    complete_at(315, *fire_at(0, number=3))
-    late = fire_at(3_500, number=5)
+    complete_at(315, *fire("early"))
+    late = fire("late")
     complete_at(3_580, *late[:2])
-    complete_at(3_660, *late[2:], *fire_at(3_600, number=2))
+    following = fire("next")
+    complete_at(3_660, *late[2:], *following)
     [lane] = operations.timeline(START, START + HOUR, lanes=by).lanes
     assert [(cell.start, cell.states) for cell in lane.cells] == [
         (at(300), {ExecutionState.SUCCEEDED: 3}),
