@@ -135,8 +135,7 @@ class Demo:
         while self._clock.monotonic() < deadline:
             # On a slow machine a recovery may begin after the demo.
             self._look()
-            pending = [record for record in self._client.triggers() if record.key.group != jobs.GROUP]
-            if not pending and not self._client.running():
+            if is_idle(self._client):
                 return
             threading.Event().wait(TICK)
 
@@ -230,3 +229,10 @@ class Demo:
         is_new = what not in self._reported
         self._reported.add(what)
         return is_new
+
+
+def is_idle(client: Scheduler) -> bool:
+    """Return whether nothing runs, and no recovery or retry is pending, while the triggers of the demo are paused."""
+    # Executions are read first: one that ends after that has stored its retry before the triggers are read. The trigger
+    # of a retry or a recovery is stored until its execution has ended.
+    return not client.running() and all(record.key.group == jobs.GROUP for record in client.triggers())

@@ -8,12 +8,15 @@ import sys
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import ClassVar, cast
 
 import pytest
 
-from quartzpy import JobKey, SimpleTrigger
+from quartzpy import JobKey, Scheduler, SimpleTrigger
 from quartzpy.demo.audit import summarize
 from quartzpy.demo.jobs import GROUP, SERIAL_REPORT
+from quartzpy.demo.stage import is_idle
 from quartzpy.keys import RECOVERING_JOBS, TriggerKey
 from quartzpy.states import ExecutionState, TriggerState
 from quartzpy.store.records import ExecutionRecord, TriggerRecord
@@ -21,6 +24,7 @@ from quartzpy.triggers.trigger import TriggerProgress
 
 ROOT = Path(__file__).resolve().parents[2]
 START = datetime(2026, 1, 1, tzinfo=UTC)
+RETRY = TriggerKey("retry", "RETRYING_JOBS")
 SECOND = timedelta(seconds=1)
 
 
@@ -44,6 +48,37 @@ def test_the_demo_kills_a_node_recovers_its_job_and_finds_every_promise_kept(pos
     [over] = [event for event in events if event["event"] == "burst_ended"]
     assert sum(over["nodes"].values()) == 60
     assert summary["fires"] == sum(summary["fires_by_job"].values()) == sum(e["event"] == "executed" for e in events)
+
+
+class Ending:
+    """A client of a cluster in which each read is followed by a step: an attempt fails, its retry runs, and ends."""
+
+    STEPS: ClassVar = [(["attempt 1"], []), ([], [RETRY]), (["attempt 2"], [RETRY]), ([], [])]
+
+    def __init__(self, quiet_reads: int) -> None:
+        self.reads = -quiet_reads
+
+    @property
+    def now(self) -> tuple[list[str], list[TriggerKey]]:
+        return self.STEPS[min(max(self.reads, 0), len(self.STEPS) - 1)]
+
+    def running(self) -> list[str]:
+        running, _ = self.now
+        self.reads += 1
+        return running
+
+    def triggers(self) -> list[SimpleNamespace]:
+        _, keys = self.now
+        self.reads += 1
+        return [SimpleNamespace(key=key) for key in keys]
+
+
+@pytest.mark.parametrize("quiet_reads", range(3))
+def test_the_audit_waits_for_the_retry_of_an_attempt_that_ends_between_two_reads(quiet_reads: int) -> None:
+    client = Ending(quiet_reads)
+    while not is_idle(cast("Scheduler", client)):
+        pass
+    assert client.now == ([], [])
 
 
 TRIGGER = SimpleTrigger("t", GROUP, job_key=SERIAL_REPORT, start_time=START, interval=SECOND, repeat_count=None)
