@@ -104,18 +104,16 @@ def _judge_of(scheduler: BaseScheduler) -> Callable[[], None]:
     """Return what a node calls after its check-ins, to judge what is wrong with the cluster."""
     if not has_admin(scheduler._store):
         return lambda: None
-    clock, judges = scheduler._clock, list[Callable[[], None]]()
+    # A scheduler that only schedules does not need these modules. A node imports them before it runs jobs, because an
+    # import takes the interpreter for a tenth of a second.
+    from quartzpy.operations.judging import IncidentJudge
+
+    clock, judge_now = scheduler._clock, IncidentJudge(scheduler)
     first = clock.monotonic() + JUDGES_AFTER
 
     def judge() -> None:
-        if not judges:
-            if clock.monotonic() < first:
-                return
-            # It takes some megabytes, which a short run and the children of process pools do not need.
-            from quartzpy.operations.judging import IncidentJudge
-
-            judges.append(IncidentJudge(scheduler))
-        judges[0]()
+        if clock.monotonic() >= first:
+            judge_now()
 
     return judge
 

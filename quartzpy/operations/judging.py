@@ -24,6 +24,7 @@ from quartzpy.scheduler.reading import Reading
 from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.store.health_findings import Severity
 from quartzpy.store.postgresql.admin import admin, of_steps
+from quartzpy.store.postgresql.admin.operators import Admin
 from quartzpy.store.postgresql.admin.records import JudgementTurn, WatchRecord
 from quartzpy.store.protocol import JobStore
 from quartzpy.store.protocol.scheduling import StoredCalendar, TriggersOfJobs
@@ -58,11 +59,18 @@ class IncidentJudge:
             scheduler: the scheduler of the node, whose store is a database.
         """
         self._scheduler = scheduler
-        # The calls of jobs may use up the connections for calls, and the node must not wait for them.
-        self._store = of_steps(scheduler._store)
         self._steady = scheduler._clock.monotonic
         self._pinger: outgoing.Pinger | None = None
         self._look_at = self._steady()
+
+    @property
+    def _store(self) -> JobStore:
+        # The calls of jobs may use up the connections for calls, and the node must not wait for them.
+        return of_steps(self._scheduler._store)
+
+    @property
+    def _admin(self) -> Admin:
+        return admin(self._store)
 
     def __call__(self) -> None:
         """Judge, if it is this node's turn.
@@ -72,7 +80,7 @@ class IncidentJudge:
         """
         if self._steady() < self._look_at:
             return
-        turn = admin(self._store).take_turn(EVERY, LISTED_EVERY)
+        turn = self._admin.take_turn(EVERY, LISTED_EVERY)
         self._look_at = self._steady() + turn.next_in.total_seconds()
         if turn.turn is not None:
             self.judge(turn)
@@ -90,7 +98,7 @@ class IncidentJudge:
         now, gap = situation.now, self._gap(turn, situation.now)
         planned = self._plan(incidents, recorded, now, gap)
         assert turn.turn is not None
-        due = admin(store).record_incidents(
+        due = self._admin.record_incidents(
             turn.turn,
             opened=[_judged(incident) for identity, incident in incidents.items() if identity not in recorded],
             confirmed=_confirmed(incidents, recorded, now),

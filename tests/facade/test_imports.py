@@ -47,6 +47,29 @@ with psycopg.connect(plain) as connection:
 scheduler.shutdown()
 print(json.dumps(sorted(sys.modules)))
 """
+JUDGING_NODE = """
+import json, sys, time
+import psycopg
+import quartzpy.factory
+from quartzpy import Scheduler, job
+
+quartzpy.factory.JUDGES_AFTER = 0.0
+
+@job(type_name="work")
+def work() -> None: ...
+
+scheduler = Scheduler(sys.argv[1], checkin_interval="500ms")
+scheduler.start()
+at_start = set(sys.modules)
+scheduler.schedule_job(work, "* * * * * ?")
+end = time.monotonic() + 60
+with psycopg.connect(sys.argv[1].replace("+psycopg", ""), autocommit=True) as connection:
+    while not (connection.execute("SELECT due_at FROM qrtz_judgements").fetchone() and scheduler.executions()):
+        assert time.monotonic() < end, "nothing was judged, or nothing ran"
+        time.sleep(0.1)
+scheduler.shutdown()
+print(json.dumps(sorted(name for name in set(sys.modules) - at_start if name.startswith("quartzpy."))))
+"""
 
 
 def imported(program: str, *arguments: str) -> set[str]:
@@ -84,8 +107,13 @@ def test_a_node_does_not_import_what_it_does_not_need(postgres_dsn: str) -> None
         "quartzpy.testing",
         "quartzpy.embedded",
         "quartzpy.store.memory",
-        "quartzpy.store.postgresql.admin.integrity",
+        "quartzpy.operations.actions",
+        "quartzpy.dashboard",
         "quartzpy.aio.methods",
         "tomllib",
     }
     assert not modules.intersection(unneeded)
+
+
+def test_a_node_that_runs_jobs_imports_nothing_more_because_an_import_would_delay_them(postgres_dsn: str) -> None:
+    assert imported(JUDGING_NODE, postgres_dsn) == set()
