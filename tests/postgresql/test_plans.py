@@ -408,6 +408,17 @@ def test_a_timeline_by_node_reads_the_pauses_of_everything_alone(
     assert read(plan) <= 10
 
 
+@filled(Fill(FILL_PAUSES), Fill(FILL_PAUSES, "good"))
+def test_a_timeline_since_whose_start_nothing_was_resumed_reads_no_pauses(
+    explain: Callable[..., list[dict[str, Any]]],
+) -> None:
+    """The last of the entries, one a minute, is a pause."""
+    now = datetime.now(UTC)
+    span = {"end": now + timedelta(minutes=1), "among": 20_000, "limit": 1_000}
+    assert read(explain(audit_log.ENDED_PAUSES, start=now - timedelta(seconds=30), **span)) <= 10
+    assert read(explain(audit_log.ENDED_PAUSES, start=now - timedelta(seconds=90), **span)) > 1_000
+
+
 @filled(Fill(FILL_PAGES), Fill(FILL_PAGES, "good"))
 @pytest.mark.parametrize("by", Lanes)
 def test_a_timeline_counts_the_latest_misfires_alone(explain: Callable[..., list[dict[str, Any]]], by: Lanes) -> None:
@@ -580,6 +591,18 @@ def test_a_page_of_a_state_reads_few_of_the_triggers_that_wait_for_a_slot(
     """A page that may examine any number of triggers reads the 3,000 of the other job too if they come first."""
     text, values = pages.text_and_values(query, None, LIMIT)
     assert read(explain(text, **{**values, "most_few": _SOME})) <= most
+
+
+BLOCKED_JOB = "UPDATE qrtz_triggers SET trigger_state = 'BLOCKED' WHERE job_name = 'known' AND sched_name = 'plans';"
+
+
+@filled(Fill(then=BLOCKED_JOB), Fill(statistics="good", then=BLOCKED_JOB))
+@pytest.mark.parametrize("states", [_BLOCKED, _FIRES], ids=["blocked", "all that fire"])
+def test_a_page_by_time_reads_few_of_the_6000_rows_of_one_job_that_say_that_they_wait(
+    explain: Callable[..., list[dict[str, Any]]], states: frozenset[TriggerState]
+) -> None:
+    text, values = pages.text_and_values(TriggerQuery(states=states, order=_TIME), None, LIMIT)
+    assert 0 < read(explain(text, **values)) <= _EVERY_RULE * 4 * LIMIT
 
 
 @filled(Fill(then=FULL_JOB), Fill(statistics="good", then=FULL_JOB))

@@ -274,9 +274,14 @@ def random_rows(random: Random) -> Rows:
     return rows
 
 
-@pytest.fixture(params=["few", "many"])
+@pytest.fixture(params=["few", "in few ranges", "many"])
 def examines(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Triggers that an index finds in no order are sorted if they are few, and walked over if they are many."""
+    """Triggers that an index finds in no order are sorted if they are few, and walked over if they are many.
+
+    Those in few ranges of the index, as in this test, are walked over by a page in the order of next fire times.
+    """
+    if request.param == "few":
+        monkeypatch.setattr(trigger_pages, "FEW_RANGES", 0)
     if request.param == "many":
         for module in (trigger_pages, execution_pages):
             monkeypatch.setattr(module, "FEW", 1)

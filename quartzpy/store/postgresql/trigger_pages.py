@@ -29,6 +29,8 @@ _SEEN: Mapping[TriggerState, frozenset[TriggerState]] = {
 """The states in which the running executions of its job let a trigger be seen, by the state of its row."""
 FEW = 10_000
 """The number up to which triggers are sorted by a page that may examine any number of them."""
+FEW_RANGES = 20
+"""The number of ranges of held triggers up to which a page in the order of next fire times reads the front of each."""
 
 
 def triggers_text(query: TriggerQuery, after: Position | None, *, last: bool = False, count: bool = False) -> str:
@@ -130,5 +132,6 @@ def values_of_triggers(query: TriggerQuery, after: Position | None) -> dict[str,
         "after_group": group,
         "after_name": name,
         "among": query.among,
+        "few_ranges": FEW_RANGES,
         "most_few": FEW if query.among is None else query.among,
     }

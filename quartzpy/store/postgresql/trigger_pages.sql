@@ -26,7 +26,6 @@ full_jobs AS MATERIALIZED (
            AND j.max_concurrent = f.max_concurrent AND j.overlap_policy = 'block' LIMIT 1) AS of_job
 )
 -- end
--- include: few_held
 -- They are few if those whose rows say that they are held are, and all those of the jobs at their limits, if some of
 -- these can be wanted.
 , few_held AS MATERIALIZED (
@@ -45,7 +44,6 @@ full_jobs AS MATERIALIZED (
               LIMIT :'most_few'::int + 1)
 \endif
            ) AS counted)
--- end
 \endif
 \if :count
 SELECT count(*) FROM (
@@ -116,7 +114,6 @@ SELECT
         UNION ALL
        -- end
        \if :of_full
-       -- include: few_of_full
        (SELECT t.*
           FROM full_keys k
          CROSS JOIN LATERAL (
@@ -124,7 +121,6 @@ SELECT
              WHERE o.sched_name || '' = :'sched' AND o.job_group = k.job_group AND o.job_name = k.job_name
                AND o.concurrency_key = k.concurrency_key AND o.trigger_state IN ('WAITING', 'PAUSED')
                AND (SELECT holds FROM few_held) OFFSET 0) AS t)
-       -- end
         UNION ALL
        \endif
 \endif
@@ -389,7 +385,7 @@ SELECT
 -- name: by_next_fire_time
 -- As `by_key`, but the soonest first, then the highest priority; those without a next fire time come last. With
 -- `examined` they are those among the first `among` of the states and the span of time. The first part is always empty.
-WITH
+WITH RECURSIVE
 -- include: full_jobs
 -- The limits that running executions reach, by job and concurrency key: each limit up to their number. A trigger whose
 -- own limit is among them waits for a slot, whatever its row says.
@@ -412,26 +408,50 @@ full_jobs AS MATERIALIZED (
            AND j.max_concurrent = f.max_concurrent AND j.overlap_policy = 'block' LIMIT 1) AS of_job
 )
 -- end
--- include: few_held
--- They are few if those whose rows say that they are held are, and all those of the jobs at their limits, if some of
--- these can be wanted.
+-- The ranges of the index of held triggers, by a loose index scan.
+, held AS (
+    -- include: held_ranges
+    (SELECT job_group || '' AS job_group, job_name || '' AS job_name, concurrency_key || '' AS concurrency_key,
+            trigger_state, misfire_rule
+       FROM qrtz_triggers
+      WHERE sched_name || '' = :'sched' AND trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
+      ORDER BY job_group || '', job_name || '', concurrency_key || '', trigger_state, misfire_rule
+      LIMIT 1)
+    UNION ALL
+    SELECT other.*
+      FROM held h
+     CROSS JOIN LATERAL (
+        SELECT t.job_group || '' AS job_group, t.job_name || '' AS job_name,
+               t.concurrency_key || '' AS concurrency_key, t.trigger_state, t.misfire_rule
+          FROM qrtz_triggers t
+         WHERE t.sched_name || '' = :'sched' AND t.trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
+           AND (t.job_group || '', t.job_name || '', t.concurrency_key || '', t.trigger_state, t.misfire_rule)
+               > (h.job_group, h.job_name, h.concurrency_key, h.trigger_state, h.misfire_rule)
+         ORDER BY t.job_group || '', t.job_name || '', t.concurrency_key || '', t.trigger_state, t.misfire_rule
+         LIMIT 1) AS other
+    -- end
+)
+-- They are read whole if they are few. A page is read from the front of each of their ranges if these are few, or if
+-- they are many.
 , few_held AS MATERIALIZED (
-    SELECT count(*) <= :'most_few'::int AS holds
-      FROM ((SELECT 1 FROM qrtz_triggers
+    SELECT EXISTS (SELECT FROM held OFFSET :'few_ranges'::int) AND
+           (SELECT count(*) FROM (SELECT FROM qrtz_triggers
               WHERE sched_name || '' = :'sched' AND trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
-              LIMIT :'most_few'::int + 1)
+              LIMIT :'most_few'::int + 1) AS counted) <= :'most_few'::int AS holds
+)
 \if :of_full
-            UNION ALL
-            (SELECT 1
-               FROM full_keys k
-              CROSS JOIN LATERAL (
-                 SELECT FROM qrtz_triggers o
-                  WHERE o.job_group = k.job_group AND o.job_name = k.job_name AND o.concurrency_key = k.concurrency_key
-                 OFFSET 0) AS of_key
-              LIMIT :'most_few'::int + 1)
+-- Whether the triggers of the jobs at their limits are few.
+, few_full AS MATERIALIZED (
+    SELECT count(*) <= :'most_few'::int AS holds
+      FROM (SELECT
+              FROM full_keys k
+             CROSS JOIN LATERAL (
+                SELECT FROM qrtz_triggers o
+                 WHERE o.job_group = k.job_group AND o.job_name = k.job_name AND o.concurrency_key = k.concurrency_key
+                OFFSET 0) AS of_key
+             LIMIT :'most_few'::int + 1) AS counted
+)
 \endif
-           ) AS counted)
--- end
 \endif
 \if :count
 SELECT count(*) FROM (
@@ -627,7 +647,7 @@ SELECT
                        -- end
                      ORDER BY t.next_fire_time, t.priority DESC FETCH FIRST (:'walked'::int) ROWS WITH TIES) AS t
 \if :of_full
-                 WHERE NOT (SELECT holds FROM few_held)
+                 WHERE NOT (SELECT holds FROM few_full)
 \endif
                )
 \endif
@@ -639,42 +659,18 @@ SELECT
                    AND (SELECT holds FROM few_held))
 \if :of_full
                 UNION ALL
-                -- include: few_of_full
-                (SELECT t.*
-                   FROM full_keys k
-                  CROSS JOIN LATERAL (
-                     SELECT * FROM qrtz_triggers o
-                      WHERE o.sched_name || '' = :'sched' AND o.job_group = k.job_group AND o.job_name = k.job_name
-                        AND o.concurrency_key = k.concurrency_key AND o.trigger_state IN ('WAITING', 'PAUSED')
-                        AND (SELECT holds FROM few_held) OFFSET 0) AS t)
-                -- end
+               (SELECT t.*
+                  FROM full_keys k
+                 CROSS JOIN LATERAL (
+                    SELECT * FROM qrtz_triggers o
+                     WHERE o.sched_name || '' = :'sched' AND o.job_group = k.job_group AND o.job_name = k.job_name
+                       AND o.concurrency_key = k.concurrency_key AND o.trigger_state IN ('WAITING', 'PAUSED')
+                       AND (SELECT holds FROM few_full) OFFSET 0) AS t)
 \endif
                 UNION ALL
                -- The front of each range of the held triggers. The first query finds the ranges, the second one those whose
                -- triggers can be wanted: the limit of their job decides for all of them.
-               (WITH RECURSIVE held AS (
-                    -- include: held_ranges
-                    (SELECT job_group || '' AS job_group, job_name || '' AS job_name, concurrency_key || '' AS concurrency_key,
-                            trigger_state, misfire_rule
-                       FROM qrtz_triggers
-                      WHERE sched_name || '' = :'sched' AND trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
-                      ORDER BY job_group || '', job_name || '', concurrency_key || '', trigger_state, misfire_rule
-                      LIMIT 1)
-                    UNION ALL
-                    SELECT other.*
-                      FROM held h
-                     CROSS JOIN LATERAL (
-                        SELECT t.job_group || '' AS job_group, t.job_name || '' AS job_name,
-                               t.concurrency_key || '' AS concurrency_key, t.trigger_state, t.misfire_rule
-                          FROM qrtz_triggers t
-                         WHERE t.sched_name || '' = :'sched' AND t.trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
-                           AND (t.job_group || '', t.job_name || '', t.concurrency_key || '', t.trigger_state, t.misfire_rule)
-                               > (h.job_group, h.job_name, h.concurrency_key, h.trigger_state, h.misfire_rule)
-                         ORDER BY t.job_group || '', t.job_name || '', t.concurrency_key || '', t.trigger_state, t.misfire_rule
-                         LIMIT 1) AS other
-                    -- end
-                )
-                SELECT of_range.*
+               (SELECT of_range.*
                   FROM (SELECT t.*
                           FROM held h
                          CROSS JOIN LATERAL (

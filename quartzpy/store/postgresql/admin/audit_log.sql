@@ -34,7 +34,18 @@ SELECT subject, at, action, actor, before ->> 'host', (before ->> 'pid')::bigint
 -- for each job, and one for a whole group of jobs, or one with neither if everything was paused. Only pauses among the
 -- latest entries before that end are seen. A pause ends when the same is resumed, or what it is part of, which is
 -- one of the next 100 entries about that.
-WITH pauses AS (
+WITH
+\if :of_everything
+\else
+-- Whether one may have ended after the start: usually nothing was resumed since then.
+resumed AS MATERIALIZED (
+    SELECT coalesce(bool_or(action = 'resume' AND state = 'SUCCEEDED'), false) OR count(*) = :'limit'::int AS is_possible
+      FROM (SELECT action, state FROM qrtz_audit
+             WHERE sched_name = :'sched' AND at >= :'start'::timestamptz
+             ORDER BY at LIMIT :'limit'::int) AS since
+),
+\endif
+pauses AS (
     SELECT id, at, actor, reason, subject,
            CASE WHEN subject ~ '^(trigger|job) group ' THEN substr(subject, strpos(subject, ' group ') + 7)
                 WHEN subject ~ '^(trigger|job) [^.]+[.][^.]+$' THEN split_part(substr(subject, strpos(subject, ' ') + 1), '.', 1)
@@ -52,6 +63,10 @@ WITH pauses AS (
              \endif
              LIMIT :'among'::int) AS latest
      WHERE action = 'pause' AND state = 'SUCCEEDED'
+\if :of_everything
+\else
+       AND (SELECT is_possible FROM resumed)
+\endif
      ORDER BY at DESC LIMIT :'limit'::int
 ),
 subjects AS (
