@@ -189,6 +189,9 @@ class LiveHub:
 
     def _publish_outage(self, error: Exception) -> None:
         """Have each page ask again, whatever it shows: so its reader learns of the outage."""
+        if self.closed:
+            # The process ends, and has shut the scheduler down.
+            return
         if not self._is_outage:
             self._is_outage = True
             text = "dashboard: the events of the cluster are unavailable: %s"

@@ -12,6 +12,7 @@ import pytest
 from quartzpy import Scheduler
 from quartzpy.dashboard import live
 from quartzpy.dashboard.live import LiveHub
+from quartzpy.errors import SchedulerStateError
 from tests.dashboard.scene import Report
 from tests.proxy import Proxy
 
@@ -97,6 +98,34 @@ def test_every_page_asks_again_when_the_database_goes_away(
     told = [one.getMessage() for one in caplog.records if one.name == live.__name__]
     assert len(told) == 2, "however often it asks: one line when the outage begins, and one when it ends"
     assert "are unavailable: " in told[0]
+
+
+def test_the_end_of_the_process_is_no_outage(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, postgres_dsn: str
+) -> None:
+    scheduler = Scheduler(postgres_dsn, name="ending")
+    hub = LiveHub(scheduler)
+    events, refused = scheduler.cluster_events, []
+
+    def end_first() -> object:
+        hub.close()
+        scheduler.shutdown()
+        try:
+            return events()
+        except SchedulerStateError as error:
+            refused.append(error)
+            raise
+
+    monkeypatch.setattr(scheduler, "cluster_events", end_first)
+
+    async def read() -> None:
+        async for _ in hub.stream():
+            pass
+        await gone()
+
+    asyncio.run(asyncio.wait_for(read(), 60))
+    assert len(refused) == 1
+    assert [one.getMessage() for one in caplog.records if one.name == live.__name__] == []
 
 
 def test_the_thread_outlives_an_error_that_nobody_expects(
