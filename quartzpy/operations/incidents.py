@@ -457,21 +457,22 @@ def unexplained(late: LateJobs, why_first: Sequence[str], holders: Sequence[str]
 
 def jobs_without_node(
     late: LateJobs, placements: Mapping[JobKey, Placement], alive: Sequence[NodeRecord]
-) -> dict[JobKey, list[NodeRecord]]:
-    """Return the jobs with late triggers that no living node can run, each with the nodes that know its type."""
+) -> dict[JobKey, tuple[Placement, list[NodeRecord]]]:
+    """Return the jobs with late triggers that no living node can run, with their placements and the nodes that know
+    their types."""
     jobs = {}
     for job in late.numbers:
         knowing = [node for node in alive if late.types[job] in node.capabilities.job_types]
         placement = placements.get(job)
         if placement is not None and knowing and not any(node.capabilities.allows(placement) for node in knowing):
-            jobs[job] = knowing
+            jobs[job] = placement, knowing
     return jobs
 
 
-def without_node(late: LateJobs, placements: Mapping[JobKey, Placement], alive: Sequence[NodeRecord]) -> list[Incident]:
-    """Return the jobs with late triggers that no living node can run, although some know their types."""
+def without_node(late: LateJobs, jobs: Mapping[JobKey, tuple[Placement, Sequence[NodeRecord]]]) -> list[Incident]:
+    """Return an incident about each of the `jobs` that `jobs_without_node` has found."""
     incidents = []
-    for job, knowing in sorted(jobs_without_node(late, placements, alive).items()):
+    for job, (placement, knowing) in sorted(jobs.items(), key=lambda item: item[0]):
         number = late.numbers[job]
         incidents.append(
             Incident(
@@ -480,7 +481,7 @@ def without_node(late: LateJobs, placements: Mapping[JobKey, Placement], alive: 
                 str(job),
                 f"No node can run job {job}, and {numbered(number, 'trigger of it is', 'triggers of it are')} due.",
                 (
-                    *(f"Node {obstacle}." for obstacle in obstacles(placements[job], knowing)[:MOST_REMEDIES]),
+                    *(f"Node {obstacle}." for obstacle in obstacles(placement, knowing)[:MOST_REMEDIES]),
                     _waiting(late.keys([job]), number),
                 ),
                 trigger=next(iter(late.keys([job])), None),

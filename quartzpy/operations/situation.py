@@ -18,8 +18,8 @@ from quartzpy.operations.clock_changes import clock_changes, upcoming_changes
 from quartzpy.operations.cluster import NodeState
 from quartzpy.operations.executions import GRACE, RunningView, running_view
 from quartzpy.operations.failures import AMONG, FailuresInARow
-from quartzpy.operations.groups import placements_of, pools
-from quartzpy.operations.incidents import Incident, ignored_timeouts, of_nodes, without_node
+from quartzpy.operations.groups import pools
+from quartzpy.operations.incidents import Incident, ignored_timeouts, of_nodes
 from quartzpy.operations.late import MANY, LateJobs, LateTrigger, late_trigger
 from quartzpy.operations.lock_holders import MOST_LOCKS, LockHolder, lock_holders
 from quartzpy.operations.pause_incidents import paused_overdue
@@ -109,6 +109,7 @@ class Situation:
     def __init__(self, source: Source) -> None:
         self._source = source
         self._reading = source.reading()
+        self._without: dict[JobKey, tuple[Placement, list[NodeRecord]]] | None = None
         self._ask_first()
         self._ask_second()
         self._ask_third()
@@ -162,11 +163,9 @@ class Situation:
         reading = self._reading
         self._in_a_row.look_further()
         self._stopped.look_further()
-        due, late = {record.job_key for record in self._due}, set(self.late_jobs.numbers)
-        self._of_due = placements_of_jobs(reading, due)
-        self._of_late = placements_of_jobs(reading, late)
-        self._of_running = placements_of(reading, self._running)
-        if late:
+        waiting = {*(record.job_key for record in self._due), *self.late_jobs.numbers}
+        self._of_waiting = placements_of_jobs(reading, waiting)
+        if waiting:
             self._moment.look_up_placements()
         threshold, advice = self._source.config.misfire_threshold, self._source.advice
         self._explained = [
@@ -208,7 +207,7 @@ class Situation:
             *causes.names_mixed_up(self.cluster, self.tallies.jobs, self._others(), self._source.config.name),
             *causes.unknown_types(late, self.cluster),
             *full,
-            *self._without_node(),
+            *causes.without_node(late, self._jobs_without_node()),
             *self._unexplained(full),
             *self._ignored_timeouts(),
             *causes.backlogs(self._overdue, self._rates(), self.now),
@@ -227,22 +226,22 @@ class Situation:
         jobs, _ = attempt(self._jobs_held)
         return {key: job.rate_limit for key, job in (jobs or {}).items() if job.rate_limit is not None}
 
-    def _without_node(self) -> list[Incident]:
-        if not self.late_jobs:
-            return []
-        placements, _ = attempt(self._of_late)
-        return without_node(self.late_jobs, placements or {}, self._alive())
+    def _jobs_without_node(self) -> dict[JobKey, tuple[Placement, list[NodeRecord]]]:
+        if self._without is None:
+            placements, _ = attempt(self._of_waiting)
+            self._without = causes.jobs_without_node(self.late_jobs, placements or {}, self._alive())
+        return self._without
 
     def _unexplained(self, full: Sequence[Incident]) -> list[Incident]:
         """Return an incident about the late triggers that no other incident explains."""
         late = self.late_jobs
         if not late or not any(node.mode is NodeMode.RUNNING for node in self._alive()):
             return []
-        placements, _ = attempt(self._of_late)
+        placements, _ = attempt(self._of_waiting)
         executors = {incident.subject for incident in full}
         explained = {
             *causes.jobs_of_unknown_types(late, self.cluster),
-            *causes.jobs_without_node(late, placements or {}, self._alive()),
+            *self._jobs_without_node(),
             *(job for job in late.numbers if (placements or {}).get(job, Placement()).pool in executors),
         }
         rest = late.without(explained)
@@ -268,10 +267,10 @@ class Situation:
     def _full_pools(self, due: Mapping[JobKey, int]) -> list[Incident]:
         if not due or not self._running:
             return []
-        placements = self._of_running()
-        of_due, _ = attempt(self._of_due)
-        used = pools(self._alive(), self._running, placements)
-        return causes.full_pools(used, self.running, placements, due, of_due or {})
+        placements, _ = attempt(self._moment.look_up_placements())
+        of_due, _ = attempt(self._of_waiting)
+        used = pools(self._alive(), self._running, placements or {})
+        return causes.full_pools(used, self.running, placements or {}, due, of_due or {})
 
     def _alive(self) -> list[NodeRecord]:
         alive = {node.node for node in self.cluster.nodes if node.state is not NodeState.DEAD}
