@@ -148,13 +148,13 @@ def view_of(view: type[_View], record: object, **values: Any) -> _View:
 
     So what is only shown is named by its record and its view, and not on the way between them.
     """
-    names = (name for name in _field_names(view) if name not in values)
+    names = (name for name in _field_names(cast("Any", view)) if name not in values)
     return view(**{name: getattr(record, name) for name in names if hasattr(record, name)}, **values)
 
 
 @cache
-def _field_names(view: type[object]) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(cast("Any", view)))
+def _field_names(view: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(view))
 
 
 def page_of(page: Page[_Record], view: Callable[[_Record], _View]) -> Page[_View]:
