@@ -15,7 +15,7 @@ from quartzpy.operations.executions import MOST_ATTEMPTS
 from quartzpy.operations.incidents import MOST_OF_A_KIND, Incident, Remedy, named_first
 from quartzpy.operations.source import attempt
 from quartzpy.scheduler.reading import Answer, Reading
-from quartzpy.scheduler.singles import placements
+from quartzpy.scheduler.singles import placements_of_jobs
 from quartzpy.states import ExecutionState, Outcome, TriggerState
 from quartzpy.store.health_findings import Severity
 from quartzpy.store.postgresql.admin import admin
@@ -99,7 +99,7 @@ class FailuresInARow:
         jobs |= {final.job_key for final in self._exhausted.values()}
         ask, keys = self._reading.ask, list(self._rows)
         self._attempts = ask(lambda store: admin(store).attempts(retried, MOST_ATTEMPTS)) if retried else dict
-        self._jobs = ask(lambda store: placements(store, jobs))
+        self._jobs = placements_of_jobs(self._reading, jobs)
         self._triggers = ask(lambda store: store.triggers(keys))
         self._firing = {job.job_key: _one_that_fires(self._reading, job.job_key) for job in self.jobs[:MOST_OF_A_KIND]}
 

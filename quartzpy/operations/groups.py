@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -12,7 +12,7 @@ from quartzpy.operations.cluster import NodeState, states_of
 from quartzpy.operations.source import Count, attempt, counted
 from quartzpy.placement import ANY_OTHER_GROUP, NO_GROUP, Placement
 from quartzpy.scheduler.reading import Reading
-from quartzpy.scheduler.singles import placements
+from quartzpy.scheduler.singles import placements_of_jobs
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import GroupTally
 from quartzpy.store.records import NodeRecord, RunningRecord
@@ -196,7 +196,7 @@ def limits(reading: Reading) -> Limits:
     rates = reading.ask(lambda store: admin(store).rate_usage(MOST))
     shared = reading.ask(lambda store: store.limits())
     answer, running = nodes(), claims()
-    placements = placements_of(reading, running)()
+    placements = attempt(placements_of_jobs(reading, {row.job_key for row in running}))[0] or {}
     states = states_of(answer.nodes, answer.now, answer.answers_since)
     alive = [node for node in answer.nodes if states[node.instance_id] is not NodeState.DEAD]
     return Limits(
@@ -238,15 +238,6 @@ def limits(reading: Reading) -> Limits:
         pools=tuple(pools(alive, running, placements)),
         groups=tuple(_groups(alive, running, placements)),
     )
-
-
-def placements_of(reading: Reading, running: Sequence[RunningRecord]) -> Callable[[], dict[JobKey, Placement]]:
-    """Ask for the placements of the jobs of executions; the answer is none if one of them cannot be decoded."""
-    jobs = {row.job_key for row in running}
-    if not jobs:
-        return dict
-    answer = reading.ask(lambda store: placements(store, jobs))
-    return lambda: attempt(answer)[0] or {}
 
 
 def pools(

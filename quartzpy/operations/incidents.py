@@ -458,8 +458,8 @@ def unexplained(late: LateJobs, why_first: Sequence[str], holders: Sequence[str]
 def jobs_without_node(
     late: LateJobs, placements: Mapping[JobKey, Placement], alive: Sequence[NodeRecord]
 ) -> dict[JobKey, tuple[Placement, list[NodeRecord]]]:
-    """Return the jobs with late triggers that no living node can run, with their placements and the nodes that know
-    their types."""
+    """Return the jobs with late triggers that no living node can run, each with its placement and the nodes that know
+    its type."""
     jobs = {}
     for job in late.numbers:
         knowing = [node for node in alive if late.types[job] in node.capabilities.job_types]
@@ -472,7 +472,8 @@ def jobs_without_node(
 def without_node(late: LateJobs, jobs: Mapping[JobKey, tuple[Placement, Sequence[NodeRecord]]]) -> list[Incident]:
     """Return an incident about each of the `jobs` that `jobs_without_node` has found."""
     incidents = []
-    for job, (placement, knowing) in sorted(jobs.items(), key=lambda item: item[0]):
+    for job in sorted(jobs):
+        placement, knowing = jobs[job]
         number = late.numbers[job]
         incidents.append(
             Incident(

@@ -15,10 +15,11 @@ from quartzpy.operations.executions import summary as execution_summary
 from quartzpy.operations.incidents import Incident
 from quartzpy.operations.late import LateTrigger
 from quartzpy.operations.recorded_incidents import RecordedIncident, recorded_incident
-from quartzpy.operations.situation import Situation, placements_of_jobs, told_apart
+from quartzpy.operations.situation import Situation, told_apart
 from quartzpy.operations.source import MOST_COUNTED, Count, Source, counted
 from quartzpy.operations.windows import WindowView, announced
 from quartzpy.scheduler.reading import Reading
+from quartzpy.scheduler.singles import placements_of_jobs
 from quartzpy.states import ExecutionState, Outcome, TriggerState
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import Minutes, Tallies

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cached_property
 from itertools import zip_longest
 
 from quartzpy.jobs.job import JobDetail
@@ -28,7 +29,7 @@ from quartzpy.operations.triggers import OVERDUE, late_by
 from quartzpy.placement import Placement
 from quartzpy.scheduler.explain import Explanation, Moment
 from quartzpy.scheduler.reading import Answer, Reading
-from quartzpy.scheduler.singles import mode_of_job, placements
+from quartzpy.scheduler.singles import mode_of_job, placements_of_jobs
 from quartzpy.states import ExecutionState, JobMode, NodeMode, TriggerState
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import Health, LockRecord, PausedOverdue, Tallies
@@ -109,7 +110,6 @@ class Situation:
     def __init__(self, source: Source) -> None:
         self._source = source
         self._reading = source.reading()
-        self._without: dict[JobKey, tuple[Placement, list[NodeRecord]]] | None = None
         self._ask_first()
         self._ask_second()
         self._ask_third()
@@ -207,7 +207,7 @@ class Situation:
             *causes.names_mixed_up(self.cluster, self.tallies.jobs, self._others(), self._source.config.name),
             *causes.unknown_types(late, self.cluster),
             *full,
-            *causes.without_node(late, self._jobs_without_node()),
+            *causes.without_node(late, self._jobs_without_node),
             *self._unexplained(full),
             *self._ignored_timeouts(),
             *causes.backlogs(self._overdue, self._rates(), self.now),
@@ -226,23 +226,26 @@ class Situation:
         jobs, _ = attempt(self._jobs_held)
         return {key: job.rate_limit for key, job in (jobs or {}).items() if job.rate_limit is not None}
 
-    def _jobs_without_node(self) -> dict[JobKey, tuple[Placement, list[NodeRecord]]]:
-        if self._without is None:
-            placements, _ = attempt(self._of_waiting)
-            self._without = causes.jobs_without_node(self.late_jobs, placements or {}, self._alive())
-        return self._without
+    @cached_property
+    def _placements(self) -> Mapping[JobKey, Placement]:
+        """The placements of the jobs that wait; none if one of them cannot be decoded."""
+        placements, _ = attempt(self._of_waiting)
+        return placements or {}
+
+    @cached_property
+    def _jobs_without_node(self) -> Mapping[JobKey, tuple[Placement, Sequence[NodeRecord]]]:
+        return causes.jobs_without_node(self.late_jobs, self._placements, self._alive())
 
     def _unexplained(self, full: Sequence[Incident]) -> list[Incident]:
         """Return an incident about the late triggers that no other incident explains."""
         late = self.late_jobs
         if not late or not any(node.mode is NodeMode.RUNNING for node in self._alive()):
             return []
-        placements, _ = attempt(self._of_waiting)
         executors = {incident.subject for incident in full}
         explained = {
             *causes.jobs_of_unknown_types(late, self.cluster),
-            *self._jobs_without_node(),
-            *(job for job in late.numbers if (placements or {}).get(job, Placement()).pool in executors),
+            *self._jobs_without_node,
+            *(job for job in late.numbers if self._placements.get(job, Placement()).pool in executors),
         }
         rest = late.without(explained)
         of_first = next((row.why for row in self.late() if rest and row.trigger == rest.first), ())
@@ -267,10 +270,9 @@ class Situation:
     def _full_pools(self, due: Mapping[JobKey, int]) -> list[Incident]:
         if not due or not self._running:
             return []
-        placements, _ = attempt(self._moment.look_up_placements())
-        of_due, _ = attempt(self._of_waiting)
-        used = pools(self._alive(), self._running, placements or {})
-        return causes.full_pools(used, self.running, placements or {}, due, of_due or {})
+        of_running = attempt(self._moment.look_up_placements())[0] or {}
+        used = pools(self._alive(), self._running, of_running)
+        return causes.full_pools(used, self.running, of_running, due, self._placements)
 
     def _alive(self) -> list[NodeRecord]:
         alive = {node.node for node in self.cluster.nodes if node.state is not NodeState.DEAD}
@@ -323,7 +325,3 @@ class _Stopped:
 
 def _mode(reading: Reading, job: JobKey) -> Answer[JobMode | None]:
     return reading.ask(lambda store: mode_of_job(store, job))
-
-
-def placements_of_jobs(reading: Reading, jobs: Collection[JobKey]) -> Callable[[], dict[JobKey, Placement]]:
-    return reading.ask(lambda store: placements(store, jobs)) if jobs else dict

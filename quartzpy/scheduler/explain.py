@@ -18,7 +18,7 @@ from quartzpy.jobs.join import Join, as_join, short_occasion
 from quartzpy.keys import DEFAULT_GROUP, JobKey, TriggerKey
 from quartzpy.placement import Placement
 from quartzpy.scheduler.reading import Reading
-from quartzpy.scheduler.singles import mode_of_job, placements
+from quartzpy.scheduler.singles import mode_of_job, placements_of_jobs
 from quartzpy.states import JobMode, JoinState, MisfireAction, Missed, NodeMode, TriggerState
 from quartzpy.store import node_metadata
 from quartzpy.store.queries import ExecutionQuery, MisfireQuery
@@ -489,7 +489,7 @@ class Moment:
         """Ask for the placements of the jobs that run, with the questions that already wait."""
         if self._placements is None:
             jobs = {row.job_key for row in self.running()}
-            self._placements = self.reading.ask(lambda store: placements(store, jobs)) if jobs else dict
+            self._placements = placements_of_jobs(self.reading, jobs)
         return self._placements
 
     def busy(self) -> Counter[tuple[str, str]]:

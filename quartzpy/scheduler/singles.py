@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from datetime import datetime
 
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.placement import Placement
+from quartzpy.scheduler.reading import Reading
 from quartzpy.states import PUBLIC, JobMode, PublicState
 from quartzpy.store import refusals
 from quartzpy.store.protocol import JobStore
@@ -21,6 +22,11 @@ def mode_of_job(store: JobStore, key: JobKey) -> JobMode | None:
 def placements(store: JobStore, keys: Collection[JobKey]) -> dict[JobKey, Placement]:
     """Return the placements of those of these jobs that are stored, without decoding the rest of each job."""
     return {key: header.placement for key, header in store.job_headers(keys).items()}
+
+
+def placements_of_jobs(reading: Reading, keys: Collection[JobKey]) -> Callable[[], dict[JobKey, Placement]]:
+    """Ask for the `placements` of these jobs, if there are any."""
+    return reading.ask(lambda store: placements(store, keys)) if keys else dict
 
 
 def state_of_trigger(store: JobStore, key: TriggerKey) -> PublicState:

@@ -17,14 +17,14 @@ from quartzpy import JobKey, Scheduler, SimpleTrigger
 from quartzpy.demo.audit import summarize
 from quartzpy.demo.jobs import GROUP, SERIAL_REPORT
 from quartzpy.demo.stage import is_idle
-from quartzpy.keys import RECOVERING_JOBS, TriggerKey
+from quartzpy.keys import RECOVERING_JOBS, RETRYING_JOBS, TriggerKey
 from quartzpy.states import ExecutionState, TriggerState
 from quartzpy.store.records import ExecutionRecord, TriggerRecord
 from quartzpy.triggers.trigger import TriggerProgress
 
 ROOT = Path(__file__).resolve().parents[2]
 START = datetime(2026, 1, 1, tzinfo=UTC)
-RETRY = TriggerKey("retry", "RETRYING_JOBS")
+RETRY = TriggerKey("retry", RETRYING_JOBS)
 SECOND = timedelta(seconds=1)
 
 

@@ -107,6 +107,7 @@ def test_a_node_does_not_import_what_it_does_not_need(postgres_dsn: str) -> None
         "quartzpy.testing",
         "quartzpy.embedded",
         "quartzpy.store.memory",
+        "quartzpy.store.postgresql.admin.integrity",
         "quartzpy.operations.actions",
         "quartzpy.dashboard",
         "quartzpy.aio.methods",

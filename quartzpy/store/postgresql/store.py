@@ -95,7 +95,7 @@ class SqlJobStore:
     @property
     def admin(self) -> Admin:
         """The operators' views of this database."""
-        from quartzpy.store.postgresql.admin.operators import Admin  # A node does not need it.
+        from quartzpy.store.postgresql.admin.operators import Admin  # A scheduler that only schedules needs none.
 
         return Admin(self._session, self._steps, lambda: self._as_connected)
 

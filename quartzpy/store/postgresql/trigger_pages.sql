@@ -431,8 +431,7 @@ full_jobs AS MATERIALIZED (
          LIMIT 1) AS other
     -- end
 )
--- They are read whole if they are few. A page is read from the front of each of their ranges if these are few, or if
--- they are many.
+-- Held triggers are read whole if they are few, in many ranges. Otherwise a page reads the front of each range.
 , few_held AS MATERIALIZED (
     SELECT EXISTS (SELECT FROM held OFFSET :'few_ranges'::int) AND
            (SELECT count(*) FROM (SELECT FROM qrtz_triggers
