@@ -9,17 +9,13 @@ _STEPS = "quartzpy/store/postgresql/steps"
 _LISTEN = "quartzpy/store/postgresql/connection/listen.sql"
 _KEYS = "tests/contract/test_node_keys.py"
 _FLOORS = "tests/postgresql/test_floors.py"
-_RUN_HERE = "FROM front WHERE (job_type, placement) IN (SELECT job_type, placement FROM run_here)) AS ranked\n"
 _IS_NAMED = f"{_KEYS}::test_a_trigger_about_which_the_node_has_said_nothing_stays_and_is_named[postgresql]"
 
 NODE_KEYS = (
     Sabotage(
         "nodes_fire_what_they_do_not_know",
         "a node fires a trigger of a job type that it has never met, and cannot run it",
-        tuple(
-            Edit(f"{_STEPS}/acquire.sql", f"\n{' ' * indent}{_RUN_HERE}", f"\n{' ' * indent}FROM front) AS ranked\n")
-            for indent in (14, 18)
-        ),
+        (Edit(f"{_STEPS}/acquire.sql", "AND k.job_type = front.job_type AND k.placement = front.placement\n", "\n"),),
         (_IS_NAMED,),
     ),
     Sabotage(

@@ -203,18 +203,6 @@ front AS MATERIALIZED (
            FOR NO KEY UPDATE OF t SKIP LOCKED
      ) AS of_range
 ),
--- include: run_here
--- The job types and placements of these that this node has said that it runs. It has said nothing yet about a pair that
--- nobody has used before: such triggers stay as they are, and `undecided` names the pair.
-run_here AS MATERIALIZED (
-    SELECT met.job_type, met.placement
-      FROM (SELECT DISTINCT job_type, placement FROM front) AS met
-     CROSS JOIN LATERAL (
-        SELECT FROM qrtz_node_keys k
-         WHERE k.epoch = :'epoch'::bigint AND k.job_type = met.job_type AND k.placement = met.placement AND k.runs
-         LIMIT 1) AS said
-),
--- end
 -- The triggers that this node can take. One of a job with a limit may have been read from a time on before which a trigger
 -- of the job waits since an end has just released it: it `overtakes` those that are still blocked.
 candidates AS MATERIALIZED (
@@ -252,7 +240,16 @@ candidates AS MATERIALIZED (
                        row_number() OVER (PARTITION BY execution_group
                                               ORDER BY scheduled_time, priority DESC, row) AS group_rank
 \endif
-                  FROM front WHERE (job_type, placement) IN (SELECT job_type, placement FROM run_here)) AS ranked
+                  FROM front
+                 CROSS JOIN LATERAL (
+                    -- include: has_said
+                    -- The node has said that it runs the type with the placement. It has said nothing yet about a pair
+                    -- that nobody has used before: such triggers stay as they are, and `undecided` names the pair.
+                    SELECT FROM qrtz_node_keys k
+                     WHERE k.epoch = :'epoch'::bigint AND k.job_type = front.job_type AND k.placement = front.placement
+                       AND k.runs LIMIT 1
+                    -- end
+                 ) AS said) AS ranked
 \if :several_pools
          WHERE executor_rank <= workers AND group_rank <= group_slots
 \endif
@@ -732,18 +729,6 @@ front AS MATERIALIZED (
            FOR NO KEY UPDATE OF t SKIP LOCKED
      ) AS of_range
 ),
--- include: run_here
--- The job types and placements of these that this node has said that it runs. It has said nothing yet about a pair that
--- nobody has used before: such triggers stay as they are, and `undecided` names the pair.
-run_here AS MATERIALIZED (
-    SELECT met.job_type, met.placement
-      FROM (SELECT DISTINCT job_type, placement FROM front) AS met
-     CROSS JOIN LATERAL (
-        SELECT FROM qrtz_node_keys k
-         WHERE k.epoch = :'epoch'::bigint AND k.job_type = met.job_type AND k.placement = met.placement AND k.runs
-         LIMIT 1) AS said
-),
--- end
 -- The triggers that this node can take.
 candidates AS MATERIALIZED (
     SELECT *
@@ -754,7 +739,16 @@ candidates AS MATERIALIZED (
                    row_number() OVER (PARTITION BY execution_group
                                           ORDER BY scheduled_time, priority DESC, row) AS group_rank
 \endif
-              FROM front WHERE (job_type, placement) IN (SELECT job_type, placement FROM run_here)) AS ranked
+              FROM front
+             CROSS JOIN LATERAL (
+                -- include: has_said
+                -- The node has said that it runs the type with the placement. It has said nothing yet about a pair
+                -- that nobody has used before: such triggers stay as they are, and `undecided` names the pair.
+                SELECT FROM qrtz_node_keys k
+                 WHERE k.epoch = :'epoch'::bigint AND k.job_type = front.job_type AND k.placement = front.placement
+                   AND k.runs LIMIT 1
+                -- end
+             ) AS said) AS ranked
 \if :several_pools
      WHERE executor_rank <= workers AND group_rank <= group_slots
 \endif
