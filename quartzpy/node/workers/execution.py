@@ -68,7 +68,7 @@ HANDED_BACK = "the workers of the node were busy for longer than expected; any n
 _UNSTARTED = asyncio.CancelledError(NOT_STARTED)
 """Stands for the error of a coroutine until its first step, so that not each one needs an error of its own."""
 _NOT_CAPTURED = nullcontext()
-_is_coroutine_function = lru_cache(maxsize=1_024)(inspect.iscoroutinefunction)
+_is_coroutine_function = lru_cache(maxsize=16_384)(inspect.iscoroutinefunction)
 
 
 class Stoppable(Protocol):

@@ -40,7 +40,7 @@ from quartzpy.store.store_time import StoreTime
 logger = logging.getLogger(__name__)
 
 
-@lru_cache(maxsize=1_024)
+@lru_cache(maxsize=16_384)
 def _is_plain_coroutine(job_class: type[Job]) -> bool:
     has_constructor = job_class.__init__ is not object.__init__ or job_class.__new__ is not object.__new__
     return not has_constructor and inspect.iscoroutinefunction(job_class.execute)
