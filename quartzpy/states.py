@@ -106,8 +106,8 @@ class MisfireRule(StrEnum):
     It follows from other values of the trigger, and changes only with them; see `misfire_rule_of`.
     """
 
-    SCHEDULER = "SCHEDULER"
-    """The fire is a misfire if it is later than the scheduler's threshold."""
+    NODE = "NODE"
+    """The fire is a misfire if it is later than the threshold of the node's settings."""
     OWN = "OWN"
     """The fire is a misfire if it is later than the trigger's own threshold."""
     IGNORE = "IGNORE"
@@ -144,7 +144,7 @@ def misfire_rule_of(
         return MisfireRule.RATE_LIMIT
     if admission is not None or catches_up or ignores_misfires:
         return MisfireRule.IGNORE
-    return MisfireRule.OWN if has_threshold else MisfireRule.SCHEDULER
+    return MisfireRule.OWN if has_threshold else MisfireRule.NODE
 
 
 _Value = TypeVar("_Value", bound=StrEnum)

@@ -476,7 +476,7 @@ CREATE TABLE qrtz_triggers (
     end_time TIMESTAMP WITH TIME ZONE,
     priority INTEGER NOT NULL,
     misfire_instruction VARCHAR(60) NOT NULL,
-    misfire_rule VARCHAR(10) COLLATE "C" GENERATED ALWAYS AS (CASE WHEN unreconciled IS NOT NULL THEN 'NEW'::text WHEN missed_policy IS NOT NULL OR admission::text = 'LATE'::text THEN 'LATE'::text WHEN (rate_limit IS NOT NULL OR limits IS NOT NULL) AND admission IS NULL THEN 'RATE_LIMIT'::text WHEN admission IS NOT NULL OR catch_up_until IS NOT NULL OR misfire_instruction::text = 'ignore'::text THEN 'IGNORE'::text WHEN misfire_threshold IS NULL THEN 'SCHEDULER'::text ELSE 'OWN'::text END) STORED NOT NULL,
+    misfire_rule VARCHAR(10) COLLATE "C" GENERATED ALWAYS AS (CASE WHEN unreconciled IS NOT NULL THEN 'NEW'::text WHEN missed_policy IS NOT NULL OR admission::text = 'LATE'::text THEN 'LATE'::text WHEN (rate_limit IS NOT NULL OR limits IS NOT NULL) AND admission IS NULL THEN 'RATE_LIMIT'::text WHEN admission IS NOT NULL OR catch_up_until IS NOT NULL OR misfire_instruction::text = 'ignore'::text THEN 'IGNORE'::text WHEN misfire_threshold IS NULL THEN 'NODE'::text ELSE 'OWN'::text END) STORED NOT NULL,
     misfire_threshold INTERVAL,
     catch_up_until TIMESTAMP WITH TIME ZONE,
     missed_policy VARCHAR(10),

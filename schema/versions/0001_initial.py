@@ -992,7 +992,7 @@ def upgrade() -> None:
                 " WHEN (rate_limit IS NOT NULL OR limits IS NOT NULL) AND admission IS NULL THEN 'RATE_LIMIT'::text"
                 " WHEN admission IS NOT NULL OR catch_up_until IS NOT NULL"
                 " OR misfire_instruction::text = 'ignore'::text THEN 'IGNORE'::text"
-                " WHEN misfire_threshold IS NULL THEN 'SCHEDULER'::text ELSE 'OWN'::text END",
+                " WHEN misfire_threshold IS NULL THEN 'NODE'::text ELSE 'OWN'::text END",
                 persisted=True,
             ),
             nullable=False,

@@ -112,4 +112,4 @@ def test_a_held_trigger_that_is_resumed_skips_what_it_has_missed(store: SqlJobSt
     store.recover_misfires(node, threshold=timedelta(minutes=1), limit=10)
     assert not acquire(store, node).fired
     [(rule, policy)] = connect().execute("SELECT misfire_rule, missed_policy FROM qrtz_triggers").fetchall()
-    assert (rule, policy) == ("SCHEDULER", None)
+    assert (rule, policy) == ("NODE", None)

@@ -80,8 +80,8 @@ SLOTS = (
         (
             Edit(
                 f"{_STEPS}/complete.sql",
-                "WHEN 'SCHEDULER' THEN open.at - :'misfire_threshold'::interval ELSE '-infinity' END",
-                "WHEN 'SCHEDULER' THEN '-infinity'::timestamptz ELSE '-infinity' END",
+                "WHEN 'NODE' THEN open.at - :'misfire_threshold'::interval ELSE '-infinity' END",
+                "WHEN 'NODE' THEN '-infinity'::timestamptz ELSE '-infinity' END",
             ),
         ),
         (f"{_IN_TIME}[the scheduler's threshold]",),

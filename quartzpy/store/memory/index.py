@@ -21,9 +21,9 @@ from quartzpy.store.protocol import AvailableSlots, DispatchKey
 CHUNK = 512
 _ABOVE_ALL_PRIORITIES = -(2**31)
 _BEGINNING = datetime.min.replace(tzinfo=UTC)
-_ACQUIRED = (MisfireRule.SCHEDULER, MisfireRule.OWN, MisfireRule.IGNORE)
+_ACQUIRED = (MisfireRule.NODE, MisfireRule.OWN, MisfireRule.IGNORE)
 """The rules of the triggers that the acquire step takes."""
-_MISFIRING = (MisfireRule.SCHEDULER, MisfireRule.OWN, MisfireRule.LATE)
+_MISFIRING = (MisfireRule.NODE, MisfireRule.OWN, MisfireRule.LATE)
 """The rules of the triggers that the misfire step takes."""
 
 
@@ -102,7 +102,7 @@ class Part(NamedTuple):
     def earliest_on_time(self, now: datetime, threshold: timedelta) -> datetime:
         """Return the instant before which a due trigger has misfired; `threshold` is the scheduler's."""
         match self.rule:
-            case MisfireRule.SCHEDULER:
+            case MisfireRule.NODE:
                 return now - threshold
             case MisfireRule.OWN:
                 return now - (self.threshold or timedelta())

@@ -486,7 +486,7 @@ SELECT *
                    FROM waiting w
                   CROSS JOIN
                      -- include: each_rule
-                     (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE'), ('LATE'), ('RATE_LIMIT'), ('NEW')) AS rule(name)
+                     (VALUES ('NODE'), ('OWN'), ('IGNORE'), ('LATE'), ('RATE_LIMIT'), ('NEW')) AS rule(name)
                      -- end
                   CROSS JOIN LATERAL (
                      SELECT * FROM qrtz_triggers t

@@ -284,7 +284,7 @@ dispatched AS MATERIALIZED (
       FROM waiting w
      CROSS JOIN
         -- include: each_rule
-        (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE'), ('LATE'), ('RATE_LIMIT'), ('NEW')) AS rule(name)
+        (VALUES ('NODE'), ('OWN'), ('IGNORE'), ('LATE'), ('RATE_LIMIT'), ('NEW')) AS rule(name)
         -- end
 ),
 due AS (

@@ -561,7 +561,7 @@ SELECT
 \endif
                  CROSS JOIN
                     -- include: each_rule
-                    (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE'), ('LATE'), ('RATE_LIMIT'), ('NEW')) AS rule(name)
+                    (VALUES ('NODE'), ('OWN'), ('IGNORE'), ('LATE'), ('RATE_LIMIT'), ('NEW')) AS rule(name)
                     -- end
                  CROSS JOIN LATERAL (
                     SELECT * FROM qrtz_triggers t

@@ -61,7 +61,7 @@ SELECT t.job_type, t.placement, count(*)::int, min(t.next_fire_time)
  CROSS JOIN waiting w
  CROSS JOIN
     -- include: each_rule
-    (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE'), ('LATE'), ('RATE_LIMIT'), ('NEW')) AS rule(name)
+    (VALUES ('NODE'), ('OWN'), ('IGNORE'), ('LATE'), ('RATE_LIMIT'), ('NEW')) AS rule(name)
     -- end
  CROSS JOIN LATERAL (
     SELECT t.next_fire_time, t.job_type, t.placement FROM qrtz_triggers t

@@ -103,7 +103,7 @@ examined AS MATERIALIZED (
                FROM waiting w
               CROSS JOIN
                  -- include: each_rule
-                 (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE'), ('LATE'), ('RATE_LIMIT'), ('NEW')) AS rule(name)
+                 (VALUES ('NODE'), ('OWN'), ('IGNORE'), ('LATE'), ('RATE_LIMIT'), ('NEW')) AS rule(name)
                  -- end
               CROSS JOIN LATERAL (
                  (SELECT t.ctid AS row, t.trigger_state, t.overlap_policy, t.max_concurrent, t.job_group, t.job_name,
@@ -244,7 +244,7 @@ due AS (
                FROM waiting w
               CROSS JOIN
                  -- include: each_rule
-                 (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE'), ('LATE'), ('RATE_LIMIT'), ('NEW')) AS rule(name)
+                 (VALUES ('NODE'), ('OWN'), ('IGNORE'), ('LATE'), ('RATE_LIMIT'), ('NEW')) AS rule(name)
                  -- end
               CROSS JOIN LATERAL (
                  SELECT * FROM qrtz_triggers t

@@ -20,7 +20,7 @@ SELECT pg_notify(:'channel', CASE WHEN bool_or(w.at <= clock.at) THEN :'news_of_
          GROUP BY j.job_type, j.placement) AS w
  WHERE w.at <= clock.at
     OR NOT EXISTS (
-        SELECT FROM (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE'), ('RATE_LIMIT')) AS rule(name)
+        SELECT FROM (VALUES ('NODE'), ('OWN'), ('IGNORE'), ('RATE_LIMIT')) AS rule(name)
          CROSS JOIN LATERAL (
             SELECT t.job_type, t.placement, t.limits FROM qrtz_triggers t
              WHERE t.sched_name = :'sched' AND t.slot_pool = w.slot_pool AND t.misfire_rule = rule.name

@@ -44,7 +44,7 @@ few AS MATERIALIZED (
                 WITH ORDINALITY AS slots(slot_pool, since, workers, group_slots, place)
      CROSS JOIN
         -- include: acquired_rules
-        (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
+        (VALUES ('NODE'), ('OWN'), ('IGNORE')) AS rule(name)
         -- end
      CROSS JOIN LATERAL (
         SELECT t.next_fire_time, t.priority,
@@ -57,7 +57,7 @@ few AS MATERIALIZED (
            -- include: is_in_time
            -- It is no misfire; as a range of the index.
            AND t.next_fire_time >= CASE rule.name
-                   WHEN 'SCHEDULER' THEN node.at - :'threshold'::interval ELSE '-infinity' END
+                   WHEN 'NODE' THEN node.at - :'threshold'::interval ELSE '-infinity' END
            AND (rule.name <> 'OWN' OR t.next_fire_time >= node.at - t.misfire_threshold)
            AND t.generation <> ALL(:'passed_over'::bigint[])
            -- end
@@ -104,7 +104,7 @@ many AS MATERIALIZED (
            -- include: is_in_time
            -- It is no misfire; as a range of the index.
            AND t.next_fire_time >= CASE rule.name
-                   WHEN 'SCHEDULER' THEN node.at - :'threshold'::interval ELSE '-infinity' END
+                   WHEN 'NODE' THEN node.at - :'threshold'::interval ELSE '-infinity' END
            AND (rule.name <> 'OWN' OR t.next_fire_time >= node.at - t.misfire_threshold)
            AND t.generation <> ALL(:'passed_over'::bigint[])
            -- end
@@ -152,7 +152,7 @@ front AS MATERIALIZED (
 \else
      CROSS JOIN
         -- include: acquired_rules
-        (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
+        (VALUES ('NODE'), ('OWN'), ('IGNORE')) AS rule(name)
         -- end
 \endif
      CROSS JOIN LATERAL (
@@ -176,7 +176,7 @@ front AS MATERIALIZED (
            -- include: is_in_time
            -- It is no misfire; as a range of the index.
            AND t.next_fire_time >= CASE rule.name
-                   WHEN 'SCHEDULER' THEN node.at - :'threshold'::interval ELSE '-infinity' END
+                   WHEN 'NODE' THEN node.at - :'threshold'::interval ELSE '-infinity' END
            AND (rule.name <> 'OWN' OR t.next_fire_time >= node.at - t.misfire_threshold)
            AND t.generation <> ALL(:'passed_over'::bigint[])
            -- end
@@ -216,7 +216,7 @@ candidates AS MATERIALIZED (
                AND EXISTS (
                    SELECT FROM
                           -- include: acquired_rules
-                          (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
+                          (VALUES ('NODE'), ('OWN'), ('IGNORE')) AS rule(name)
                           -- end
                     CROSS JOIN LATERAL (
                        SELECT FROM qrtz_triggers w
@@ -225,7 +225,7 @@ candidates AS MATERIALIZED (
                           AND w.trigger_state = 'BLOCKED' AND w.misfire_rule = rule.name
                           AND w.next_fire_time < due.scheduled_time
                           AND w.next_fire_time >= CASE rule.name
-                                  WHEN 'SCHEDULER' THEN due.at - :'threshold'::interval ELSE '-infinity' END
+                                  WHEN 'NODE' THEN due.at - :'threshold'::interval ELSE '-infinity' END
                           AND (rule.name <> 'OWN' OR w.next_fire_time >= due.at - w.misfire_threshold)
                         LIMIT 1) AS sooner
                    OFFSET 0)
@@ -488,7 +488,7 @@ further AS MATERIALIZED (
                     AND (SELECT count(*) FROM candidates) = :'limit'::int) AS slots
      CROSS JOIN
         -- include: acquired_rules
-        (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
+        (VALUES ('NODE'), ('OWN'), ('IGNORE')) AS rule(name)
         -- end
      CROSS JOIN LATERAL (
         SELECT t.ctid AS row, t.job_group, t.job_name, t.concurrency_key, t.overlap_policy, t.max_concurrent
@@ -500,7 +500,7 @@ further AS MATERIALIZED (
            -- include: is_in_time
            -- It is no misfire; as a range of the index.
            AND t.next_fire_time >= CASE rule.name
-                   WHEN 'SCHEDULER' THEN node.at - :'threshold'::interval ELSE '-infinity' END
+                   WHEN 'NODE' THEN node.at - :'threshold'::interval ELSE '-infinity' END
            AND (rule.name <> 'OWN' OR t.next_fire_time >= node.at - t.misfire_threshold)
            AND t.generation <> ALL(:'passed_over'::bigint[])
            -- end
@@ -575,7 +575,7 @@ few AS MATERIALIZED (
                 WITH ORDINALITY AS slots(slot_pool, since, workers, group_slots, place)
      CROSS JOIN
         -- include: acquired_rules
-        (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
+        (VALUES ('NODE'), ('OWN'), ('IGNORE')) AS rule(name)
         -- end
      CROSS JOIN LATERAL (
         SELECT t.next_fire_time, t.priority,
@@ -588,7 +588,7 @@ few AS MATERIALIZED (
            -- include: is_in_time
            -- It is no misfire; as a range of the index.
            AND t.next_fire_time >= CASE rule.name
-                   WHEN 'SCHEDULER' THEN node.at - :'threshold'::interval ELSE '-infinity' END
+                   WHEN 'NODE' THEN node.at - :'threshold'::interval ELSE '-infinity' END
            AND (rule.name <> 'OWN' OR t.next_fire_time >= node.at - t.misfire_threshold)
            AND t.generation <> ALL(:'passed_over'::bigint[])
            -- end
@@ -635,7 +635,7 @@ many AS MATERIALIZED (
            -- include: is_in_time
            -- It is no misfire; as a range of the index.
            AND t.next_fire_time >= CASE rule.name
-                   WHEN 'SCHEDULER' THEN node.at - :'threshold'::interval ELSE '-infinity' END
+                   WHEN 'NODE' THEN node.at - :'threshold'::interval ELSE '-infinity' END
            AND (rule.name <> 'OWN' OR t.next_fire_time >= node.at - t.misfire_threshold)
            AND t.generation <> ALL(:'passed_over'::bigint[])
            -- end
@@ -682,7 +682,7 @@ front AS MATERIALIZED (
 \else
      CROSS JOIN
         -- include: acquired_rules
-        (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
+        (VALUES ('NODE'), ('OWN'), ('IGNORE')) AS rule(name)
         -- end
 \endif
      CROSS JOIN LATERAL (
@@ -702,7 +702,7 @@ front AS MATERIALIZED (
            -- include: is_in_time
            -- It is no misfire; as a range of the index.
            AND t.next_fire_time >= CASE rule.name
-                   WHEN 'SCHEDULER' THEN node.at - :'threshold'::interval ELSE '-infinity' END
+                   WHEN 'NODE' THEN node.at - :'threshold'::interval ELSE '-infinity' END
            AND (rule.name <> 'OWN' OR t.next_fire_time >= node.at - t.misfire_threshold)
            AND t.generation <> ALL(:'passed_over'::bigint[])
            -- end
@@ -777,7 +777,7 @@ free AS MATERIALIZED (
            AND EXISTS (
                SELECT FROM
                       -- include: acquired_rules
-                      (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
+                      (VALUES ('NODE'), ('OWN'), ('IGNORE')) AS rule(name)
                       -- end
                 CROSS JOIN LATERAL (
                    SELECT FROM qrtz_triggers w
@@ -786,7 +786,7 @@ free AS MATERIALIZED (
                       AND w.trigger_state = 'BLOCKED' AND w.misfire_rule = rule.name
                       AND w.next_fire_time < due.scheduled_time
                       AND w.next_fire_time >= CASE rule.name
-                              WHEN 'SCHEDULER' THEN due.at - :'threshold'::interval ELSE '-infinity' END
+                              WHEN 'NODE' THEN due.at - :'threshold'::interval ELSE '-infinity' END
                       AND (rule.name <> 'OWN' OR w.next_fire_time >= due.at - w.misfire_threshold)
                     LIMIT 1) AS sooner
                OFFSET 0)
@@ -892,7 +892,7 @@ SELECT 1
      CROSS JOIN unnest(:'slot_pools'::text[], :'sinces'::timestamptz[]) AS slots(slot_pool, since)
      CROSS JOIN
         -- include: acquired_rules
-        (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
+        (VALUES ('NODE'), ('OWN'), ('IGNORE')) AS rule(name)
         -- end
      CROSS JOIN LATERAL (
         SELECT t.max_concurrent
@@ -904,7 +904,7 @@ SELECT 1
            -- include: is_in_time
            -- It is no misfire; as a range of the index.
            AND t.next_fire_time >= CASE rule.name
-                   WHEN 'SCHEDULER' THEN node.at - :'threshold'::interval ELSE '-infinity' END
+                   WHEN 'NODE' THEN node.at - :'threshold'::interval ELSE '-infinity' END
            AND (rule.name <> 'OWN' OR t.next_fire_time >= node.at - t.misfire_threshold)
            AND t.generation <> ALL(:'passed_over'::bigint[])
            -- end
@@ -946,7 +946,7 @@ waiting AS (
      CROSS JOIN unnest(:'slot_pools'::text[], :'sinces'::timestamptz[]) WITH ORDINALITY AS slots(slot_pool, since, place)
      CROSS JOIN
         -- include: acquired_rules
-        (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
+        (VALUES ('NODE'), ('OWN'), ('IGNORE')) AS rule(name)
         -- end
       LEFT JOIN LATERAL (
             SELECT t.next_fire_time, t.max_concurrent, t.job_type, t.placement
@@ -957,7 +957,7 @@ waiting AS (
                -- include: is_in_time
                -- It is no misfire; as a range of the index.
                AND t.next_fire_time >= CASE rule.name
-                       WHEN 'SCHEDULER' THEN node.at - :'threshold'::interval ELSE '-infinity' END
+                       WHEN 'NODE' THEN node.at - :'threshold'::interval ELSE '-infinity' END
                AND (rule.name <> 'OWN' OR t.next_fire_time >= node.at - t.misfire_threshold)
                AND t.generation <> ALL(:'passed_over'::bigint[])
                -- end
@@ -1009,7 +1009,7 @@ SELECT met.job_type, met.placement
   FROM (SELECT DISTINCT soonest.job_type, soonest.placement
           FROM unnest(:'slot_pools'::text[]) AS slots(slot_pool)
          CROSS JOIN
-            (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE'), ('RATE_LIMIT'), ('LATE')) AS rule(name)
+            (VALUES ('NODE'), ('OWN'), ('IGNORE'), ('RATE_LIMIT'), ('LATE')) AS rule(name)
          CROSS JOIN LATERAL (
             SELECT t.job_type, t.placement
               FROM qrtz_triggers t

@@ -435,7 +435,7 @@ freed_by_policy AS (
 in_time AS MATERIALIZED (
     SELECT open.job_group, open.job_name, open.concurrency_key, waiting.row
       FROM (SELECT * FROM freed WHERE NOT frees_all AND slots > 0) AS open
-     CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE'), ('RATE_LIMIT')) AS rule(name)
+     CROSS JOIN (VALUES ('NODE'), ('OWN'), ('IGNORE'), ('RATE_LIMIT')) AS rule(name)
      CROSS JOIN LATERAL (
         SELECT s.ctid AS row FROM qrtz_triggers s
          WHERE s.sched_name || '' = :'sched' AND s.job_group || '' = open.job_group
@@ -443,7 +443,7 @@ in_time AS MATERIALIZED (
            AND s.trigger_state = 'BLOCKED'
            AND s.misfire_rule = rule.name
            AND s.next_fire_time >= CASE rule.name
-                   WHEN 'SCHEDULER' THEN open.at - :'misfire_threshold'::interval ELSE '-infinity' END
+                   WHEN 'NODE' THEN open.at - :'misfire_threshold'::interval ELSE '-infinity' END
            AND (rule.name <> 'OWN' OR s.next_fire_time >= open.at - s.misfire_threshold)
          ORDER BY s.next_fire_time, s.priority DESC
          LIMIT open.slots
@@ -465,7 +465,7 @@ released AS (
                                             WHERE i.job_group = f.job_group AND i.job_name = f.job_name
                                               AND i.concurrency_key = f.concurrency_key) AS rest
                       FROM freed f WHERE NOT f.frees_all) AS open
-             CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('LATE')) AS rule(name)
+             CROSS JOIN (VALUES ('NODE'), ('OWN'), ('LATE')) AS rule(name)
              CROSS JOIN LATERAL (
                 SELECT s.ctid AS row FROM qrtz_triggers s
                  WHERE s.sched_name || '' = :'sched' AND s.job_group || '' = open.job_group
@@ -473,7 +473,7 @@ released AS (
                    AND s.trigger_state = 'BLOCKED'
                    AND s.misfire_rule = rule.name
                    AND s.next_fire_time < CASE rule.name
-                           WHEN 'SCHEDULER' THEN open.at - :'misfire_threshold'::interval ELSE 'infinity' END
+                           WHEN 'NODE' THEN open.at - :'misfire_threshold'::interval ELSE 'infinity' END
                    AND (rule.name <> 'OWN' OR s.next_fire_time < open.at - s.misfire_threshold)
                  ORDER BY s.next_fire_time, s.priority DESC
                  LIMIT greatest(open.rest, 0)

@@ -23,7 +23,7 @@ waiting AS MATERIALIZED (
      CROSS JOIN pools
      CROSS JOIN
         -- include: late_rules
-        (VALUES ('SCHEDULER'), ('OWN'), ('LATE')) AS rule(name)
+        (VALUES ('NODE'), ('OWN'), ('LATE')) AS rule(name)
         -- end
      CROSS JOIN LATERAL (
         SELECT t.ctid AS row, t.*
@@ -33,7 +33,7 @@ waiting AS MATERIALIZED (
            AND t.next_fire_time >= :'since'::timestamptz
            -- include: is_late
            AND t.next_fire_time < CASE rule.name
-                   WHEN 'SCHEDULER' THEN node.at - :'threshold'::interval ELSE node.at END
+                   WHEN 'NODE' THEN node.at - :'threshold'::interval ELSE node.at END
            AND (rule.name <> 'OWN' OR t.next_fire_time < node.at - t.misfire_threshold)
            AND t.generation <> ALL(:'passed_over'::bigint[])
            -- end
@@ -73,7 +73,7 @@ blocked AS (
      ) AS executions
      CROSS JOIN
         -- include: late_rules
-        (VALUES ('SCHEDULER'), ('OWN'), ('LATE')) AS rule(name)
+        (VALUES ('NODE'), ('OWN'), ('LATE')) AS rule(name)
         -- end
      CROSS JOIN LATERAL (
         SELECT t.ctid AS row, t.*
@@ -83,7 +83,7 @@ blocked AS (
            AND t.misfire_rule = rule.name AND t.trigger_state = 'BLOCKED'
            -- include: is_late
            AND t.next_fire_time < CASE rule.name
-                   WHEN 'SCHEDULER' THEN node.at - :'threshold'::interval ELSE node.at END
+                   WHEN 'NODE' THEN node.at - :'threshold'::interval ELSE node.at END
            AND (rule.name <> 'OWN' OR t.next_fire_time < node.at - t.misfire_threshold)
            AND t.generation <> ALL(:'passed_over'::bigint[])
            -- end
