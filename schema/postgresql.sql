@@ -109,9 +109,7 @@ CREATE TABLE qrtz_fired_triggers (
     CONSTRAINT qrtz_fired_triggers_values_check CHECK (least(fired_time, scheduled_time) >= timestamptz '0001-01-01 00:00:00+00' AND greatest(fired_time, scheduled_time) < timestamptz '10000-01-01 00:00:00+00' AND attempt BETWEEN 1 AND 1000000000)
 );
 
-CREATE INDEX qrtz_fired_triggers_limited ON qrtz_fired_triggers (job_name, concurrency_key, job_group, sched_name) WHERE state = 'EXECUTING' AND max_concurrent IS NOT NULL;
-
-CREATE UNIQUE INDEX qrtz_fired_triggers_one_running ON qrtz_fired_triggers (job_name, concurrency_key, job_group, sched_name) WHERE state = 'EXECUTING' AND max_concurrent = 1;
+CREATE UNIQUE INDEX qrtz_fired_triggers_limited ON qrtz_fired_triggers (job_name, concurrency_key, job_group, sched_name, (fire_id * least(max_concurrent - 1, 1))) WHERE state = 'EXECUTING' AND max_concurrent IS NOT NULL;
 
 CREATE TABLE qrtz_job_details (
     sched_name VARCHAR(200) COLLATE "C" NOT NULL,

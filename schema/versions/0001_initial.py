@@ -421,17 +421,15 @@ def upgrade() -> None:
     op.create_index(
         "qrtz_fired_triggers_limited",
         "qrtz_fired_triggers",
-        ["job_name", "concurrency_key", "job_group", "sched_name"],
-        unique=False,
-        postgresql_where=sa.text("state = 'EXECUTING' AND max_concurrent IS NOT NULL"),
-        schema=schema,
-    )
-    op.create_index(
-        "qrtz_fired_triggers_one_running",
-        "qrtz_fired_triggers",
-        ["job_name", "concurrency_key", "job_group", "sched_name"],
+        [
+            "job_name",
+            "concurrency_key",
+            "job_group",
+            "sched_name",
+            sa.text("(fire_id * least(max_concurrent - 1, 1))"),
+        ],
         unique=True,
-        postgresql_where=sa.text("state = 'EXECUTING' AND max_concurrent = 1"),
+        postgresql_where=sa.text("state = 'EXECUTING' AND max_concurrent IS NOT NULL"),
         schema=schema,
     )
     op.create_table(

@@ -76,24 +76,17 @@ fired_triggers = Table(
     ),
 )
 # running executions of jobs with a limit: acquire and fire count them. What differs most comes first here and in the
-# other indexes that each fire writes, because a comparison ends at the first column that differs.
+# other indexes that each fire writes, because a comparison ends at the first column that differs. The database refuses
+# two concurrent executions of a job that disallows them, even if the code has a bug: theirs is the same last value.
 Index(
     "qrtz_fired_triggers_limited",
     fired_triggers.c.job_name,
     fired_triggers.c.concurrency_key,
     fired_triggers.c.job_group,
     fired_triggers.c.sched_name,
-    postgresql_where=text("state = 'EXECUTING' AND max_concurrent IS NOT NULL"),
-)
-# The database refuses two concurrent executions of a job that disallows them, even if the code has a bug.
-Index(
-    "qrtz_fired_triggers_one_running",
-    fired_triggers.c.job_name,
-    fired_triggers.c.concurrency_key,
-    fired_triggers.c.job_group,
-    fired_triggers.c.sched_name,
+    text("(fire_id * least(max_concurrent - 1, 1))"),
     unique=True,
-    postgresql_where=text("state = 'EXECUTING' AND max_concurrent = 1"),
+    postgresql_where=text("state = 'EXECUTING' AND max_concurrent IS NOT NULL"),
 )
 # There is no index by epoch: the table has no more rows than the cluster has workers, and it would slow each fire.
 
