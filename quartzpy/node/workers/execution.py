@@ -68,7 +68,9 @@ HANDED_BACK = "the workers of the node were busy for longer than expected; any n
 _UNSTARTED = asyncio.CancelledError(NOT_STARTED)
 """Stands for the error of a coroutine until its first step, so that not each one needs an error of its own."""
 _NOT_CAPTURED = nullcontext()
-_is_coroutine_function = lru_cache(maxsize=16_384)(inspect.iscoroutinefunction)
+MOST_REMEMBERED = 16_384
+"""The number of job types of which a node remembers what is the same for all their executions."""
+_is_coroutine_function = lru_cache(maxsize=MOST_REMEMBERED)(inspect.iscoroutinefunction)
 
 
 class Stoppable(Protocol):

@@ -30,7 +30,7 @@ from quartzpy.node.registration import Epoch
 from quartzpy.node.signals import SchedulerSignals
 from quartzpy.node.workers.capacity import Capacity
 from quartzpy.node.workers.deadlines import Deadlines
-from quartzpy.node.workers.execution import Execution, Loop
+from quartzpy.node.workers.execution import MOST_REMEMBERED, Execution, Loop
 from quartzpy.node.workers.executors import Executors
 from quartzpy.node.workers.outcomes import describe
 from quartzpy.states import Outcome
@@ -40,7 +40,7 @@ from quartzpy.store.store_time import StoreTime
 logger = logging.getLogger(__name__)
 
 
-@lru_cache(maxsize=16_384)
+@lru_cache(maxsize=MOST_REMEMBERED)
 def _is_plain_coroutine(job_class: type[Job]) -> bool:
     has_constructor = job_class.__init__ is not object.__init__ or job_class.__new__ is not object.__new__
     return not has_constructor and inspect.iscoroutinefunction(job_class.execute)
