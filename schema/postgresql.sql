@@ -435,6 +435,7 @@ CREATE TABLE qrtz_scheduler_state (
     facts JSONB DEFAULT '{}' NOT NULL,
     mode VARCHAR(16) DEFAULT 'RUNNING' NOT NULL,
     mode_since TIMESTAMP WITH TIME ZONE,
+    accepted_keys BIGINT[],
     CONSTRAINT qrtz_scheduler_state_pkey PRIMARY KEY (sched_name, instance_id),
     CONSTRAINT qrtz_scheduler_state_mode_check CHECK (mode = ANY ('{RUNNING,STANDBY,DRAINING}'))
 )

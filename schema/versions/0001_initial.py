@@ -932,6 +932,7 @@ def upgrade() -> None:
         sa.Column("facts", JSONB(), server_default=sa.text("'{}'"), nullable=False),
         sa.Column("mode", sa.String(length=16), server_default=sa.text("'RUNNING'"), nullable=False),
         sa.Column("mode_since", Instant, nullable=True),
+        sa.Column("accepted_keys", sa.ARRAY(sa.BigInteger()), nullable=True),
         sa.CheckConstraint("mode = ANY ('{RUNNING,STANDBY,DRAINING}')", name="qrtz_scheduler_state_mode_check"),
         sa.PrimaryKeyConstraint("sched_name", "instance_id", name="qrtz_scheduler_state_pkey"),
         postgresql_with={"fillfactor": "50"},

@@ -174,6 +174,7 @@
 \set most_after 10
 \set most_examined 1000
 \set most_few 100
+\set most_hashes 100
 \set few_ranges 20
 \set most_of_each 50
 \set most_runs 100

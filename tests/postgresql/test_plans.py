@@ -906,6 +906,26 @@ def test_due_triggers_are_read_off_the_front_of_their_index(
         assert sum(walked(node) for node in keys) <= most, keys
 
 
+HAS_HASHES = """
+UPDATE qrtz_scheduler_state
+   SET accepted_keys = (SELECT array_agg(hash ORDER BY hash)
+                          FROM (SELECT hashtextextended(job_type, hashtextextended(placement, 0)) AS hash
+                                  FROM qrtz_node_keys WHERE runs) AS accepted);
+"""
+
+
+@filled(*(Fill(statistics=statistics, then=HAS_HASHES) for statistics in STATISTICS))
+@pytest.mark.parametrize("text", TAKES)
+def test_job_types_whose_hashes_a_node_has_noted_are_not_looked_up(
+    explain: Callable[..., list[dict[str, Any]]], connection: psycopg.Connection[Any], text: str
+) -> None:
+    """It runs 3,000, and each trigger that it meets is of one of these."""
+    plan = explain(text, sinces=[floor(connection)])
+    keys = [node for node in plan if node.get("Relation Name") == "qrtz_node_keys"]
+    assert keys
+    assert sum(walked(node) for node in keys) == 0, keys
+
+
 NONE_REFUSED = "DELETE FROM qrtz_triggers WHERE job_type = 'unknown'"
 
 

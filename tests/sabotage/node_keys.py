@@ -8,6 +8,7 @@ _STORE = "quartzpy.store.postgresql"
 _STEPS = "quartzpy/store/postgresql/steps"
 _LISTEN = "quartzpy/store/postgresql/connection/listen.sql"
 _KEYS = "tests/contract/test_node_keys.py"
+_ACCEPTED = "tests/postgresql/test_accepted_keys.py"
 _FLOORS = "tests/postgresql/test_floors.py"
 _IS_NAMED = f"{_KEYS}::test_a_trigger_about_which_the_node_has_said_nothing_stays_and_is_named[postgresql]"
 
@@ -15,8 +16,44 @@ NODE_KEYS = (
     Sabotage(
         "nodes_fire_what_they_do_not_know",
         "a node fires a trigger of a job type that it has never met, and cannot run it",
-        (Edit(f"{_STEPS}/acquire.sql", "AND k.job_type = front.job_type AND k.placement = front.placement\n", "\n"),),
+        (Edit(f"{_STEPS}/acquire.sql", "AND k.placement = front.placement AND k.runs OFFSET 0", "OR true OFFSET 0"),),
         (_IS_NAMED,),
+    ),
+    Sabotage(
+        "any_hash_is_taken_for_an_accepted_one",
+        "a node fires a trigger of a job type that it does not know, because it knows others",
+        (
+            Edit(
+                f"{_STEPS}/acquire.sql",
+                "(SELECT hashes FROM accepted))] = front.key_hash",
+                "'{1}'::bigint[]) + 1] <> 1",
+            ),
+        ),
+        (_IS_NAMED,),
+    ),
+    Sabotage(
+        "refused_keys_stay_accepted",
+        "the hash of a key that a node has refused stays among those of what it runs",
+        (
+            Edit(
+                f"{_STEPS}/checkin.sql",
+                "WHERE t.epoch = :'epoch'::bigint AND t.runs)",
+                "WHERE t.epoch = :'epoch'::bigint)",
+            ),
+        ),
+        (f"{_ACCEPTED}::test_a_node_notes_the_hashes_of_what_it_runs",),
+    ),
+    Sabotage(
+        "decisions_wait_for_the_row_of_their_node",
+        "whoever has locked the row of a node stops the whole cluster, because its decision waits under the lock",
+        (
+            Edit(
+                f"{_STEPS}/checkin.sql",
+                "AND o.epoch = :'epoch'::bigint\n           FOR NO KEY UPDATE SKIP LOCKED) AS held",
+                "AND o.epoch = :'epoch'::bigint\n           FOR NO KEY UPDATE) AS held",
+            ),
+        ),
+        (f"{_ACCEPTED}::test_a_decision_does_not_wait_for_whoever_has_locked_the_row_of_its_node",),
     ),
     Sabotage(
         "nodes_handle_misfires_of_what_they_do_not_know",

@@ -305,6 +305,7 @@ TABLES: Mapping[str, tuple[str, ...]] = {
         "facts",
         "mode",
         "mode_since",
+        "accepted_keys",
     ),
     "qrtz_triggers": (
         "sched_name",

@@ -33,6 +33,24 @@ said AS (
 )
 SELECT epoch FROM node;
 
+-- name: note_accepted
+-- What the node runs now, after `decide`. If the row is locked, a step looks up what is new. It passes over what the node
+-- has just refused in any case.
+UPDATE qrtz_scheduler_state s
+   SET accepted_keys = (SELECT array_agg(said.key_hash ORDER BY said.key_hash)
+                          FROM (SELECT
+                                       -- include: key_hash
+                                       hashtextextended(t.job_type, hashtextextended(t.placement, 0))
+                                       -- end
+                                       AS key_hash
+                                  FROM qrtz_node_keys t
+                                 WHERE t.epoch = :'epoch'::bigint AND t.runs) AS said
+                        HAVING count(*) <= :'most_hashes'::int)
+  FROM (SELECT o.ctid AS row FROM qrtz_scheduler_state o
+         WHERE o.sched_name = :'sched' AND o.instance_id = :'instance' AND o.epoch = :'epoch'::bigint
+           FOR NO KEY UPDATE SKIP LOCKED) AS held
+ WHERE s.ctid = held.row;
+
 -- name: forget
 -- What nodes have said that are no longer registered.
 DELETE FROM qrtz_node_keys k

@@ -16,14 +16,17 @@ from quartzpy.store.protocol import DispatchKey, Node
 
 _SQL = SqlFile("steps/checkin.sql")
 DECIDE = _SQL("decide")
+NOTE_ACCEPTED = _SQL("note_accepted")
 FORGET = _SQL("forget")
+MOST_HASHES = 8_192
+"""The number of dispatch keys that a node runs up to which a step finds them by their hashes."""
 
 
 def decide(session: SqlSession, node: Node, runs: Mapping[DispatchKey, bool]) -> None:
     """Store whether the node runs the triggers of dispatch keys; see `JobStore.decide`."""
     if not runs:
         return
-    [said] = session.locked(
+    said, _ = session.locked(
         session.bind(
             DECIDE,
             instance=node.instance_id,
@@ -31,7 +34,8 @@ def decide(session: SqlSession, node: Node, runs: Mapping[DispatchKey, bool]) ->
             job_types=[key.job_type for key in runs],
             placements=[key.placement for key in runs],
             runs=list(runs.values()),
-        )
+        ),
+        session.bind(NOTE_ACCEPTED, instance=node.instance_id, epoch=node.epoch, most_hashes=MOST_HASHES),
     )
     require_epoch(node, said)
     session.refused.note(node, runs)
