@@ -25,8 +25,8 @@ NODE_KEYS = (
         (
             Edit(
                 f"{_STEPS}/acquire.sql",
-                "(SELECT hashes FROM accepted))] = front.key_hash",
-                "'{1}'::bigint[]) + 1] <> 1",
+                "] = front.key_hash",
+                "] IS DISTINCT FROM 1",
             ),
         ),
         (_IS_NAMED,),
