@@ -44,6 +44,7 @@ from quartzpy.store.postgresql.steps.acquire import (
 )
 from quartzpy.store.postgresql.steps.complete import complete_statement
 from quartzpy.store.postgresql.steps.misfire import LATE, MOVE
+from quartzpy.store.postgresql.steps.node_keys import NOTE_ACCEPTED
 from quartzpy.store.postgresql.steps.purge import PURGE, PURGE_BREACHES, PURGE_INCIDENTS, PURGE_NOTIFICATIONS
 from quartzpy.store.postgresql.steps.rate_limits import ADMIT, NEXT_TURN
 from quartzpy.store.postgresql.steps.recover import ANYTHING_STUCK, REPAIR
@@ -924,6 +925,14 @@ def test_job_types_whose_hashes_a_node_has_noted_are_not_looked_up(
     keys = [node for node in plan if node.get("Relation Name") == "qrtz_node_keys"]
     assert keys
     assert sum(walked(node) for node in keys) == 0, keys
+
+
+@filled(*(Fill(statistics=statistics) for statistics in STATISTICS))
+def test_what_a_node_notes_after_a_decision_is_bounded(explain: Callable[..., list[dict[str, Any]]]) -> None:
+    """It has said something about 3,003 keys."""
+    plan = explain(NOTE_ACCEPTED, most_hashes=10)
+    [keys] = [node for node in plan if node.get("Relation Name") == "qrtz_node_keys"]
+    assert walked(keys) <= 11
 
 
 NONE_REFUSED = "DELETE FROM qrtz_triggers WHERE job_type = 'unknown'"

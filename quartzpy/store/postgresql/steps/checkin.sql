@@ -35,16 +35,17 @@ SELECT epoch FROM node;
 
 -- name: note_accepted
 -- What the node runs now, after `decide`. If the row is locked, a step looks up what is new. It passes over what the node
--- has just refused in any case.
+-- has just refused in any case. Of more keys than `most_hashes`, none is noted, and no more are read.
 UPDATE qrtz_scheduler_state s
-   SET accepted_keys = (SELECT array_agg(said.key_hash ORDER BY said.key_hash)
+   SET accepted_keys = (SELECT array_agg(said.key_hash ORDER BY said.key_hash) FILTER (WHERE said.runs)
                           FROM (SELECT
                                        -- include: key_hash
                                        hashtextextended(t.job_type, hashtextextended(t.placement, 0))
                                        -- end
-                                       AS key_hash
+                                       AS key_hash, t.runs
                                   FROM qrtz_node_keys t
-                                 WHERE t.epoch = :'epoch'::bigint AND t.runs) AS said
+                                 WHERE t.epoch = :'epoch'::bigint
+                                 LIMIT :'most_hashes'::int + 1) AS said
                         HAVING count(*) <= :'most_hashes'::int)
   FROM (SELECT o.ctid AS row FROM qrtz_scheduler_state o
          WHERE o.sched_name = :'sched' AND o.instance_id = :'instance' AND o.epoch = :'epoch'::bigint

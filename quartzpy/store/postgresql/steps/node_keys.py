@@ -19,7 +19,7 @@ DECIDE = _SQL("decide")
 NOTE_ACCEPTED = _SQL("note_accepted")
 FORGET = _SQL("forget")
 MOST_HASHES = 8_192
-"""The number of dispatch keys that a node runs up to which a step finds them by their hashes."""
+"""The number of dispatch keys about which a node has said something up to which its steps find them by hashes."""
 
 
 def decide(session: SqlSession, node: Node, runs: Mapping[DispatchKey, bool]) -> None:

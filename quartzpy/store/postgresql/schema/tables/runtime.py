@@ -199,7 +199,7 @@ scheduler_state = Table(
     Column("mode", String(16), nullable=False, server_default=text("'RUNNING'")),
     Column("mode_since", Instant),
     # Hashes, in ascending order, of the job types and placements that the node runs; see `qrtz_node_keys`. A step finds
-    # one of them by bisection, and looks up what it does not find. NULL: none or too many.
+    # one of them by bisection, and looks up what it does not find. NULL: none, or too many.
     Column("accepted_keys", ARRAY(BigInteger)),
     PrimaryKeyConstraint("sched_name", "instance_id", name="qrtz_scheduler_state_pkey"),
     CheckConstraint(one_of("mode", NodeMode), name="qrtz_scheduler_state_mode_check"),
