@@ -137,7 +137,7 @@ NODE_KEYS = (
     Sabotage(
         "refusals_are_stored_beside_the_lock",
         "a trigger is not announced because of an earlier one, which a node refuses at the same moment",
-        (Edit(f"{_STORE}.steps.node_keys", "[said] = session.locked(", "[said] = session.unlocked("),),
+        (Edit(f"{_STORE}.steps.node_keys", "said, _ = session.locked(", "said, _ = session.unlocked("),),
         ("tests/postgresql/test_news.py::test_what_a_node_refuses_is_stored_under_the_lock",),
     ),
     Sabotage(
