@@ -135,7 +135,7 @@ BULK = (
         (
             Edit(
                 f"{_STORE}.steps.rate_limits",
-                "LOOKS_AT if session.rate_limits_are_short is False else LOOKS_AT_BESIDE",
+                "LOOKS_AT_BESIDE if session.rate_limits_are_short else LOOKS_AT",
                 "LOOKS_AT",
             ),
         ),

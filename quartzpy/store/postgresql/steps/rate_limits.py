@@ -39,12 +39,12 @@ OF_MANY_REFUSED = {
     **shared_limits.OF_MANY_REFUSED,
 }
 
-LOOKS_AT, LOOKS_AT_BESIDE = 500, 50
+LOOKS_AT, LOOKS_AT_FIRST, LOOKS_AT_BESIDE = 500, 50, 25
 """The number of due triggers of each slot pool that a step asks the limits about.
 
 To hold one back takes a write, as a fire does. So the number is small beside a backlog of other jobs while the limits
-admit few, or what the limits hold back would take the time of what may fire. Nor does the first step of many know what
-it is beside: it begins with the small number, which doubles with each step that meets as many and no backlog.
+admit few, or what the limits hold back would take the time of what may fire. The first step of many does not know what
+it is beside: it begins with the second number, which doubles with each step that meets as many and no backlog.
 """
 
 
@@ -72,7 +72,7 @@ class ClaimWithinLimits:
         session.rates_have_limits, session.has_own_rates, session.has_shared_limits = turns[-1][2]
         session.rate_limits_are_short = all(results[position].rows[0][1] for position in self.admitting)
         is_full = self.has_asked_own and bool(results[self.admitting[0]].rows[0][2])
-        looked_at = session.rate_limits_look_at or LOOKS_AT_BESIDE
+        looked_at = session.rate_limits_look_at or LOOKS_AT_FIRST
         session.rate_limits_look_at = min(2 * looked_at, LOOKS_AT) if is_full and not session.has_backlog else None
         kinds = session.has_own_rates, session.has_shared_limits
         # The first job of a kind was stored since the last step, and its limits were not asked.
@@ -98,11 +98,7 @@ def around(session: SqlSession, acquire: BoundStatement, *, refuses_many: bool =
     after: list[BoundStatement] = []
     turns: list[BoundStatement] = []
     if session.has_own_rates:
-        if session.has_backlog:
-            looks_at = LOOKS_AT if session.rate_limits_are_short is False else LOOKS_AT_BESIDE
-        else:
-            looks_at = session.rate_limits_look_at or LOOKS_AT_BESIDE
-        before.append(session.bind(text(ADMIT), **values, looks_at=looks_at))
+        before.append(session.bind(text(ADMIT), **values, looks_at=_looks_at(session)))
         after += [session.bind(SPEND), session.bind(PRUNE)]
     if session.has_shared_limits:
         before.append(session.bind(text(shared_limits.ADMIT), **values))
@@ -118,3 +114,9 @@ def around(session: SqlSession, acquire: BoundStatement, *, refuses_many: bool =
         turns=range(first_turn, len(statements)),
         has_asked_own=session.has_own_rates,
     )
+
+
+def _looks_at(session: SqlSession) -> int:
+    if session.has_backlog and session.rate_limits_are_short is not None:
+        return LOOKS_AT_BESIDE if session.rate_limits_are_short else LOOKS_AT
+    return session.rate_limits_look_at or LOOKS_AT_FIRST
