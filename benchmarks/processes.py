@@ -24,6 +24,28 @@ def cpu_seconds(pid: int) -> float:
     return total / 1e9
 
 
+def cpu_seconds_with_children(pid: int) -> float:
+    """Return the processor time of a process and its children, those that have ended included.
+
+    The kernel counts the time of a child for its parent once it has ended and the parent has waited for it, in steps of
+    10 ms.
+    """
+    while True:
+        ended = _seconds_of_ended_children(pid)
+        total = ended + sum(cpu_seconds(one) for one in (pid, *children(pid)))
+        # Otherwise a child that ended meanwhile would be counted twice or not at all.
+        if _seconds_of_ended_children(pid) == ended:
+            return total
+
+
+def _seconds_of_ended_children(pid: int) -> float:
+    try:
+        values = _values_of(Path(f"/proc/{pid}/stat"))
+    except OSError:
+        return 0.0
+    return (int(values[13]) + int(values[14])) / os.sysconf("SC_CLK_TCK")
+
+
 def resident_mebibytes(pid: int) -> float:
     """Return the resident memory of a process, shared pages included."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE / 2**20
@@ -34,13 +56,18 @@ def children(pid: int) -> list[int]:
     found = []
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:
-            # The name of the program is in parentheses and may hold spaces.
-            parent = int(status.read_text().rpartition(")")[2].split()[1])
+            parent = int(_values_of(status)[1])
         except OSError:
             continue
         if parent == pid:
             found.append(int(status.parent.name))
     return found
+
+
+def _values_of(status: Path) -> list[str]:
+    """Return the values of a file `stat` that follow the name of the program; see proc(5)."""
+    # The name is in parentheses and may hold spaces.
+    return status.read_text().rpartition(")")[2].split()
 
 
 class Heap(NamedTuple):

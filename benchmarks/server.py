@@ -14,7 +14,7 @@ import psycopg
 from psycopg import sql
 from sqlalchemy import URL, make_url
 
-from benchmarks.processes import children, cpu_seconds
+from benchmarks.processes import cpu_seconds_with_children
 from quartzpy.embedded import EmbeddedPostgres
 from quartzpy.store.postgresql import migrations
 
@@ -103,10 +103,8 @@ class Server:
 
     @property
     def cpu_seconds(self) -> float | None:
-        """The processor time of the server's present processes; None for a server of another machine."""
-        if self._postmaster is None:
-            return None
-        return sum(cpu_seconds(pid) for pid in [self._postmaster, *children(self._postmaster)])
+        """The processor time of the server's processes, ended ones included; None for a server of another machine."""
+        return None if self._postmaster is None else cpu_seconds_with_children(self._postmaster)
 
     def wal_bytes(self, url: str) -> int:
         """Return the number of bytes ever written to the server's write-ahead log."""

@@ -230,12 +230,12 @@ def limits(bench: Bench) -> Part:
     return _beside_plain(bench, count, [contestant(10, 10_000, 1_000), contestant(1, 20_000, 300)])
 
 
-def beside(bench: Bench) -> Part:
+def beside(bench: Bench, full: int = 5_000) -> Part:
     """A job without a limit, beside the backlog of another one that has to wait or is skipped."""
-    count = bench.grown(5_000)
+    count = bench.grown(full)
 
-    def contestant(full: int, what: str, **limit: Any) -> Contestant:
-        number = bench.grown(full)
+    def contestant(others: int, what: str, **limit: Any) -> Contestant:
+        number = bench.grown(others)
         other = Backlog(1, number, job_type=lambda job: Aside, options=lambda job: limit)
         what = f"{count:,} without a limit, beside {number:,} {what}"
         return Contestant(what, number, partial(pace, bench, plain(count), beside=other), ratio=0.9)
@@ -244,7 +244,12 @@ def beside(bench: Bench) -> Part:
         bench,
         count,
         [
-            contestant(10_000, "of a job limited to 10 a second", rate_limit="10/s"),
-            contestant(5_000, 'of a serial job with overlap_policy="skip"', max_concurrent=1, overlap_policy="skip"),
+            contestant(2 * full, "of a job limited to 10 a second", rate_limit="10/s"),
+            contestant(full, 'of a serial job with overlap_policy="skip"', max_concurrent=1, overlap_policy="skip"),
         ],
     )
+
+
+def beside_deep(bench: Bench) -> Part:
+    """The same with four times the triggers: what a burst costs once, such as the plans of statements, weighs less."""
+    return beside(bench, 20_000)

@@ -51,6 +51,7 @@ KINDS: dict[str, tuple[Callable[[Bench], Part], str]] = {
     "keys": (backlogs.keys, "triggers of each key"),
     "limits": (backlogs.limits, "triggers of one job with a limit"),
     "beside": (backlogs.beside, "triggers beside it that wait or are skipped"),
+    "beside-deep": (backlogs.beside_deep, ""),
     "beside-serial": (lateness.beside_serial, ""),
     "nodes": (clusters.part, "nodes"),
     "bulk": (bulk.part, ""),
