@@ -19,6 +19,7 @@ from quartzpy.states import JobMode, Outcome
 from quartzpy.store.postgresql.connection import next_due
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement
 from quartzpy.store.postgresql.connection.pool import PoolShare
+from quartzpy.store.postgresql.steps import acquire as acquire_step
 from quartzpy.store.postgresql.steps.acquire import NEXT_DUE
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import (
@@ -339,15 +340,14 @@ def test_triggers_that_are_skipped_no_more_are_found_by_steps_that_leave_skipped
     assert [len(scene.acquire().fired) for _ in range(2)] == [10, 5]
 
 
-def test_no_step_walks_over_a_backlog_of_skipped_fires_under_the_lock(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def behind_skips(scene: Scene, monkeypatch: pytest.MonkeyPatch, steps: int) -> list[BoundStatement]:
+    """Put triggers of full steps behind a backlog of fires to skip; return where the statements are noted."""
     skipping: dict[str, Any] = {"max_concurrent": 1, "overlap_policy": "skip", "job": "skipping"}
     scene.put(scene.other, "running", ago=2 * AGO, **skipping)
     assert len(scene.acquire().fired) == 1
     for number in range(40):
         scene.put(scene.store, f"skip{number}", **skipping)
-    for number in range(10 * STEPS_FOR_OTHERS):
+    for number in range(10 * steps):
         scene.put(scene.store, f"t{number}", ago=AGO / 2)
     sent: list[BoundStatement] = []
     execute = scene.store._connections.execute
@@ -357,12 +357,32 @@ def test_no_step_walks_over_a_backlog_of_skipped_fires_under_the_lock(
         return execute(sends, share)
 
     monkeypatch.setattr(scene.store._connections, "execute", noted)
+    return sent
+
+
+def test_no_step_walks_over_a_backlog_of_skipped_fires_under_the_lock(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = behind_skips(scene, monkeypatch, STEPS_FOR_OTHERS)
     steps = [scene.acquire() for _ in range(STEPS_FOR_OTHERS + 2)]
     taken = [(len(took.fired), len(took.skipped)) for took in steps]
     assert taken == [(0, 10), *[(10, 0)] * STEPS_FOR_OTHERS, (0, 10)]
     behind = [one.values["sinces"] for one in sent if "workers" in one.values and one.values["spares_skips"]]
     assert len(behind) == STEPS_FOR_OTHERS
     assert all(since != "-infinity" for [since] in behind)
+
+
+def test_after_a_turn_at_the_front_the_others_go_on_without_a_read(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(acquire_step, "BACKLOG", 10)
+    sent = behind_skips(scene, monkeypatch, STEPS_FOR_OTHERS + 1)
+    steps = [scene.acquire() for _ in range(STEPS_FOR_OTHERS + 2)]
+    assert len(steps[-1].skipped) == 10
+    sent.clear()
+    assert len(scene.acquire().fired) == 10
+    [claim] = [one for one in sent if "spares_skips" in one.values]
+    assert claim.values["sinces"] == [steps[-2].fired[-1].scheduled_fire_time]
 
 
 def test_a_front_of_refused_triggers_is_read_once_and_then_again_only_after_a_while(scene: Scene) -> None:

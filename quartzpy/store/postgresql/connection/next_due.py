@@ -24,7 +24,7 @@ EXPENSIVE_READ = 0.001
 FULL_READ_SHARE = 0.05
 """The share of the time that full reads may take once they are expensive."""
 SHARE_BEHIND_SKIPS = 0.01
-"""The same for full reads that leave out a backlog of fires to skip, to whose front every tenth step returns."""
+"""The same for full reads that leave out a backlog of fires to skip, to whose front every twentieth step returns."""
 MOST_SECONDS_BETWEEN_FULL_READS = 10.0
 """The longest time, in seconds, between two full reads."""
 MARGIN = timedelta(milliseconds=5)
@@ -93,7 +93,8 @@ class NextDueCache:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._expectation: _Expectation | None = None
-        self._backlog: Backlog | None = None
+        self._backlogs: dict[Hashable, Backlog] = {}
+        """By what the steps looked for that left them; beside a backlog of fires to skip, two take turns."""
         self._floors: dict[Part, _Floor] = {}
         self._floors_of: Hashable = None
         """Identifies the triggers that the floors leave out of account, apart from the parts."""
@@ -107,7 +108,7 @@ class NextDueCache:
     def forget(self) -> None:
         """Expect anything, after a change to triggers that was not read."""
         self._expectation = None
-        self._backlog = None
+        self._backlogs = {}
         self.require_full_read()
 
     def forget_from(self, at: datetime | None) -> None:
@@ -115,7 +116,7 @@ class NextDueCache:
         if at is None:
             return
         self._expectation = None
-        self._backlog = None
+        self._backlogs = {}
         self.note_waiting(at)
 
     def note_announcement(self, at: datetime | None = None) -> None:
@@ -156,7 +157,7 @@ class NextDueCache:
         """Note the soonest waiting triggers for these slots: of all jobs, and of jobs with a limit."""
         offset = now - _EPOCH - timedelta(seconds=time.monotonic())
         self._expectation = _Expectation(slots, offset, soonest, soonest_limited)
-        self._backlog = None
+        self._backlogs = {other: backlog for other, backlog in self._backlogs.items() if other != slots}
 
     def next_read(self, parts: Sequence[Part], others: Hashable) -> NextDueRead:
         """Return where the next read of these parts may begin."""
@@ -241,15 +242,18 @@ class NextDueCache:
 
     def note_backlog(self, slots: Hashable, taken_up_to: datetime, *, has_limits: bool) -> None:
         """Note that a step took as many triggers as it could, and the fire time of the last one."""
-        passes = 1 if self._backlog is None else self._backlog.passes + 1
-        self._backlog = Backlog(slots, taken_up_to, has_limits, passes)
+        before = self._backlogs.get(slots)
+        backlog = Backlog(slots, taken_up_to, has_limits, 1 if before is None else before.passes + 1)
+        self._backlogs = {**self._backlogs, slots: backlog}
+
+    def keep_backlog(self, slots: Hashable) -> None:
+        """Forget what steps left that looked for other triggers."""
+        self._backlogs = {own: backlog for own, backlog in self._backlogs.items() if own == slots}
 
     def backlog(self, slots: Hashable) -> Backlog | None:
         """Return what more triggers are expected to be due of; None if that has to be looked up."""
-        backlog = self._backlog
-        if backlog is None or backlog.slots != slots or backlog.passes > MOST_BLIND_PASSES:
-            return None
-        return backlog
+        backlog = self._backlogs.get(slots)
+        return None if backlog is None or backlog.passes > MOST_BLIND_PASSES else backlog
 
     def is_due(self, slots: Hashable, look_ahead: timedelta) -> bool:
         """Return False if no trigger is expected to be due within `look_ahead`."""

@@ -115,7 +115,11 @@ def acquire(
     def taken_by(step: _Step, limit: int, *, expects_full: bool = False) -> Acquisition:
         spares_skips = step.spares_skips
         try:
-            if expects_full and not (session.has_new or session.has_rate_limits):
+            # After a turn at the front, the others go on where they were.
+            goes_on = spares_skips and session.next_due.backlog(step.slots) is not None
+            if spares_skips or not expects_full:
+                session.next_due.keep_backlog(step.slots)
+            if expects_full and not (goes_on or session.has_new or session.has_rate_limits):
                 acquired = _acquire_full(session, step, limit, look_ahead, reads_first=reads_first or spares_skips)
             else:
                 acquired = _acquire(session, step, limit, look_ahead, reads_first=reads_first)
