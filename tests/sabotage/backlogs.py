@@ -44,6 +44,24 @@ BACKLOGS = (
         ("tests/postgresql/test_floors.py::test_no_step_walks_over_a_backlog_of_skipped_fires_under_the_lock",),
     ),
     Sabotage(
+        "turns_at_the_front_are_followed_by_a_read",
+        "each step after a turn at the front walks over all fires to skip",
+        (
+            Edit(
+                f"{_STORE}.steps.acquire",
+                "goes_on = spares_skips and session.next_due.backlog(step.slots) is not None",
+                "goes_on = False",
+            ),
+        ),
+        ("tests/postgresql/test_floors.py::test_after_a_turn_at_the_front_the_others_go_on_without_a_read",),
+    ),
+    Sabotage(
+        "the_front_is_taken_for_what_it_was",
+        "behind others that have fired, a step expects at the front what was left there, and rests when it finds less",
+        (Edit(f"{_STORE}.steps.acquire", "session.next_due.keep_backlog(step.slots)", "pass"),),
+        (f"{_SKIPS}::test_others_fire_first_where_they_are_due_between_fires_to_skip[postgresql]",),
+    ),
+    Sabotage(
         "held_rows_hide_other_pools",
         "rows that a user's transaction holds hide the triggers of other slot pools",
         (

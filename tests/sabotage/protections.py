@@ -241,7 +241,7 @@ PROTECTIONS = (
     Sabotage(
         "what_is_left_behind_a_backlog_is_never_looked_for",
         "a trigger that is due before those of a backlog waits for its end",
-        (Edit(f"{_SQL}.connection.next_due", " or backlog.passes > MOST_BLIND_PASSES:", ":"),),
+        (Edit(f"{_SQL}.connection.next_due", " or backlog.passes > MOST_BLIND_PASSES", ""),),
         (
             "tests/postgresql/test_next_due.py"
             "::test_a_backlog_is_taken_without_a_read_after_each_batch_and_nothing_is_left",
