@@ -2,7 +2,7 @@
 
 A fire of a job at its limit that is skipped costs about what a fire costs, and it stands at the front, because it is
 due. So where a step finds many such fires, and more is due, the steps that follow take turns: most of them leave out
-the triggers of jobs whose overlap policy skips fires (all but BLOCK), and every twentieth one begins at the front, and
+the triggers of jobs whose overlap policy skips fires (all but BLOCK), and every thirtieth one begins at the front, and
 decides about few. Where nothing else is due, each decides about as many as it can. So skips are decided in their order,
 each by the same statement as ever, and the front is never left alone.
 """
@@ -14,11 +14,11 @@ from typing import Protocol
 
 from quartzpy.store.protocol import Acquisition
 
-MOST_AT_THE_FRONT = 40
+MOST_AT_THE_FRONT = 60
 """The number of triggers at the front about which a step decides beside others that can fire."""
 LEAST_SHARE = 0.25
 """The least number of fires to skip, of those of other triggers, that holds these up noticeably."""
-STEPS_FOR_OTHERS = 19
+STEPS_FOR_OTHERS = 29
 """The number of steps in a row that leave out the triggers of jobs that skip fires."""
 
 

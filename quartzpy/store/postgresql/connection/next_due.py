@@ -24,7 +24,7 @@ EXPENSIVE_READ = 0.001
 FULL_READ_SHARE = 0.05
 """The share of the time that full reads may take once they are expensive."""
 SHARE_BEHIND_SKIPS = 0.01
-"""The same for full reads that leave out a backlog of fires to skip, to whose front every twentieth step returns."""
+"""The same for full reads that leave out a backlog of fires to skip, to whose front every thirtieth step returns."""
 MOST_SECONDS_BETWEEN_FULL_READS = 10.0
 """The longest time, in seconds, between two full reads."""
 MARGIN = timedelta(milliseconds=5)
