@@ -23,6 +23,27 @@ def test_blocking_tasks_get_a_thread_each() -> None:
     pool.close()
 
 
+def test_slots_may_share_fewer_threads() -> None:
+    """Each task keeps its slot after its end, as an async job that waits does."""
+    pool = WorkerPool(8, "shared", threads=3)
+    together = threading.Barrier(4)
+    done = threading.Semaphore(0)
+
+    def blocks() -> None:
+        together.wait(30)
+        done.release()
+
+    pool.submit([*[blocks] * 3, *[lambda: done.release()] * 5])
+    assert not done.acquire(timeout=0.05), "three tasks have the three threads, and the others wait for one"
+    together.wait(30)
+    assert all(done.acquire(timeout=60) for _ in range(8))
+    assert pool.free == 0
+    assert sum(thread.name.startswith("shared-") for thread in threading.enumerate()) == 3
+    for _ in range(8):
+        pool.release()
+    pool.close()
+
+
 def test_slots_are_counted_from_submission_to_release() -> None:
     pool = WorkerPool(3, "test")
     go = threading.Event()

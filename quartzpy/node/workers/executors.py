@@ -17,6 +17,13 @@ from quartzpy.node.workers.execution import Execution, Executor, JobProcesses
 from quartzpy.node.workers.worker_pool import WorkerPool
 from quartzpy.placement import DEFAULT_EXECUTOR, placement_from_text
 
+MOST_THREADS_BESIDE_A_LOOP = 32
+"""The largest number of threads of an executor for `async def` jobs.
+
+They begin and record executions, and none of them belongs to a job that waits. Without a limit, a burst can start one
+for each slot, before the first of them is free again.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class ExecutorLoad:
@@ -52,7 +59,7 @@ class Executors:
             self._all[name] = Executor(
                 name,
                 kind,
-                pool(config.workers, f"{thread_name}-{name}"),
+                pool(config.workers, f"{thread_name}-{name}", threads=_threads_of(kind, config.workers)),
                 new_processes(name, config) if kind is ExecutorKind.PROCESSES else None,
             )
 
@@ -168,3 +175,7 @@ def new_process_workers(
         tracing=tracing,
         clock=clock,
     )
+
+
+def _threads_of(kind: ExecutorKind, workers: int) -> int:
+    return min(workers, MOST_THREADS_BESIDE_A_LOOP) if kind is ExecutorKind.ASYNCIO else workers

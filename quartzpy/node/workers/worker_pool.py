@@ -104,16 +104,23 @@ Task = Callable[[], None]
 
 
 class WorkerPool:
-    """Runs tasks on at most `size` threads. A call of `release`, not the end of the task, frees its slot.
+    """Runs tasks on at most `threads` threads, or `size`. A call of `release`, not the end of the task, frees its slot.
 
     At most `size` tasks have started and not released their slots, whether or not they occupy a thread. `most_ahead`
     limits the number of tasks that wait for a slot.
     """
 
     def __init__(
-        self, size: int, name: str, *, most_ahead: int = 0, clock: Callable[[], float] = time.monotonic
+        self,
+        size: int,
+        name: str,
+        *,
+        threads: int | None = None,
+        most_ahead: int = 0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.size = size
+        self._most_threads = size if threads is None else threads
         self.name = name
         self._clock = clock
         self._pace = Pace(most_ahead)
@@ -290,7 +297,7 @@ class WorkerPool:
         if self._idle:
             self._waking = True
             self._idle.pop().release()
-        elif len(self._threads) < self.size:
+        elif len(self._threads) < self._most_threads:
             thread = self._starting.of(self._work, f"{self.name}-{next(self._numbers)}")
             # If no thread can be started, the existing threads run the tasks.
             if thread is not None:
