@@ -32,7 +32,7 @@ def cpu_seconds_with_children(pid: int) -> float:
     """
     while True:
         ended = _seconds_of_ended_children(pid)
-        total = ended + sum(cpu_seconds(one) for one in (pid, *children(pid)))
+        total = ended + sum(cpu_seconds(one) for one in (pid, *_children(pid)))
         # Otherwise a child that ended meanwhile would be counted twice or not at all.
         if _seconds_of_ended_children(pid) == ended:
             return total
@@ -51,7 +51,7 @@ def resident_mebibytes(pid: int) -> float:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE / 2**20
 
 
-def children(pid: int) -> list[int]:
+def _children(pid: int) -> list[int]:
     """Return the ids of the child processes of a process."""
     found = []
     for status in Path("/proc").glob("[0-9]*/stat"):

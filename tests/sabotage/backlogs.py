@@ -58,7 +58,7 @@ BACKLOGS = (
     Sabotage(
         "the_front_is_taken_for_what_it_was",
         "behind others that have fired, a step expects at the front what was left there, and rests when it finds less",
-        (Edit(f"{_STORE}.steps.acquire", "session.next_due.keep_backlog(step.slots)", "pass"),),
+        (Edit(f"{_STORE}.steps.acquire", "session.next_due.forget_other_backlogs(step.slots)", "pass"),),
         (f"{_SKIPS}::test_others_fire_first_where_they_are_due_between_fires_to_skip[postgresql]",),
     ),
     Sabotage(

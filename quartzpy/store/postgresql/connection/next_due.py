@@ -48,7 +48,6 @@ class _Expectation:
 class Backlog:
     """What a step left that took as many triggers as it could."""
 
-    slots: Hashable
     taken_up_to: datetime
     """The fire time of the last trigger that it took."""
     has_limits: bool
@@ -243,10 +242,10 @@ class NextDueCache:
     def note_backlog(self, slots: Hashable, taken_up_to: datetime, *, has_limits: bool) -> None:
         """Note that a step took as many triggers as it could, and the fire time of the last one."""
         before = self._backlogs.get(slots)
-        backlog = Backlog(slots, taken_up_to, has_limits, 1 if before is None else before.passes + 1)
+        backlog = Backlog(taken_up_to, has_limits, 1 if before is None else before.passes + 1)
         self._backlogs = {**self._backlogs, slots: backlog}
 
-    def keep_backlog(self, slots: Hashable) -> None:
+    def forget_other_backlogs(self, slots: Hashable) -> None:
         """Forget what steps left that looked for other triggers."""
         self._backlogs = {own: backlog for own, backlog in self._backlogs.items() if own == slots}
 

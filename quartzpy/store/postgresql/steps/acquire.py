@@ -118,7 +118,7 @@ def acquire(
             # After a turn at the front, the others go on where they were.
             goes_on = spares_skips and session.next_due.backlog(step.slots) is not None
             if spares_skips or not expects_full:
-                session.next_due.keep_backlog(step.slots)
+                session.next_due.forget_other_backlogs(step.slots)
             if expects_full and not (goes_on or session.has_new or session.has_rate_limits):
                 acquired = _acquire_full(session, step, limit, look_ahead, reads_first=reads_first or spares_skips)
             else:
@@ -154,7 +154,8 @@ def _acquire(
                 return of_free_jobs
             taken = step.claim_backlog(backlog)
             if len(taken) == limit:
-                return _outcome_of_backlog(session, backlog, taken)
+                session.next_due.note_backlog(slots, taken[-1][_SCHEDULED_TIME], has_limits=backlog.has_limits)
+                return _outcome_without_read(taken)
             done = step.peek(taken, has_claimed=backlog.has_limits)
             # The rate limits were not asked.
             return (replace(done, turn=done.waiting.now) if session.has_rate_limits else done).outcome()
@@ -435,11 +436,6 @@ class _Step:
 
 def _begins(read: NextDueRead) -> list[datetime | str]:
     return [since or ANY_TIME for since in read.sinces]
-
-
-def _outcome_of_backlog(session: SqlSession, backlog: Backlog, taken: Sequence[tuple[Any, ...]]) -> Acquisition:
-    session.next_due.note_backlog(backlog.slots, taken[-1][_SCHEDULED_TIME], has_limits=backlog.has_limits)
-    return _outcome_without_read(taken)
 
 
 def _outcome_without_read(taken: Sequence[tuple[Any, ...]]) -> Acquisition:
