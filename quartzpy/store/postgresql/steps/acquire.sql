@@ -389,6 +389,10 @@ advanced AS (
                                  THEN t.catch_up_until END,
            upcoming = CASE WHEN d.moves_on THEN d.following[2 + d.coalesced:] ELSE t.upcoming END,
            upcoming_is_complete = CASE WHEN d.moves_on THEN d.following_is_complete ELSE t.upcoming_is_complete END,
+           -- include: keeps_old_entries
+           -- PostgreSQL does not search the full pages of `qrtz_triggers_job` for old versions (decision 65).
+           concurrency_key = t.concurrency_key,
+           -- end
            times_triggered = t.times_triggered + CASE WHEN d.moves_on THEN 1 + d.coalesced ELSE 0 END
       FROM (SELECT *, cardinality(following) = coalesced AS is_last
               FROM (SELECT *, decision IN ('FIRE', 'SKIP') AS moves_on,
@@ -544,6 +548,10 @@ full_jobs AS MATERIALIZED (
 crowded AS (
     UPDATE qrtz_triggers t
        SET trigger_state = 'BLOCKED',
+           -- include: keeps_old_entries
+           -- PostgreSQL does not search the full pages of `qrtz_triggers_job` for old versions (decision 65).
+           concurrency_key = t.concurrency_key,
+           -- end
            -- include: prepared_once
            -- PostgreSQL 18 prepares the generated columns for each row anew, unless a column that they depend on is set.
            admission = t.admission
@@ -836,6 +844,10 @@ advanced AS (
            catch_up_until = CASE WHEN t.catch_up_until
                                       >= CASE WHEN d.is_due THEN t.upcoming[1] ELSE t.next_fire_time END
                                  THEN t.catch_up_until END,
+           -- include: keeps_old_entries
+           -- PostgreSQL does not search the full pages of `qrtz_triggers_job` for old versions (decision 65).
+           concurrency_key = t.concurrency_key,
+           -- end
            times_triggered = t.times_triggered + d.is_due::int
       FROM (SELECT *, nextval('qrtz_fire_ids') AS fire_id FROM candidates
 \if :takes_free

@@ -22,6 +22,10 @@ UPDATE qrtz_job_details j
 -- were computed. The calendar is looked up by its key, because of OFFSET 0.
 UPDATE qrtz_triggers t
    SET upcoming = t.upcoming || r.more::timestamptz[], upcoming_is_complete = r.is_complete,
+       -- include: keeps_old_entries
+       -- PostgreSQL does not search the full pages of `qrtz_triggers_job` for old versions (decision 65).
+       concurrency_key = t.concurrency_key,
+       -- end
        -- include: prepared_once
        -- PostgreSQL 18 prepares the generated columns for each row anew, unless a column that they depend on is set.
        admission = t.admission

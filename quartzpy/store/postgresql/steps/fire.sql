@@ -168,6 +168,10 @@ advanced AS (
                                  THEN t.catch_up_until END,
            upcoming = CASE WHEN d.moves_on THEN d.following[2 + d.coalesced:] ELSE t.upcoming END,
            upcoming_is_complete = CASE WHEN d.moves_on THEN d.following_is_complete ELSE t.upcoming_is_complete END,
+           -- include: keeps_old_entries
+           -- PostgreSQL does not search the full pages of `qrtz_triggers_job` for old versions (decision 65).
+           concurrency_key = t.concurrency_key,
+           -- end
            times_triggered = t.times_triggered + CASE WHEN d.moves_on THEN 1 + d.coalesced ELSE 0 END
       FROM (SELECT *, cardinality(following) = coalesced AS is_last
               FROM (SELECT *, decision IN ('FIRE', 'SKIP') AS moves_on,

@@ -223,6 +223,10 @@ moved AS (
            -- A rate limit is asked again about a trigger that was late.
            admission = nullif(t.admission, 'LATE'),
            -- end
+           -- include: keeps_old_entries
+           -- PostgreSQL does not search the full pages of `qrtz_triggers_job` for old versions (decision 65).
+           concurrency_key = t.concurrency_key,
+           -- end
            catch_up_until = CASE WHEN l.caught_up > 0 THEN :'at'::timestamptz END
       FROM late l
      WHERE t.ctid = l.row AND l.next_fire_time IS NOT NULL

@@ -134,6 +134,10 @@ turns AS MATERIALIZED (
 held_back AS (
     UPDATE qrtz_triggers t
        SET rate_limited_until = u.turn,
+           -- include: keeps_old_entries
+           -- PostgreSQL does not search the full pages of `qrtz_triggers_job` for old versions (decision 65).
+           concurrency_key = t.concurrency_key,
+           -- end
            -- include: prepared_once
            -- PostgreSQL 18 prepares the generated columns for each row anew, unless a column that they depend on is set.
            admission = t.admission
@@ -144,7 +148,14 @@ late AS (
     UPDATE qrtz_triggers t SET admission = 'LATE' FROM judged j WHERE t.ctid = j.row AND j.is_late
 ),
 admitted AS (
-    UPDATE qrtz_triggers t SET admission = 'ADMITTED' FROM chosen c WHERE t.ctid = c.row AND c.slot <= c.slots
+    UPDATE qrtz_triggers t
+       SET
+           -- include: keeps_old_entries
+           -- PostgreSQL does not search the full pages of `qrtz_triggers_job` for old versions (decision 65).
+           concurrency_key = t.concurrency_key,
+           -- end
+           admission = 'ADMITTED'
+      FROM chosen c WHERE t.ctid = c.row AND c.slot <= c.slots
     RETURNING c.*
 ),
 queued AS (

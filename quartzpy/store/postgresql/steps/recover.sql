@@ -291,6 +291,10 @@ in_time AS MATERIALIZED (
 released AS (
     UPDATE qrtz_triggers t
        SET trigger_state = 'WAITING',
+           -- include: keeps_old_entries
+           -- PostgreSQL does not search the full pages of `qrtz_triggers_job` for old versions (decision 65).
+           concurrency_key = t.concurrency_key,
+           -- end
            -- include: prepared_once
            -- PostgreSQL 18 prepares the generated columns for each row anew, unless a column that they depend on is set.
            admission = t.admission

@@ -242,7 +242,14 @@ blocked AS (
            NOT IN (SELECT job_group, job_name, concurrency_key FROM unseen)
 ),
 admitted AS (
-    UPDATE qrtz_triggers t SET admission = 'ADMITTED' FROM allotted a WHERE t.ctid = a.row AND a.gets
+    UPDATE qrtz_triggers t
+       SET
+           -- include: keeps_old_entries
+           -- PostgreSQL does not search the full pages of `qrtz_triggers_job` for old versions (decision 65).
+           concurrency_key = t.concurrency_key,
+           -- end
+           admission = 'ADMITTED'
+      FROM allotted a WHERE t.ctid = a.row AND a.gets
     RETURNING t.trigger_group, t.trigger_name, t.limits
 ),
 -- What nothing has settled: claims that were released or lost, and what a recovery has ended.
