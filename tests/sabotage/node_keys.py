@@ -123,6 +123,12 @@ NODE_KEYS = (
         ("tests/postgresql/test_next_due.py::test_a_read_that_was_overtaken_by_a_change_sets_no_floor",),
     ),
     Sabotage(
+        "floors_outlive_a_refusal",
+        "a node that runs after all what it has refused begins its steps behind it",
+        (Edit(f"{_STORE}.steps.node_keys", "keeps_next_due=is_expected", "keeps_next_due=True"),),
+        (f"{_FLOORS}::test_a_change_by_the_same_process_is_found[type_learned]",),
+    ),
+    Sabotage(
         "what_an_epoch_has_refused_outlives_it",
         "a node passes over what an epoch before it has refused",
         (
@@ -137,7 +143,10 @@ NODE_KEYS = (
     Sabotage(
         "refusals_are_stored_beside_the_lock",
         "a trigger is not announced because of an earlier one, which a node refuses at the same moment",
-        (Edit(f"{_STORE}.steps.node_keys", "said, _ = session.locked(", "said, _ = session.unlocked("),),
+        (
+            Edit(f"{_STORE}.steps.node_keys", "said, _ = session.locked(", "said, _ = session.unlocked("),
+            Edit(f"{_STORE}.steps.node_keys", "keeps_next_due=is_expected,", ""),
+        ),
         ("tests/postgresql/test_news.py::test_what_a_node_refuses_is_stored_under_the_lock",),
     ),
     Sabotage(

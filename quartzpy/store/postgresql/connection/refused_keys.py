@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from quartzpy.store.protocol import DispatchKey, Node
 
@@ -36,6 +36,11 @@ class RefusedKeys:
                 else:
                     refused[_named(key)] = None
             self._epoch, self._refused = node.epoch, refused
+
+    def include_any_of(self, node: Node, keys: Iterable[DispatchKey]) -> bool:
+        """Return True if the node has refused any of these."""
+        with self._lock:
+            return not self._of(node).keys().isdisjoint(map(_named, keys))
 
     def named(self, node: Node) -> list[str]:
         """Return how a step of this node names them; none if they are too many to be named."""

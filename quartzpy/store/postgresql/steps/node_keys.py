@@ -26,6 +26,8 @@ def decide(session: SqlSession, node: Node, runs: Mapping[DispatchKey, bool]) ->
     """Store whether the node runs the triggers of dispatch keys; see `JobStore.decide`."""
     if not runs:
         return
+    # Reads have left out only what the node has refused, so what it accepts for the first time is expected already.
+    is_expected = all(runs.values()) and not session.refused.include_any_of(node, runs)
     said, _ = session.locked(
         session.bind(
             DECIDE,
@@ -36,6 +38,7 @@ def decide(session: SqlSession, node: Node, runs: Mapping[DispatchKey, bool]) ->
             runs=list(runs.values()),
         ),
         session.bind(NOTE_ACCEPTED, instance=node.instance_id, epoch=node.epoch, most_hashes=MOST_HASHES),
+        keeps_next_due=is_expected,
     )
     require_epoch(node, said)
     session.refused.note(node, runs)
