@@ -84,9 +84,9 @@ def test_an_update_sets_a_column_that_the_generated_columns_depend_on(name: str)
         table = metadata.tables[f"qrtz_{update[1]}"]
         computed = " ".join(str(column.computed.sqltext) for column in table.columns if column.computed is not None)
         wanted = {column.name for column in table.columns if re.search(rf"\b{column.name}\b", computed)}
-        assignments = _until_from_or_where(text[update.end() :])
+        assigned = _assigned_columns(text[update.end() :])
         line = text.count("\n", 0, update.start()) + 1
-        assert not wanted or wanted & set(re.findall(r"(\w+) =", assignments)), f"line {line}: set one of {wanted}"
+        assert not wanted or wanted & assigned, f"line {line}: set one of {wanted}"
 
 
 UPDATES_OF_FIRES = {"advanced", "crowded", "released", "held_back", "admitted", "moved", "refill"}
@@ -105,19 +105,19 @@ def test_the_updates_of_fires_set_a_column_of_the_index_of_the_triggers_of_jobs(
         ):
             if (what := update[1] or update[2]) in UPDATES_OF_FIRES:
                 met.add(what)
-                assigned = set(re.findall(r"(\w+) =", _until_from_or_where(text[update.end() :])))
-                assert columns & assigned, f"{name}: {what}"
+                assert columns & _assigned_columns(text[update.end() :]), f"{name}: {what}"
     assert met == UPDATES_OF_FIRES
 
 
-def _until_from_or_where(text: str) -> str:
-    """Return a list of assignments: what stands before the first FROM, WHERE or RETURNING outside of parentheses."""
-    depth = 0
+def _assigned_columns(text: str) -> set[str]:
+    """Return what a list of assignments sets: it ends at the first FROM, WHERE or RETURNING outside of parentheses."""
+    depth, end = 0, len(text)
     for word in re.finditer(r"[()]|\b(?:FROM|WHERE|RETURNING)\b|;", text):
         depth += {"(": 1, ")": -1}.get(word[0], 0)
         if depth < 0 or (depth == 0 and word[0] not in "()"):
-            return text[: word.start()]
-    return text
+            end = word.start()
+            break
+    return set(re.findall(r"(\w+) =", text[:end]))
 
 
 @pytest.mark.parametrize(
