@@ -211,7 +211,7 @@ def _instant(instant: datetime | None) -> str:
     return "" if instant is None else instant.isoformat()
 
 
-class CommandJob(Job, type_name="quartzpy.CommandJob", data_type=Command):
+class CommandJob(Job, type_name="quartzpy.CommandJob", data_type=Command, operators_set=("values",)):
     """Runs a program: `JobDetail(CommandJob, "backup", data=Command(["/usr/bin/pg_dump", "app"]))`.
 
     Only nodes with the setting `commands` run such jobs, and only the programs that it names. The program gets no

@@ -15,7 +15,7 @@ from quartzpy.instants import Span
 from quartzpy.jobs.context import JobExecutionContext
 from quartzpy.jobs.continuation import Continuation
 from quartzpy.jobs.function_arguments import OF_CLASS, FunctionArguments
-from quartzpy.jobs.job import Job, JobData, JobDetail, OverlapPolicyName
+from quartzpy.jobs.job import Job, JobData, JobDetail, OverlapPolicyName, checked_entries
 from quartzpy.jobs.join import Join
 from quartzpy.jobs.options import JobOptions
 from quartzpy.jobs.rate_limit import RateLimit
@@ -25,9 +25,11 @@ from quartzpy.keys import DEFAULT_GROUP, UNNAMED, JobKey
 from quartzpy.main_module import import_path
 from quartzpy.name_hints import FUNCTION_NAMES, OPTION_NAMES, NameHints, hint_of
 
-DATA_TYPE = "data_type"
+DATA_TYPE, OPERATORS_SET = "data_type", "operators_set"
+_OF_TYPE = frozenset({DATA_TYPE, OPERATORS_SET})
+"""The options that are facts of the type, and no defaults of its jobs."""
 _OPTIONS = sorted(
-    {field.name for field in fields(JobDetail)} - {"job", "name", "group", "data"} | {"type_name", DATA_TYPE}
+    {field.name for field in fields(JobDetail)} - {"job", "name", "group", "data"} | {"type_name"} | _OF_TYPE
 )
 _NOT_OPTIONS: Mapping[str, str] = {
     **OPTION_NAMES,
@@ -49,13 +51,16 @@ class JobFunction(NameHints, Generic[_P, _R]):
         update_wrapper(self, function)
         self.__name__ = function.__name__
         self._function = function
-        self._defaults = {name: value for name, value in defaults.items() if name != DATA_TYPE}
+        self._defaults = {name: value for name, value in defaults.items() if name not in _OF_TYPE}
         data_type = defaults.get(DATA_TYPE)
         if data_type is not None:
             checked_type(data_type, f"@job: {function.__qualname__}")
+        operators_set = defaults.get(OPERATORS_SET)
+        if operators_set is not None:
+            checked_entries(operators_set, f"@job: {function.__qualname__}")
         stored_name = type_name or import_path(function)
         self._arguments = FunctionArguments(cast(FunctionType, function), stored_name, data_type)
-        self.job_class = self._new_class(stored_name, data_type)
+        self.job_class = self._new_class(stored_name, data_type, operators_set)
         """The subclass of `Job` that calls the function."""
 
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -91,7 +96,7 @@ class JobFunction(NameHints, Generic[_P, _R]):
         stored = self._arguments.to_store(args, kwargs, data, reads=options.get("concurrency_key"))
         return JobDetail(self.job_class, name, group, data=stored, **{**self._defaults, **options})
 
-    def _new_class(self, type_name: str, data_type: type[Any] | None) -> type[Job]:
+    def _new_class(self, type_name: str, data_type: type[Any] | None, operators_set: Sequence[str] | None) -> type[Job]:
         function, bound = self._function, self._arguments.bound
 
         if inspect.iscoroutinefunction(function):
@@ -115,7 +120,9 @@ class JobFunction(NameHints, Generic[_P, _R]):
             "execute": execute,
             OF_CLASS: self._arguments,
         }
-        return type(function.__name__, (Job,), body, type_name=type_name, data_type=data_type)
+        return type(
+            function.__name__, (Job,), body, type_name=type_name, data_type=data_type, operators_set=operators_set
+        )
 
 
 @overload
@@ -127,6 +134,7 @@ def job(
     *,
     type_name: str | None = None,
     data_type: type[Any] | None = None,
+    operators_set: Sequence[str] | None = None,
     durable: bool = False,
     requests_recovery: bool = False,
     disallow_concurrent: bool | None = None,
@@ -159,8 +167,8 @@ def job(
 
     The function remains callable. `send.detail("send-7", args=[7])` is a `JobDetail` to schedule. `type_name` is stored
     instead of the import path. `data_type` is the type of the job's data, as for `Job`: the parameter that is annotated
-    with it receives the data, and `context.data` is the data as well. The other options are defaults for the function's
-    `JobDetail`s.
+    with it receives the data, and `context.data` is the data as well. `operators_set` are the entries of the data that
+    operators may set, as for `Job`. The other options are defaults for the function's `JobDetail`s.
 
     Raises:
         InvalidJobTypeError: the object is not a function of a module, so other processes could not import it; it is a
@@ -171,7 +179,7 @@ def job(
     for option in defaults:
         if option not in _OPTIONS:
             raise TypeError(f"job() has no argument {option!r}; {hint_of(option, _OPTIONS, _NOT_OPTIONS)}")
-    options = {name: value for name, value in defaults.items() if name != DATA_TYPE}
+    options = {name: value for name, value in defaults.items() if name not in _OF_TYPE}
     if options:
         JobDetail("checked", "checked", **options)
 

@@ -225,7 +225,7 @@ def _check_auth(auth: Mapping[str, Any]) -> None:
         raise InvalidJobDataError(f"auth: the values of {kind} must be texts")
 
 
-class HttpJob(Job, type_name="quartzpy.HttpJob", data_type=HttpRequest):
+class HttpJob(Job, type_name="quartzpy.HttpJob", data_type=HttpRequest, operators_set=("values",)):
     """Calls a URL: `JobDetail(HttpJob, "report", data=HttpRequest("https://api.example.com/reports", "POST"))`.
 
     Only nodes with the setting `http_hosts` run such jobs, and only to the hosts that it names. The status of the

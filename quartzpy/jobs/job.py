@@ -204,8 +204,9 @@ class Job(ABC):
 
     Each execution uses a new instance. `class Report(Job, type_name="report")` stores a stable name instead of the
     import path, so that the class can be moved or renamed. `class Report(Job, data_type=ReportData)` sets the type of
-    `context.data`: a dataclass, a pydantic model, or a class with a classmethod `from_job_data(data)`. Subclasses
-    inherit it.
+    `context.data`: a dataclass, a pydantic model, or a class with a classmethod `from_job_data(data)`.
+    `class Report(Job, operators_set=["region"])` names the entries of the data that operators may set when they run
+    such a job by hand: the others are left to those who may define jobs. Subclasses inherit both.
     """
 
     type_name: ClassVar[str]
@@ -216,11 +217,21 @@ class Job(ABC):
     """The value of `capture_logs` for jobs of this class that have none."""
     allowed_by: ClassVar[str | None] = None
     """The setting without which a node leaves jobs of this class to other nodes; None for classes that all run."""
+    operators_set: ClassVar[tuple[str, ...] | None] = None
+    """The entries of the data that operators may set when they run a job by hand; None for all entries."""
 
-    def __init_subclass__(cls, type_name: str | None = None, data_type: type[Any] | None = None, **rest: Any) -> None:
+    def __init_subclass__(
+        cls,
+        type_name: str | None = None,
+        data_type: type[Any] | None = None,
+        operators_set: Sequence[str] | None = None,
+        **rest: Any,
+    ) -> None:
         super().__init_subclass__(**rest)
         if data_type is not None:
             cls.data_type = checked_type(data_type, cls.__qualname__)
+        if operators_set is not None:
+            cls.operators_set = checked_entries(operators_set, cls.__qualname__)
         if type_name is not None:
             check_name(type_name, "job type name")
         cls.type_name = type_name or import_path(cls)
@@ -231,6 +242,19 @@ class Job(ABC):
     @abstractmethod
     def execute(self, context: JobExecutionContext) -> Any:
         """Do the work. The return value becomes `context.result`; an exception ends this execution only."""
+
+
+def checked_entries(names: object, of: str) -> tuple[str, ...]:
+    """Return the names of entries of job data. The error message begins with `of`.
+
+    Raises:
+        InvalidJobTypeError: this is not a sequence of names.
+    """
+    if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+        raise InvalidJobTypeError(
+            f'{of}: operators_set is a sequence of names, such as ["region"] (got {quoted(names)})'
+        )
+    return tuple(names)
 
 
 def disallow_concurrent_execution(cls: _JobType) -> _JobType:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, is_dataclass, replace
 from inspect import Parameter, signature
 from typing import Any, Self
 
@@ -29,6 +29,8 @@ class TypeFacts:
     required: frozenset[str] = frozenset()
     takes_others: bool = False
     """True if the data may have further entries."""
+    operators_set: tuple[str, ...] | None = None
+    """The entries that operators may set; None for all."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the form in which a node publishes it, without what is not so."""
@@ -41,18 +43,21 @@ class TypeFacts:
             written["entries"] = list(self.entries)
             written |= {"required": sorted(self.required)} if self.required else {}
             written |= {"others": True} if self.takes_others else {}
+        if self.operators_set is not None:
+            written["operators_set"] = list(self.operators_set)
         return written
 
     @classmethod
     def from_json(cls, written: Mapping[str, Any]) -> Self:
         """Return the facts with this form."""
-        entries = written.get("entries")
+        entries, operators_set = written.get("entries"), written.get("operators_set")
         return cls(
             bool(written.get("disallow_concurrent")),
             bool(written.get("persist_data")),
             None if entries is None else tuple(entries),
             frozenset(written.get("required", ())),
             bool(written.get("others")),
+            None if operators_set is None else tuple(operators_set),
         )
 
     def problems(self, data: Mapping[str, Any], *, is_complete: bool, reads: str | None = None) -> Iterator[str]:
@@ -82,13 +87,17 @@ class TypeFacts:
 
 def facts_of(job_class: type[Job]) -> TypeFacts:
     """Return the facts of a job type. A class whose data cannot be told takes any data."""
-    flags = job_class.disallows_concurrent_execution, job_class.persists_job_data
+    facts = TypeFacts(
+        job_class.disallows_concurrent_execution,
+        job_class.persists_job_data,
+        operators_set=job_class.operators_set,
+    )
     try:
         entries, required, takes_others = _data_of(job_class)
-        return TypeFacts(*flags, entries, required, takes_others)
+        return replace(facts, entries=entries, required=required, takes_others=takes_others)
     except Exception:
         # Annotations and models are the user's code, which may raise anything.
-        return TypeFacts(*flags)
+        return facts
 
 
 def _data_of(job_class: type[Job]) -> tuple[tuple[str, ...] | None, frozenset[str], bool]:

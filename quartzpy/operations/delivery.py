@@ -26,7 +26,7 @@ _KINDS = {"error": "failure", "warning": "warning", "info": "info"}
 """The kinds of messages of apprise."""
 
 
-class Notification(Job, type_name=NOTIFICATION_TYPE):
+class Notification(Job, type_name=NOTIFICATION_TYPE, operators_set=()):
     """Sends a notification that was stored with its incidents. Each attempt has the same id, and so has a repetition.
 
     Raises:

@@ -62,6 +62,20 @@ def published_types(
     return types
 
 
+def entries_for_operators(transaction: OwnTransactionMethods, job_type: str) -> tuple[str, ...] | None:
+    """Return the entries of the data of a job type that operators may set; None for all.
+
+    A type of quartzpy itself does whatever its data says, so it leaves nothing to them where nobody describes it.
+    """
+    job_class = transaction.job_types.class_of(job_type)
+    if job_class is not None:
+        return job_class.operators_set
+    facts = types_in(transaction).facts.get(job_type)
+    if facts is not None:
+        return facts.operators_set
+    return () if job_type.startswith("quartzpy.") else None
+
+
 def type_view(name: str, facts: TypeFacts | None, nodes: tuple[str, ...]) -> JobTypeView:
     """Return what is known about a job type. `facts` is None if no node has published more than its name."""
     facts = facts or TypeFacts(takes_others=True)

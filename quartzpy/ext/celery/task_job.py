@@ -68,7 +68,7 @@ def task_id_of(scheduler_name: str, execution_key: str) -> str:
     return str(uuid.uuid5(_NAMESPACE, f"{scheduler_name}/{execution_key}"))
 
 
-class SendCeleryTask(Job, type_name="quartzpy.CeleryTask"):
+class SendCeleryTask(Job, type_name="quartzpy.CeleryTask", operators_set=(ARGS, KWARGS)):
     """Sends a Celery task. `CeleryTask` makes jobs of this type."""
 
     def execute(self, context: JobExecutionContext) -> str:

@@ -62,6 +62,10 @@ class Grant:
         """Return True if jobs of the type may be defined."""
         return any(fnmatchcase(job_type, pattern) for pattern in self.job_types)
 
+    def covers(self, group: str, job_type: str) -> bool:
+        """Return True if a job of this group and type may be defined."""
+        return self.covers_group(group) and self.covers_type(job_type)
+
     def __str__(self) -> str:
         types = "" if self.job_types == ("*",) else f", of the job types {', '.join(self.job_types)}"
         return f"jobs and triggers of the groups {', '.join(self.groups)}{types}"

@@ -6,16 +6,25 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from quartzpy.errors import ExecutionNotFoundError, IllegalStateChangeError, JobNotFoundError
+from quartzpy.errors import (
+    ExecutionNotFoundError,
+    ForbiddenError,
+    IllegalStateChangeError,
+    InvalidJobDataError,
+    JobNotFoundError,
+)
+from quartzpy.job_data import INTERNAL_KEYS
 from quartzpy.jobs import typed_data
 from quartzpy.keys import JobKey, JobRef, TriggerKey, TriggerRef, checked_key
+from quartzpy.operations.actions.action import Role
 from quartzpy.operations.actions.inputs import DataField, fields_of
-from quartzpy.operations.actions.log import ActionResult, Change
+from quartzpy.operations.actions.log import ActionResult, Change, an
 from quartzpy.operations.actions.methods import ActionMethods
+from quartzpy.operations.published_job_types import entries_for_operators
 from quartzpy.operations.selection import Selected, Subject, named
 from quartzpy.scheduler.past_fires import PastFires
 from quartzpy.scheduler.transactions import OwnTransactionMethods
-from quartzpy.texts import number_of
+from quartzpy.texts import number_of, quoted
 
 
 class ExecutingActions(ActionMethods):
@@ -31,7 +40,11 @@ class ExecutingActions(ActionMethods):
     ) -> ActionResult:
         """Run a job now, with `data` in addition to its own; see `Scheduler.trigger_job`.
 
+        Operators may set the entries that the type of the job leaves to them (`Job.operators_set`), of a `CommandJob`
+        and an `HttpJob` only `values`. Administrators, and actors whose grant covers the job, may set all.
+
         Raises:
+            ForbiddenError: the actor may not run jobs, or not set one of these entries.
             JobNotFoundError: the job is not stored.
             IllegalStateChangeError: the job is disabled, or a pause would delay the fire and not `even_if_paused`.
             InvalidJobDataError: the data cannot be stored, or does not fit the job's data type, which is known here.
@@ -39,11 +52,48 @@ class ExecutingActions(ActionMethods):
         key = checked_key(job, JobKey)
 
         def change(transaction: OwnTransactionMethods) -> Change:
+            self._check_data(transaction, key, _as_mapping(data))
             triggered = transaction.trigger_job(key, data, even_if_paused=even_if_paused, by=self._log.actor.name)
             after = {"trigger": str(triggered.key), "data": self._redaction.of(_as_mapping(data))}
             return Change(f"Job {key} runs now, by trigger {triggered.key}.", None, after, (triggered.key,))
 
         return self._change_one("trigger", named(Subject.JOB, key), reason, change)
+
+    def _check_data(self, transaction: OwnTransactionMethods, key: JobKey, data: Any) -> None:
+        """Check that the actor may run the job with this data: who may not define a job sets no more than it takes.
+
+        Raises:
+            ForbiddenError: the actor may not.
+            InvalidJobDataError: the data has an entry of the scheduler itself.
+        """
+        if not isinstance(data, Mapping) or not data:
+            return
+        if own := sorted(INTERNAL_KEYS & data.keys()):
+            raise InvalidJobDataError(f"data: {own[0]} is an entry of the scheduler itself")
+        header = transaction.store.job_headers([key]).get(key)
+        actor = self._log.actor
+        grant = actor.defines
+        is_granted = grant is not None and header is not None and grant.covers(key.group, header.job_type)
+        if header is None or is_granted or actor.role.includes(Role.ADMIN):
+            return
+        allowed = entries_for_operators(transaction, header.job_type)
+        others = [] if allowed is None else sorted(str(name) for name in data if name not in allowed)
+        if others:
+            may = f"only {', '.join(allowed)}" if allowed else "no data"
+            raise ForbiddenError(
+                f"trigger: {actor.name} is {an(actor.role)}, and may set {may} of a job of the type {header.job_type}"
+                f" (got {', '.join(map(quoted, others))}); only those who may define the job set the rest"
+            )
+
+    def _check_repeated(self, transaction: OwnTransactionMethods, fire_id: int) -> None:
+        """Check the data of an execution as that of a new one if the job has another type than it had then."""
+        if self._log.actor.role.includes(Role.ADMIN):
+            return
+        record = transaction.execution(fire_id)
+        header = None if record is None else transaction.store.job_headers([record.job_key]).get(record.job_key)
+        if record is not None and header is not None and header.job_type != record.job_type:
+            own = {name: value for name, value in record.trigger_data.items() if name not in INTERNAL_KEYS}
+            self._check_data(transaction, record.job_key, own)
 
     def data_fields(self, job: JobRef) -> tuple[DataField, ...] | None:
         """Return the fields of the data that a job takes; None if its class is not known here, or declares no type.
@@ -62,11 +112,13 @@ class ExecutingActions(ActionMethods):
         """Run the jobs of executions that have ended again, each with its data; see `Scheduler.run_again`.
 
         Raises:
+            ForbiddenError: the job is of another type now, for which the actor may not set what the data has.
             ExecutionNotFoundError: the execution is not known.
             IllegalStateChangeError: it has not ended, or the job cannot run now.
         """
 
         def change(transaction: OwnTransactionMethods, fire_id: int) -> Change:
+            self._check_repeated(transaction, fire_id)
             triggered = transaction.run_again(fire_id, even_if_paused=even_if_paused, by=self._log.actor.name)
             after = {"trigger": str(triggered.key)}
             text = f"Execution {fire_id} of job {triggered.job_key} runs again, by trigger {triggered.key}."

@@ -172,7 +172,7 @@ class ActionLog:
             may = " or ".join(f"an {role_above}" for role_above in Role if role_above.includes(role))
             defines = "" if self._actor.defines is None else f", and may define {self._actor.defines}"
             raise ForbiddenError(
-                f"{action}: {self._actor.name} is {_a(self._actor.role)}{defines}; only {may} may do this"
+                f"{action}: {self._actor.name} is {an(self._actor.role)}{defines}; only {may} may do this"
             )
 
     def change_one(self, action: str, role: Role, subject: str, given_reason: str, change: ChangeOne) -> ActionResult:
@@ -191,6 +191,10 @@ class ActionLog:
 
         try:
             done, action_id = in_own_transaction(self._scheduler, work)
+        except ForbiddenError as error:
+            # Only what is stored showed that it is not permitted.
+            self._record_failure(entry, error, ActionState.REFUSED)
+            raise
         except Exception as error:
             self._record_failure(entry, error)
             raise
@@ -374,7 +378,8 @@ def _succeeded(entry: ActionEntry, change: Change) -> ActionEntry:
     )
 
 
-def _a(role: Role) -> str:
+def an(role: Role) -> str:
+    """Return the role after its article."""
     return f"{'a' if role is Role.VIEWER else 'an'} {role}"
 
 
