@@ -428,6 +428,7 @@ CREATE TABLE qrtz_scheduler_state (
     last_checkin TIMESTAMP WITH TIME ZONE NOT NULL,
     checkin_count BIGINT NOT NULL,
     back_since TIMESTAMP WITH TIME ZONE,
+    problems JSONB,
     checkin_interval INTERVAL NOT NULL,
     failure_window INTERVAL DEFAULT '20 seconds' NOT NULL,
     process TEXT DEFAULT '' NOT NULL,
@@ -739,7 +740,8 @@ SELECT n.sched_name, n.instance_id,
        statement_timestamp() - n.last_checkin AS checkin_age, n.checkin_interval, n.failure_window,
        (SELECT coalesce(sum(size::integer), 0)
           FROM jsonb_each_text(n.capabilities -> 'workers') AS pool(name, size)) AS workers,
-       held.claimed, held.executing, (n.facts ->> 'clock_ahead')::float8 AS clock_ahead
+       held.claimed, held.executing, (n.facts ->> 'clock_ahead')::float8 AS clock_ahead,
+       n.problems
   FROM qrtz_scheduler_state n
  CROSS JOIN LATERAL (
     SELECT count(*) FILTER (WHERE f.state = 'ACQUIRED') AS claimed,

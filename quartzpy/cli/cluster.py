@@ -30,7 +30,7 @@ from quartzpy.cli.target import Target, scheduler_options
 from quartzpy.keys import JobKey, Key
 from quartzpy.operations.actions.table import ACTIONS
 from quartzpy.operations.selection import Selection
-from quartzpy.texts import instant_text, number_of, numbered
+from quartzpy.texts import instant_text, number_of, numbered, visible
 
 if TYPE_CHECKING:
     from quartzpy.operations.audit_log import AuditEntry
@@ -179,6 +179,7 @@ NODES: Listing[NodeView] = Listing(
         Column("load", lambda row: None if row.load is None else f"{row.load:.0%}", drop=7, rigid=True, right=True),
         Column("checked in", lambda row: row.last_checkin, rigid=True),
         Column("ago", lambda row: row.checkin_age, rigid=True, right=True),
+        Column("problems", lambda row: len(row.problems) or None, drop=9, rigid=True, right=True),
         Column("claimed", lambda row: row.claimed, drop=4, rigid=True, right=True),
         Column("version", lambda row: row.version, drop=6),
         Column("host", lambda row: row.host, drop=5, middle=True),
@@ -207,10 +208,21 @@ def nodes(target: Target, options: Options) -> None:
 
     def read(operations: Operations) -> Answer[NodeView]:
         cluster = operations.cluster()
-        notes = [_differences(cluster), *(options.formatter.sentence(str(end)) for end in cluster.ends)]
+        notes = [
+            _differences(cluster),
+            *_problems(cluster),
+            *(options.formatter.sentence(str(end)) for end in cluster.ends),
+        ]
         return Answer(cluster.nodes[: options.limit], START_A_NODE, "\n".join(filter(None, notes)), whole=cluster)
 
     run_listing(target, options, NODES, read)
+
+
+def _problems(cluster: Cluster) -> list[str]:
+    """Return what the nodes report about themselves, a line each."""
+    return [
+        f"node {visible(node.node)}: {visible(problem.what)}" for node in cluster.nodes for problem in node.problems
+    ]
 
 
 def _differences(cluster: Cluster) -> str | None:

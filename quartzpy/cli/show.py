@@ -307,6 +307,7 @@ def _draw_node(details: DetailView, parts: dict[str, Any]) -> None:
     details.values(
         {
             "mode": record.mode,
+            "problems": "; ".join(map(str, record.problems)),
             "host": record.host,
             "pid": record.pid,
             "version": record.version,

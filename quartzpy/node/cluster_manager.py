@@ -24,6 +24,7 @@ from quartzpy.errors import InstanceIdInUseError, SchemaError
 from quartzpy.node.registration import Epoch
 from quartzpy.node.service import NO_REST, EpochService, StoreWatch, is_without_connection, rest_after
 from quartzpy.node.signals import Wakeup
+from quartzpy.store.node_problems import NodeProblem
 from quartzpy.store.protocol import CheckIn, JobStore, RecoveryOutcome, TimeOff
 from quartzpy.store.records import NodeRecord
 from quartzpy.store.store_time import StoreTime
@@ -264,6 +265,7 @@ class CheckInThread(EpochService):
         answered: Callable[[CheckIn, Epoch, float], None],
         failed: Callable[[BaseException], None],
         lease_lost: Callable[[Epoch], None],
+        problems: Callable[[], Sequence[NodeProblem]] = tuple,
         wakeup: Wakeup | None = None,
     ) -> None:
         # Its own success must not wake it.
@@ -278,6 +280,7 @@ class CheckInThread(EpochService):
         self._store_watch = watch
         self._answered = answered
         self._failed = failed
+        self._problems = problems
         self._failures = 0
 
     def after_failure(self, error: BaseException) -> None:
@@ -296,7 +299,8 @@ class CheckInThread(EpochService):
             # The cluster manager rejoins, and then wakes this thread.
             return self.period
         asked_at = self._clock.monotonic()
-        answer = self._store.check_in(epoch.node, within=self._config.checkin_deadline(self._failures).total_seconds())
+        within = self._config.checkin_deadline(self._failures).total_seconds()
+        answer = self._store.check_in(epoch.node, within=within, problems=self._problems_to_report())
         epoch.renew(asked_at)
         self._failures = 0
         self.answered_at = asked_at
@@ -304,6 +308,14 @@ class CheckInThread(EpochService):
         self._answered(answer, epoch, asked_at)
         self._store_watch.checked_in()
         return max(0.0, self.period - (self._clock.monotonic() - asked_at))
+
+    def _problems_to_report(self) -> Sequence[NodeProblem]:
+        # The lease must not depend on what the node can say about itself.
+        try:
+            return self._problems()
+        except Exception:
+            self._logger.exception("%s: the health of this node could not be determined", self.name)
+            return ()
 
 
 @dataclass(slots=True)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import timedelta
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from quartzpy.errors import NodeUnhealthyError
 from quartzpy.node.registration import Epoch
 from quartzpy.node.workers.executors import ExecutorLoad
+from quartzpy.store.node_problems import NodeProblem
 from quartzpy.store.protocol import ConnectionUsage
 
 FAILED_PASSES, FAILING_FOR = 3, timedelta(seconds=5)
 """A thread whose passes have failed at least so often in a row, and for at least so long, is a problem of its node."""
+NO_CHECK_IN, NO_LEASE = "no-check-in", "no-lease"
+"""The kinds of problems that a successful check-in ends, so that none can report them."""
 
 
 class HealthState(StrEnum):
@@ -81,6 +84,8 @@ class SchedulerHealth:
     executors: tuple[ExecutorLoad, ...] = ()
     unrecorded: int = 0
     """The number of executions that have ended and are not recorded yet."""
+    details: tuple[NodeProblem, ...] = ()
+    """The same problems with their kinds, and the instants since when they last."""
 
     def raise_if_failed(self) -> None:
         """Raise an error if `state` is FAILED.
@@ -108,24 +113,43 @@ def health_of(
     executors: Sequence[ExecutorLoad] = (),
     unrecorded: int = 0,
     is_oldest: bool = False,
+    others: Iterable[NodeProblem] = (),
+    dated: Callable[[Sequence[NodeProblem]], Sequence[NodeProblem]] = tuple,
 ) -> SchedulerHealth:
-    """Return the health of a node at `now` (of the monotonic clock) from the values of its parts."""
-    problems = [failure] if failure is not None else []
-    problems += [f"thread {thread.name} has ended" for thread in threads if not thread.alive]
-    problems += [f"thread {thread.name} is overdue" for thread in threads if thread.alive and thread.overdue]
-    problems += [_of_failing(thread) for thread in threads if thread.alive and thread.is_failing]
+    """Return the health of a node at `now` (of the monotonic clock) from the values of its parts.
+
+    `others` are problems that the parts themselves have found, and `dated` says since when each problem lasts.
+    """
+    problems = [NodeProblem("failed", failure)] if failure is not None else []
+    problems += [
+        NodeProblem("ended-thread", f"thread {thread.name} has ended", thread.name)
+        for thread in threads
+        if not thread.alive
+    ]
+    problems += [
+        NodeProblem("overdue-thread", f"thread {thread.name} is overdue", thread.name)
+        for thread in threads
+        if thread.alive and thread.overdue
+    ]
+    problems += [
+        NodeProblem("failing-thread", _of_failing(thread), thread.name)
+        for thread in threads
+        if thread.alive and thread.is_failing
+    ]
+    problems += others
     if schema is not None:
-        problems.append(schema)
+        problems.append(NodeProblem("schema", schema))
     if outage is not None and schema is not None:
-        problems.append(f"no check-in has succeeded for {outage:.1f} s")
+        problems.append(NodeProblem(NO_CHECK_IN, f"no check-in has succeeded for {outage:.1f} s"))
     elif outage is not None:
-        problems.append(f"the database has not answered a check-in for {outage:.1f} s")
+        problems.append(NodeProblem(NO_CHECK_IN, f"the database has not answered a check-in for {outage:.1f} s"))
     if not epoch.seconds_left:
-        problems.append("this node has no lease" + (f": {refusal}" if refusal else ""))
+        problems.append(NodeProblem(NO_LEASE, "this node has no lease" + (f": {refusal}" if refusal else "")))
+    problems = list(dated(problems))
     state = HealthState.UNHEALTHY if problems else HealthState.HEALTHY
     return SchedulerHealth(
         state if failure is None else HealthState.FAILED,
-        tuple(problems),
+        tuple(problem.what for problem in problems),
         instance_id=instance_id,
         epoch=epoch.node.epoch,
         lease_left=timedelta(seconds=epoch.seconds_left),
@@ -137,7 +161,25 @@ def health_of(
         executors=tuple(executors),
         unrecorded=unrecorded,
         is_oldest=is_oldest,
+        details=tuple(problems),
     )
+
+
+class ProblemTimes:
+    """Knows since when each problem of a node lasts."""
+
+    def __init__(self, now: Callable[[], datetime]) -> None:
+        self._now = now
+        self._since: dict[tuple[str, str], datetime] = {}
+
+    def dated(self, problems: Sequence[NodeProblem]) -> list[NodeProblem]:
+        """Return the present problems with the instants at which they were first among them."""
+        now = self._now()
+        known = self._since
+        self._since = {
+            (one.kind, one.subject): known.get((one.kind, one.subject), one.since or now) for one in problems
+        }
+        return [replace(one, since=self._since[one.kind, one.subject]) for one in problems]
 
 
 def _of_failing(thread: ThreadHealth) -> str:

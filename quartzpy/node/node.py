@@ -15,7 +15,7 @@ from quartzpy.errors import AuthenticationError, OutcomeUnknownError, QuartzpyEr
 from quartzpy.jobs.job import load_allowed
 from quartzpy.node.banner import log_banner
 from quartzpy.node.drain import Allowance, described, wait_for_executions, within
-from quartzpy.node.health import SchedulerHealth, health_of
+from quartzpy.node.health import SchedulerHealth
 from quartzpy.node.parts import NodeParts
 from quartzpy.node.service import Outage
 from quartzpy.node.workers.execution import Execution
@@ -187,24 +187,7 @@ class SchedulerNode:
 
     def health(self) -> SchedulerHealth:
         """Return the present health of this node."""
-        parts = self.parts
-        parts.supervisor.ensure_alive()
-        return health_of(
-            instance_id=self.instance_id,
-            epoch=parts.registration.present_epoch(),
-            now=self._clock.monotonic(),
-            answered_at=parts.check_in.answered_at,
-            outage=parts.watch.outage,
-            refusal=parts.cluster.refusal,
-            schema=parts.cluster.schema.problem,
-            failure=parts.supervisor.failure,
-            clock_skew=parts.store_time.skew,
-            connections=parts.store.connections(),
-            threads=parts.supervisor.threads(),
-            executors=parts.executors.load(),
-            unrecorded=parts.completer.backlog(),
-            is_oldest=parts.reactions.is_oldest,
-        )
+        return self.parts.health()
 
     @property
     def waits_without_limit(self) -> bool:

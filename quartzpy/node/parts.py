@@ -16,6 +16,7 @@ from quartzpy.jobs.internal_entries import Tracing
 from quartzpy.jobs.job import JobFactory, JobTypes, load_allowed
 from quartzpy.node.cluster_manager import CheckInThread, ClusterManager
 from quartzpy.node.completer import Announcer, Completer
+from quartzpy.node.health import NO_CHECK_IN, NO_LEASE, ProblemTimes, SchedulerHealth, health_of
 from quartzpy.node.misfire_handler import MisfireHandler
 from quartzpy.node.observers import Observers
 from quartzpy.node.progress_writer import ProgressWriter
@@ -33,6 +34,7 @@ from quartzpy.node.workers.executors import Executors, new_process_workers
 from quartzpy.node.workers.job_runner import Dispatcher, JobRunner, Slots
 from quartzpy.outgoing import OutgoingError, read_place
 from quartzpy.states import NodeMode
+from quartzpy.store.node_problems import NodeProblem
 from quartzpy.store.protocol import CheckIn, JobStore
 from quartzpy.store.store_time import StoreTime
 
@@ -62,6 +64,7 @@ class NodeParts:
         load_allowed(job_types, config)
         self.store = store = observers.watched(store) if observers.members else store
         self.store_time = store_time = StoreTime(clock)
+        self._problem_times = ProblemTimes(store_time.now)
         self.signals = signals = Signals(store_time)
         self.registration = registration = Registration(store, config, clock, signals.stop)
         self.name = name = f"quartzpy-{registration.instance_id}"
@@ -207,6 +210,7 @@ class NodeParts:
             wakeup=signals.check_in,
             store_time=store_time,
             answered=self._check_in_answered,
+            problems=self._problems_to_report,
             failed=self.cluster.check_in_failed,
         )
         self.notifications = NotificationListener(
@@ -240,6 +244,31 @@ class NodeParts:
             self.progress,
             self.scheduler_thread,
         )
+
+    def health(self) -> SchedulerHealth:
+        """Return the present health of the node."""
+        self.supervisor.ensure_alive()
+        return health_of(
+            instance_id=self.registration.instance_id,
+            epoch=self.registration.present_epoch(),
+            now=self.clock.monotonic(),
+            answered_at=self.check_in.answered_at,
+            outage=self.watch.outage,
+            refusal=self.cluster.refusal,
+            schema=self.cluster.schema.problem,
+            failure=self.supervisor.failure,
+            clock_skew=self.store_time.skew,
+            connections=self.store.connections(),
+            threads=self.supervisor.threads(),
+            executors=self.executors.load(),
+            unrecorded=self.completer.backlog(),
+            is_oldest=self.reactions.is_oldest,
+            dated=self._problem_times.dated,
+        )
+
+    def _problems_to_report(self) -> list[NodeProblem]:
+        """Return what a check-in reports: those that its success ends are over when others read it."""
+        return [problem for problem in self.health().details if problem.kind not in (NO_CHECK_IN, NO_LEASE)]
 
     def _recorded_some(self) -> None:
         self.signals.scheduler.recorded()

@@ -15,6 +15,7 @@ from quartzpy.operations.source import view_of
 from quartzpy.scheduler.reading import Answer, Reading
 from quartzpy.states import NodeMode
 from quartzpy.store import node_metadata
+from quartzpy.store.node_problems import NodeProblem
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import NodeEndRecord
 from quartzpy.store.protocol import CheckIn
@@ -101,6 +102,8 @@ class NodeView:
     group_limits: Mapping[str, int]
     """Its limits of execution groups."""
     job_types: tuple[str, ...]
+    problems: tuple[NodeProblem, ...] = ()
+    """What it found wrong with itself before its last check-in: the problems of its `health()`."""
     actions: tuple[str, ...] = ()
     """The names of the actions that are possible now, whatever the role of the actor."""
 

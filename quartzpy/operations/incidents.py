@@ -535,6 +535,7 @@ def of_nodes(cluster: Cluster, others: Sequence[OtherScheduler] = (), scheduler:
     incidents = [] if cluster.alive else [_no_node(cluster, others, scheduler)]
     incidents += _none_takes(cluster)
     incidents += [_silent(node) for node in cluster.nodes if node.state is not NodeState.ALIVE]
+    incidents += [_unhealthy(node) for node in cluster.nodes if node.state is not NodeState.DEAD and node.problems]
     for difference in cluster.differences:
         values = "; ".join(f"{value} on {', '.join(names)}" for value, names in sorted(difference.values.items()))
         incidents.append(
@@ -614,6 +615,23 @@ def _none_takes(cluster: Cluster) -> list[Incident]:
             ),
         )
     ]
+
+
+def _unhealthy(node: NodeView) -> Incident:
+    problems = node.problems
+    return Incident(
+        Severity.ERROR,
+        "unhealthy-node",
+        node.node,
+        f"Node {node.node} checks in, and does not do all of its work: it reports"
+        f" {numbered(len(problems), 'problem', 'problems')}.",
+        (
+            *(f"{problem.what[:1].upper()}{problem.what[1:]}." for problem in problems),
+            f"It runs on host {node.host} as process {node.pid}; its log and its `health()` say more.",
+        ),
+        min((problem.since for problem in problems if problem.since), default=None),
+        cause=", ".join(sorted({problem.kind for problem in problems})),
+    )
 
 
 def _silent(node: NodeView) -> Incident:

@@ -33,6 +33,7 @@ from quartzpy.states import (
     TriggerState,
 )
 from quartzpy.store.health_findings import Severity
+from quartzpy.store.node_problems import NodeProblem
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 
 
@@ -59,6 +60,8 @@ class NodeRecord:
     back_since: datetime | None = None
     """The check-in that ended the latest gap between its check-ins: an outage of the database, or a pause of the node;
     None if there was none since it started."""
+    problems: tuple[NodeProblem, ...] = ()
+    """What the node found wrong with itself before its last check-in."""
 
 
 MOST_WAITING = 1_000

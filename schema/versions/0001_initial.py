@@ -262,7 +262,8 @@ SELECT n.sched_name, n.instance_id,
        statement_timestamp() - n.last_checkin AS checkin_age, n.checkin_interval, n.failure_window,
        (SELECT coalesce(sum(size::integer), 0)
           FROM jsonb_each_text(n.capabilities -> 'workers') AS pool(name, size)) AS workers,
-       held.claimed, held.executing, (n.facts ->> 'clock_ahead')::float8 AS clock_ahead
+       held.claimed, held.executing, (n.facts ->> 'clock_ahead')::float8 AS clock_ahead,
+       n.problems
   FROM {place}qrtz_scheduler_state n
  CROSS JOIN LATERAL (
     SELECT count(*) FILTER (WHERE f.state = 'ACQUIRED') AS claimed,
@@ -925,6 +926,7 @@ def upgrade() -> None:
         sa.Column("last_checkin", Instant, nullable=False),
         sa.Column("checkin_count", sa.BigInteger(), nullable=False),
         sa.Column("back_since", Instant, nullable=True),
+        sa.Column("problems", JSONB(), nullable=True),
         sa.Column("checkin_interval", sa.Interval(), nullable=False),
         sa.Column("failure_window", sa.Interval(), server_default=sa.text("'20 seconds'"), nullable=False),
         sa.Column("process", sa.Text(), server_default=sa.text("''"), nullable=False),

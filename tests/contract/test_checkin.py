@@ -8,6 +8,7 @@ import pytest
 
 from quartzpy.errors import InstanceIdInUseError, LeaseLostError
 from quartzpy.states import Outcome
+from quartzpy.store.node_problems import MOST_PROBLEMS, NodeProblem
 from quartzpy.store.protocol import NamedTriggers, Node
 from tests.contract.harness import (
     CHECKIN,
@@ -70,6 +71,22 @@ def test_a_check_in_after_a_gap_says_since_when_the_node_is_back(store: Harness)
     assert back_since_after(11) == at(31)
     assert [back_since_after(seconds) for seconds in (5, 5)] == [at(31), at(31)]
     assert back_since_after(600) == at(641)
+
+
+def test_a_check_in_says_what_the_node_finds_wrong_with_itself(store: Harness) -> None:
+    a, b = store.node("a"), store.node("b")
+    long = NodeProblem("failing-thread", f"it failed:\n{'x' * 1_000}\x1b[31m", "node-scheduler", at(-3))
+    store.store.check_in(a, problems=[NodeProblem("schema", "a table is missing"), long] + 20 * [long])
+    nodes = {record.instance_id: record for record in store.store.check_in(b).nodes}
+    assert nodes["b"].problems == ()
+    assert nodes["a"].problems[:2] == (
+        NodeProblem("schema", "a table is missing"),
+        NodeProblem("failing-thread", "it failed: ...", "node-scheduler", at(-3)),
+    )
+    assert len(nodes["a"].problems) == MOST_PROBLEMS
+    assert store.store.list_nodes().nodes == tuple(nodes.values())
+    [own, _] = store.store.check_in(a).nodes
+    assert own.problems == ()
 
 
 def test_the_store_tells_its_own_time(store: Harness) -> None:

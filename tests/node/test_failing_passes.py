@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from quartzpy.errors import JobStoreError, SchemaError, StoreUnavailableError
-from quartzpy.node.health import HealthState, SchedulerHealth, health_of
+from quartzpy.node.health import HealthState, ProblemTimes, SchedulerHealth, health_of
 from quartzpy.node.registration import Epoch
 from quartzpy.node.service import Service
 from quartzpy.node.supervisor import Supervisor
+from quartzpy.store.node_problems import NodeProblem
 from quartzpy.store.protocol import Node
+from tests.contract.harness import START
 from tests.node.test_small_parts import ManualClock
 
 REFUSED = JobStoreError("unexpected error of the database (22008): cannot subtract infinite timestamps")
@@ -78,6 +81,21 @@ def test_passes_that_fail_again_and_again_are_a_problem_until_one_succeeds(threa
     threads.passes(1, None)
     assert threads.health().state is HealthState.HEALTHY
     assert threads.health().threads[-1].last_error == f"JobStoreError: {REFUSED}"
+
+
+def test_a_problem_says_since_when_it_lasts() -> None:
+    clock = ManualClock()
+    times = ProblemTimes(lambda: START + timedelta(seconds=clock.seconds - 100))
+    first = NodeProblem("failing-thread", "its last 3 passes failed", "a")
+    other = NodeProblem("failing-thread", "its last 3 passes failed", "b", START - timedelta(hours=1))
+    assert [one.since for one in times.dated([first])] == [START]
+    clock.seconds += 5.0
+    assert [one.since for one in times.dated([replace(first, what="its last 4 passes failed"), other])] == [
+        START,
+        START - timedelta(hours=1),
+    ]
+    assert times.dated([]) == []
+    assert [one.since for one in times.dated([first])] == [START + timedelta(seconds=5)]
 
 
 def test_a_few_failures_are_no_problem(threads: Threads) -> None:

@@ -16,6 +16,7 @@ from quartzpy.operations.incidents import of_nodes
 from quartzpy.placement import Capabilities
 from quartzpy.states import CompletionInstruction, Outcome, TriggerState
 from quartzpy.store.node_metadata import MISFIRE_THRESHOLD, misfire_threshold
+from quartzpy.store.node_problems import NodeProblem
 from quartzpy.store.postgresql.admin import server
 from quartzpy.store.postgresql.connection.session import LastReturn
 from quartzpy.store.postgresql.store import SqlJobStore
@@ -483,6 +484,23 @@ def test_nodes_that_differ_and_wrong_clocks_are_named() -> None:
     assert set(found) == {"nodes-differ", "clock-skew"}
     assert found["nodes-differ"].why == ("1.0 on a; 1.1 on b.",)
     assert found["clock-skew"].what == "The clock of node b is -3.0 s off."
+
+
+def test_a_node_that_reports_problems_is_an_incident_until_it_reports_none(
+    store: Harness, operations: Operations, node: Node
+) -> None:
+    what = "thread x does none of its work: its last 3 passes failed: disk full"
+    store.store.check_in(node, problems=[NodeProblem("failing-thread", what, "x", START - SECOND)])
+    seen = operations.overview()
+    [incident] = seen.incidents
+    assert (incident.kind, incident.subject, incident.cause) == ("unhealthy-node", node.instance_id, "failing-thread")
+    assert incident.why[0] == f"T{what[1:]}."
+    assert incident.since == START - SECOND
+    assert not any("wrong" in line for line in seen.calm)
+    [view] = operations.cluster().nodes
+    assert [str(problem) for problem in view.problems] == [what]
+    store.store.check_in(node)
+    assert operations.overview().incidents == ()
 
 
 def test_every_remedy_names_an_action_with_arguments_that_it_takes(

@@ -213,6 +213,7 @@
 \set prefixes {quartzpy-sample-of-no-session}
 \set previous '{"2030-01-01 00:00:00+00"}'
 \set priority_list {5,9}
+\set problems '[{"kind": "schema", "what": "a table is missing"}]'
 \set process 0123456789abcdef
 \set rate_limit '{"limit": 10, "per_us": 60000000, "burst": 1}'
 \set rate_limit_list {NULL,NULL}

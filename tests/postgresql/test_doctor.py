@@ -18,6 +18,7 @@ from quartzpy.operations.system import examine
 from quartzpy.placement import Capabilities
 from quartzpy.store import node_metadata
 from quartzpy.store.health_findings import Finding, Severity
+from quartzpy.store.node_problems import NodeProblem
 from quartzpy.store.postgresql import migrations
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.steps import facts
@@ -166,6 +167,15 @@ def test_a_lock_that_is_held_and_a_long_transaction_are_found(
         user.rollback()
     assert any("application theirs" in row for row in found["lock-held"].rows)
     assert any("application theirs" in row for row in found["long-transaction"].rows)
+
+
+def test_what_a_node_reports_about_itself_is_found(stored: SqlJobStore) -> None:
+    node = register(stored, "a")
+    stored.check_in(node, problems=[NodeProblem("failing-thread", "thread x does none of its work: disk full", "x")])
+    [finding] = [finding for finding in admin(stored).audit() if finding.check == "unhealthy-node"]
+    assert finding.severity is Severity.ERROR
+    assert finding.what == "1 node checks in and reports problems of its own"
+    assert finding.rows == ("a: thread x does none of its work: disk full",)
 
 
 def test_nodes_that_differ_are_reported_once(stored: SqlJobStore, connect: Connect) -> None:

@@ -6,19 +6,20 @@ releases both their claims and those that any earlier accident left behind.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from quartzpy.keys import JobKey
 from quartzpy.placement import Capabilities
 from quartzpy.states import FiredState, NodeMode, Outcome, OverlapPolicy, TriggerState
-from quartzpy.store import refusals
+from quartzpy.store import node_problems, refusals
 from quartzpy.store.memory.fire import give_back
 from quartzpy.store.memory.joins import Arrivals
 from quartzpy.store.memory.rerun import follow, recovery
 from quartzpy.store.memory.tables import AFTER_UNBLOCKING, Tables
 from quartzpy.store.memory.time_off import next_change
+from quartzpy.store.node_problems import NodeProblem
 from quartzpy.store.protocol import MAX_NODE_DEATHS, CheckIn, Node, Notification, RecoveryOutcome
 from quartzpy.store.records import NodeRecord
 
@@ -49,7 +50,9 @@ def register(
     return node
 
 
-def check_in(tables: Tables, node: Node, *, within: float | None = None) -> CheckIn:
+def check_in(
+    tables: Tables, node: Node, *, within: float | None = None, problems: Sequence[NodeProblem] = ()
+) -> CheckIn:
     """Renew the lease; see `JobStore.check_in`."""
     now = tables.require(node)
     record = tables.nodes[node.instance_id]
@@ -59,6 +62,7 @@ def check_in(tables: Tables, node: Node, *, within: float | None = None) -> Chec
         last_checkin=now,
         checkin_count=record.checkin_count + 1,
         back_since=now if is_back else record.back_since,
+        problems=node_problems.from_text(node_problems.as_text(problems)),
     )
     return list_nodes(tables)
 

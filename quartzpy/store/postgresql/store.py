@@ -21,6 +21,7 @@ from quartzpy.matchers import GroupMatcher
 from quartzpy.placement import Capabilities
 from quartzpy.store import node_metadata
 from quartzpy.store.health_findings import Finding
+from quartzpy.store.node_problems import NodeProblem
 from quartzpy.store.postgresql import calendars as sql_calendars
 from quartzpy.store.postgresql import (
     checks,
@@ -249,8 +250,8 @@ class SqlJobStore:
             max_node_deaths=max_node_deaths,
         )
 
-    def check_in(self, node: Node, *, within: float | None = None) -> CheckIn:
-        return checkin.check_in(self._steps, self._control, node, within)
+    def check_in(self, node: Node, *, within: float | None = None, problems: Sequence[NodeProblem] = ()) -> CheckIn:
+        return checkin.check_in(self._steps, self._control, node, within, problems)
 
     def publish(self, node: Node, capabilities: Capabilities) -> None:
         checkin.publish(self._steps, node, capabilities)

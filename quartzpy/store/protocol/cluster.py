@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -12,6 +12,7 @@ from quartzpy.events.events import Event
 from quartzpy.keys import JobKey
 from quartzpy.placement import Capabilities
 from quartzpy.states import NodeMode
+from quartzpy.store.node_problems import NodeProblem
 from quartzpy.store.protocol.outcomes import RecoveryOutcome, Repairs, TimeOff
 from quartzpy.store.records import NodeRecord
 
@@ -148,8 +149,10 @@ class ClusterStore(Protocol):
         """
         ...
 
-    def check_in(self, node: Node, *, within: float | None = None) -> CheckIn:
-        """Renew the lease of the epoch. Takes no shared lock, and waits for no other call of this process.
+    def check_in(self, node: Node, *, within: float | None = None, problems: Sequence[NodeProblem] = ()) -> CheckIn:
+        """Renew the lease of the epoch, and store what the node finds wrong with itself.
+
+        Takes no shared lock, and waits for no other call of this process.
 
         With `within`, the call takes at most that many seconds, connecting included.
 

@@ -307,6 +307,17 @@ def _nodes(session: SqlSession, config: SchedulerConfig) -> list[Finding]:
         )
         advice = "start a node: it recovers the work within its failure_window"
         findings.append(Finding(Severity.WARNING, "silent-node", what, advice, _listed(silent)))
+    unhealthy = [
+        f"{record.instance_id}: {problem}"
+        for record in answer.nodes
+        if answer.now - record.last_checkin <= record.failure_window
+        for problem in record.problems
+    ]
+    if unhealthy:
+        number = sum(1 for record in answer.nodes if record.problems)
+        what = numbered(number, "node checks in and reports", "nodes check in and report") + " problems of its own"
+        advice = "the log of the node and its health() say more"
+        findings.append(Finding(Severity.ERROR, "unhealthy-node", what, advice, _listed(unhealthy)))
     if not answer.nodes:
         findings.append(
             Finding(Severity.INFO, "no-nodes", "no node is running", "start one: quartzpy node --app module:name")

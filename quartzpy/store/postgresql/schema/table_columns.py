@@ -298,6 +298,7 @@ TABLES: Mapping[str, tuple[str, ...]] = {
         "last_checkin",
         "checkin_count",
         "back_since",
+        "problems",
         "checkin_interval",
         "failure_window",
         "process",

@@ -126,6 +126,7 @@ VIEWS: Mapping[str, View] = {
             "claimed": "The number of triggers that it has claimed and not fired yet.",
             "executing": "The number of executions that it is running.",
             "clock_ahead": "The seconds by which its clock was ahead of the database's when it last compared them.",
+            "problems": "What it found wrong with itself before its last check-in; NULL if nothing.",
         },
     ),
 }

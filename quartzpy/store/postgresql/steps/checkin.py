@@ -6,13 +6,15 @@ a busy cluster would look dead.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from quartzpy.keys import JobKey
 from quartzpy.placement import Capabilities
 from quartzpy.states import NodeMode
+from quartzpy.store import node_problems
+from quartzpy.store.node_problems import NodeProblem
 from quartzpy.store.postgresql.connection.checkin_connection import ControlConnection
 from quartzpy.store.postgresql.connection.session import NOW, SqlSession, require_epoch
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
@@ -31,11 +33,22 @@ SUBTRACT_NODE_DEATHS = _SQL("subtract_node_deaths")
 SET_MODE = _SQL("set_mode")
 
 
-def check_in(session: SqlSession, control: ControlConnection, node: Node, within: float | None) -> CheckIn:
+def check_in(
+    session: SqlSession,
+    control: ControlConnection,
+    node: Node,
+    within: float | None,
+    problems: Sequence[NodeProblem] = (),
+) -> CheckIn:
     """Renew the lease; see `JobStore.check_in`."""
     own, nodes, now = control.execute(
         [
-            session.bind(CHECK_IN, instance=node.instance_id, epoch=node.epoch),
+            session.bind(
+                CHECK_IN,
+                instance=node.instance_id,
+                epoch=node.epoch,
+                problems=node_problems.as_text(problems),
+            ),
             session.bind(NODES),
             session.bind(NOW),
         ],
@@ -72,6 +85,7 @@ class NodeColumns(NamedTuple):
     mode: str
     mode_since: datetime | None
     back_since: datetime | None
+    problems: str | None
 
     def record(self) -> NodeRecord:
         return NodeRecord(
@@ -89,6 +103,7 @@ class NodeColumns(NamedTuple):
             mode=NodeMode(self.mode),
             mode_since=self.mode_since,
             back_since=self.back_since,
+            problems=node_problems.from_text(self.problems),
         )
 
 

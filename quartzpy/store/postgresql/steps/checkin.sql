@@ -1,14 +1,15 @@
 -- name: check_in
--- Renews the lease. No row: the epoch no longer exists.
+-- Renews the lease, and stores what the node finds wrong with itself. No row: the epoch no longer exists.
 UPDATE qrtz_scheduler_state
    SET back_since = CASE WHEN :now - last_checkin > 2 * checkin_interval THEN :now ELSE back_since END,
-       last_checkin = :now, checkin_count = checkin_count + 1
+       last_checkin = :now, checkin_count = checkin_count + 1,
+       problems = :'problems'::jsonb
  WHERE sched_name = :'sched' AND instance_id = :'instance' AND epoch = :'epoch'::bigint
 RETURNING epoch;
 
 -- name: nodes
 SELECT instance_id, epoch, host, pid, started_at, last_checkin, checkin_count, checkin_interval,
-       failure_window, process, capabilities::text, mode, mode_since, back_since
+       failure_window, process, capabilities::text, mode, mode_since, back_since, problems::text
   FROM qrtz_scheduler_state
  WHERE sched_name = :'sched'
  ORDER BY instance_id;

@@ -186,6 +186,9 @@ scheduler_state = Table(
     Column("checkin_count", BigInteger, nullable=False),
     # The check-in that ended the latest gap between its check-ins: the outage of the database, or a pause of the node.
     Column("back_since", Instant),
+    # What the node found wrong with itself before its last check-in: of each the kind, a sentence and the instant since
+    # when. NULL: nothing.
+    Column("problems", JSONB),
     Column("checkin_interval", Interval, nullable=False),
     # The silence after which other nodes may declare this one dead: its own setting, which theirs do not affect.
     Column("failure_window", Interval, nullable=False, server_default=text("'20 seconds'")),

@@ -1,0 +1,71 @@
+"""The problems that a node reports about itself, as its record holds them for the others to read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+
+from quartzpy.texts import visible
+
+MOST_PROBLEMS = 10
+"""The largest number of problems that a record holds."""
+LONGEST_PROBLEM = 400
+"""The largest number of characters of one of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeProblem:
+    """A reason why a node does not do all of its work."""
+
+    kind: str
+    """The kind of problem, for programs; it never changes: "failing-thread", "overdue-thread", ..."""
+    what: str
+    """A sentence for people, without a full stop."""
+    subject: str = ""
+    """The part of the node that has it, if its kind has several: the name of a thread."""
+    since: datetime | None = None
+    """The instant at which the node found it, by the store's clock; None if that is not known."""
+
+    @property
+    def text(self) -> str:
+        """The sentence, on one line and of a limited length."""
+        first, _, rest = self.what.strip().partition("\n")
+        text = visible(first.strip() + (" ..." if rest else ""))
+        return text if len(text) <= LONGEST_PROBLEM else f"{text[:LONGEST_PROBLEM]}..."
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def as_text(problems: Collection[NodeProblem]) -> str | None:
+    """Return the text that a record holds: the first problems, each shortened; None if there is none."""
+    if not problems:
+        return None
+    return json.dumps(
+        [
+            {
+                "kind": one.kind,
+                "what": one.text,
+                "subject": one.subject[:LONGEST_PROBLEM],
+                "since": one.since.isoformat() if one.since else None,
+            }
+            for one in list(problems)[:MOST_PROBLEMS]
+        ]
+    )
+
+
+def from_text(text: str | None) -> tuple[NodeProblem, ...]:
+    """Return the problems that a record holds. What another release has written otherwise is left out."""
+    rows = json.loads(text) if text else []
+    return tuple(
+        NodeProblem(
+            str(row["kind"]),
+            str(row["what"]),
+            str(row.get("subject", "")),
+            datetime.fromisoformat(since) if (since := row.get("since")) else None,
+        )
+        for row in rows
+        if isinstance(row, dict) and "kind" in row and "what" in row
+    )
