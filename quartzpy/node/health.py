@@ -174,12 +174,13 @@ class ProblemTimes:
 
     def dated(self, problems: Sequence[NodeProblem]) -> list[NodeProblem]:
         """Return the present problems with the instants at which they were first among them."""
-        now = self._now()
-        known = self._since
-        self._since = {
-            (one.kind, one.subject): known.get((one.kind, one.subject), one.since or now) for one in problems
-        }
-        return [replace(one, since=self._since[one.kind, one.subject]) for one in problems]
+        now, before = self._now(), self._since
+        self._since = {key: before.get(key, problem.since or now) for problem in problems if (key := _key(problem))}
+        return [replace(problem, since=self._since[_key(problem)]) for problem in problems]
+
+
+def _key(problem: NodeProblem) -> tuple[str, str]:
+    return problem.kind, problem.subject
 
 
 def _of_failing(thread: ThreadHealth) -> str:

@@ -40,18 +40,18 @@ class NodeProblem:
 
 
 def as_text(problems: Collection[NodeProblem]) -> str | None:
-    """Return the text that a record holds: the first problems, each shortened; None if there is none."""
+    """Return the text that a record holds: the first problems, each shortened; None if there is nproblem."""
     if not problems:
         return None
     return json.dumps(
         [
             {
-                "kind": one.kind,
-                "what": one.text,
-                "subject": one.subject[:LONGEST_PROBLEM],
-                "since": one.since.isoformat() if one.since else None,
+                "kind": problem.kind,
+                "what": problem.text,
+                "subject": problem.subject[:LONGEST_PROBLEM],
+                "since": problem.since.isoformat() if problem.since else None,
             }
-            for one in list(problems)[:MOST_PROBLEMS]
+            for problem in list(problems)[:MOST_PROBLEMS]
         ]
     )
 
