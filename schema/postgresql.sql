@@ -605,10 +605,30 @@ SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t
                      WHERE l.sched_name = t.sched_name AND l.names && string_to_array(t.limits, ','));
 
 CREATE VIEW qrtz_running AS
+WITH
+heard AS (
+    SELECT n.*, statement_timestamp() - n.last_checkin > least(2 * n.checkin_interval, n.failure_window) AS is_silent,
+           n.checkin_interval + least(interval '5 seconds', n.failure_window / 4) AS allowed
+      FROM qrtz_scheduler_state n
+),
+node_states AS (
+    SELECT n.*,
+           CASE WHEN NOT n.is_silent
+                  OR (SELECT coalesce(
+                                 bool_and(o.back_since IS NOT NULL AND n.last_checkin < o.back_since
+                                          AND statement_timestamp() >= o.back_since
+                                          AND statement_timestamp() < o.back_since + n.allowed),
+                                 n.last_checkin < pg_catalog.pg_postmaster_start_time()
+                                 AND statement_timestamp() < pg_catalog.pg_postmaster_start_time() + n.allowed)
+                        FROM heard o WHERE o.sched_name = n.sched_name AND NOT o.is_silent)
+                THEN 'ALIVE'
+                WHEN statement_timestamp() - n.last_checkin > n.failure_window THEN 'DEAD'
+                ELSE 'OVERDUE' END AS status
+      FROM heard n
+)
 SELECT f.fire_id, f.sched_name, f.trigger_group, f.trigger_name, f.job_group, f.job_name, f.job_type, f.instance_id,
-       EXISTS (SELECT FROM qrtz_scheduler_state n
-                WHERE n.sched_name = f.sched_name AND n.epoch = f.epoch
-                  AND n.last_checkin >= statement_timestamp() - n.failure_window) AS node_is_alive,
+       EXISTS (SELECT FROM node_states n
+                WHERE n.sched_name = f.sched_name AND n.epoch = f.epoch AND n.status <> 'DEAD') AS node_is_alive,
        f.scheduled_time, f.fired_time, f.fired_time - f.scheduled_time AS fired_late_by,
        statement_timestamp() - f.fired_time AS running_for,
        f.attempt, f.cancel_requested, f.progress, f.progress_message
@@ -636,9 +656,28 @@ full_limits AS MATERIALIZED (
     SELECT sched_name, array_agg(limit_name::text) AS names FROM qrtz_limit_usage
      WHERE is_used_up GROUP BY sched_name
 ),
+heard AS (
+    SELECT n.*, statement_timestamp() - n.last_checkin > least(2 * n.checkin_interval, n.failure_window) AS is_silent,
+           n.checkin_interval + least(interval '5 seconds', n.failure_window / 4) AS allowed
+      FROM qrtz_scheduler_state n
+),
+node_states AS (
+    SELECT n.*,
+           CASE WHEN NOT n.is_silent
+                  OR (SELECT coalesce(
+                                 bool_and(o.back_since IS NOT NULL AND n.last_checkin < o.back_since
+                                          AND statement_timestamp() >= o.back_since
+                                          AND statement_timestamp() < o.back_since + n.allowed),
+                                 n.last_checkin < pg_catalog.pg_postmaster_start_time()
+                                 AND statement_timestamp() < pg_catalog.pg_postmaster_start_time() + n.allowed)
+                        FROM heard o WHERE o.sched_name = n.sched_name AND NOT o.is_silent)
+                THEN 'ALIVE'
+                WHEN statement_timestamp() - n.last_checkin > n.failure_window THEN 'DEAD'
+                ELSE 'OVERDUE' END AS status
+      FROM heard n
+),
 alive AS (
-    SELECT n.sched_name, n.capabilities -> 'job_types' AS job_types FROM qrtz_scheduler_state n
-     WHERE n.last_checkin >= statement_timestamp() - n.failure_window
+    SELECT n.sched_name, n.capabilities -> 'job_types' AS job_types FROM node_states n WHERE n.status <> 'DEAD'
 ),
 late AS (
     SELECT of_key.*
@@ -732,17 +771,33 @@ SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t
  WHERE known.fire_time > statement_timestamp() AND known.fire_time <= statement_timestamp() + interval '24 hours';
 
 CREATE VIEW qrtz_node_health AS
-SELECT n.sched_name, n.instance_id,
-       CASE WHEN n.last_checkin < statement_timestamp() - n.failure_window THEN 'DEAD'
-            WHEN n.last_checkin < statement_timestamp() - 3 * n.checkin_interval THEN 'OVERDUE'
-            ELSE 'ALIVE' END AS status,
-       n.host, n.pid, n.facts ->> 'release' AS release, n.started_at, n.last_checkin,
-       statement_timestamp() - n.last_checkin AS checkin_age, n.checkin_interval, n.failure_window,
+WITH
+heard AS (
+    SELECT n.*, statement_timestamp() - n.last_checkin > least(2 * n.checkin_interval, n.failure_window) AS is_silent,
+           n.checkin_interval + least(interval '5 seconds', n.failure_window / 4) AS allowed
+      FROM qrtz_scheduler_state n
+),
+node_states AS (
+    SELECT n.*,
+           CASE WHEN NOT n.is_silent
+                  OR (SELECT coalesce(
+                                 bool_and(o.back_since IS NOT NULL AND n.last_checkin < o.back_since
+                                          AND statement_timestamp() >= o.back_since
+                                          AND statement_timestamp() < o.back_since + n.allowed),
+                                 n.last_checkin < pg_catalog.pg_postmaster_start_time()
+                                 AND statement_timestamp() < pg_catalog.pg_postmaster_start_time() + n.allowed)
+                        FROM heard o WHERE o.sched_name = n.sched_name AND NOT o.is_silent)
+                THEN 'ALIVE'
+                WHEN statement_timestamp() - n.last_checkin > n.failure_window THEN 'DEAD'
+                ELSE 'OVERDUE' END AS status
+      FROM heard n
+)
+SELECT n.sched_name, n.instance_id, n.status, n.host, n.pid, n.facts ->> 'release' AS release, n.started_at,
+       n.last_checkin, statement_timestamp() - n.last_checkin AS checkin_age, n.checkin_interval, n.failure_window,
        (SELECT coalesce(sum(size::integer), 0)
           FROM jsonb_each_text(n.capabilities -> 'workers') AS pool(name, size)) AS workers,
-       held.claimed, held.executing, (n.facts ->> 'clock_ahead')::float8 AS clock_ahead,
-       n.problems
-  FROM qrtz_scheduler_state n
+       held.claimed, held.executing, (n.facts ->> 'clock_ahead')::float8 AS clock_ahead, n.problems
+  FROM node_states n
  CROSS JOIN LATERAL (
     SELECT count(*) FILTER (WHERE f.state = 'ACQUIRED') AS claimed,
            count(*) FILTER (WHERE f.state = 'EXECUTING') AS executing

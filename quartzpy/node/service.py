@@ -18,14 +18,10 @@ from quartzpy.clock import Clock, SystemClock, uniform
 from quartzpy.errors import LeaseLostError, OutcomeUnknownError, SchemaError, StoreUnavailableError
 from quartzpy.node.registration import Epoch
 from quartzpy.node.signals import Wakeup
+from quartzpy.store.node_states import LONGEST_PROBE_WAIT, PROBE_SHARE
 
 FIRST_WAIT, LONGEST_WAIT = 0.1, 15.0
 """Seconds."""
-LONGEST_PROBE_WAIT = 5.0
-"""The longest delay, in seconds, between the attempts of the check-in thread."""
-PROBE_SHARE = 1 / 4
-"""The longest delay between these attempts as a share of the failure window. The first node that checks in after an
-outage watches the others for one window: within it, each of them must get several attempts."""
 WARN_AFTER = 2
 """The number of consecutive failures that is logged as an outage. A single failure has no consequences."""
 _NO_CONNECTION = ("08", "57P0", "53", "25006")

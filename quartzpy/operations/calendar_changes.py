@@ -226,13 +226,15 @@ def _layers(calendar: Calendar | None) -> list[object]:
 
 def _moved(scheduler: BaseScheduler, name: str, calendar: BaseCalendar) -> tuple[tuple[MovedTrigger, ...], bool]:
     store = scheduler._usable_store()
-    now = store.now()
+    nodes = store.list_nodes()
+    now = nodes.now
+    threshold = nodes.setting("misfire_threshold", scheduler._config.misfire_threshold)
     records = store.find(TriggerQuery(calendar=name), MOST_TRIGGERS + 1)
     moved = []
     for record in records[:MOST_TRIGGERS]:
         if record.state is TriggerState.COMPLETE:
             continue
-        late_after = record.trigger.misfire_threshold or scheduler._config.misfire_threshold
+        late_after = record.trigger.misfire_threshold or threshold
         progress = record.trigger.with_new_calendar(record.progress, calendar, now=now, late_after=late_after)
         if progress.next_fire_time != record.next_fire_time:
             moved.append(MovedTrigger(record.key, record.next_fire_time, progress.next_fire_time))

@@ -3,67 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 from typing import Any
 
-from quartzpy.node.service import LONGEST_PROBE_WAIT, PROBE_SHARE
 from quartzpy.operations import allowed_actions
 from quartzpy.operations.source import view_of
 from quartzpy.scheduler.reading import Answer, Reading
 from quartzpy.states import NodeMode
 from quartzpy.store import node_metadata
 from quartzpy.store.node_problems import NodeProblem
+from quartzpy.store.node_states import NodeState
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import NodeEndRecord
 from quartzpy.store.protocol import CheckIn
 from quartzpy.store.records import NodeRecord, RunningRecord
 from quartzpy.texts import instant_text, numbered
-
-
-class NodeState(StrEnum):
-    """The state of a node, by the age of its last check-in."""
-
-    ALIVE = "alive"
-    LATE = "late"
-    """It has missed two check-ins."""
-    DEAD = "dead"
-    """Its last check-in is older than its failure window: the other nodes recover its work."""
-
-
-def states_of(
-    nodes: Collection[NodeRecord], now: datetime, answers_since: datetime | None = None
-) -> dict[str, NodeState]:
-    """Return the states of the nodes by their instance ids.
-
-    The other nodes also watch a silent one for its window before they recover it. When the database has been away, all
-    nodes are silent at first, so none is late or dead before it has had the time for a check-in: as long as every node
-    that checks in has just come back, or, if none does, the store `answers_since` just now.
-    """
-    return {node.instance_id: _state_of(node, nodes, now, answers_since) for node in nodes}
-
-
-def _state_of(
-    node: NodeRecord, nodes: Collection[NodeRecord], now: datetime, answers_since: datetime | None
-) -> NodeState:
-    age = now - node.last_checkin
-    if not _is_silent(node, now):
-        return NodeState.ALIVE
-    speaking = [other.back_since for other in nodes if not _is_silent(other, now)]
-    backs = speaking or [answers_since]
-    # During an outage a node tries to check in at least so often.
-    longest_wait = min(timedelta(seconds=LONGEST_PROBE_WAIT), PROBE_SHARE * node.failure_window)
-    allowed = node.checkin_interval + longest_wait
-    # It was silent before they came back, and each of them came back at about the same time.
-    if all(back is not None and node.last_checkin < back <= now < back + allowed for back in backs):
-        return NodeState.ALIVE
-    return NodeState.DEAD if age > node.failure_window else NodeState.LATE
-
-
-def _is_silent(node: NodeRecord, now: datetime) -> bool:
-    return now - node.last_checkin > min(2 * node.checkin_interval, node.failure_window)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +133,8 @@ class Cluster:
 
     @property
     def alive(self) -> int:
-        """The number of nodes that are alive."""
-        return sum(node.state is NodeState.ALIVE for node in self.nodes)
+        """The number of nodes that are alive, the late ones included."""
+        return sum(node.state.is_alive for node in self.nodes)
 
 
 def cluster(reading: Reading) -> Cluster:
@@ -192,14 +148,14 @@ def of_records(answer: CheckIn, running: Sequence[RunningRecord], ends: Sequence
     """Return the cluster that these records describe."""
     now = answer.now
     busy = Counter((row.instance_id, row.state) for row in running)
-    states = states_of(answer.nodes, now, answer.answers_since)
+    states = answer.states()
     views = tuple(
         _node(node, states[node.instance_id], now, busy, answer.metadata.get(node.instance_id, {}))
         for node in answer.nodes
     )
     differing = node_metadata.differing_values(answer.metadata)
     differences = tuple(Difference(subject, values) for subject, values in differing.items())
-    alive = {view.node for view in views if view.state is not NodeState.DEAD}
+    alive = {view.node for view in views if view.state.is_alive}
     return Cluster(now, views, differences, tuple(_end(record, is_back=record.node in alive) for record in ends))
 
 
@@ -231,5 +187,5 @@ def _node(
         labels=tuple(sorted(can.labels)),
         group_limits=dict(can.groups),
         job_types=tuple(sorted(can.job_types)),
-        actions=allowed_actions.on_node(node.mode, is_dead=state is NodeState.DEAD),
+        actions=allowed_actions.on_node(node.mode, is_dead=not state.is_alive),
     )

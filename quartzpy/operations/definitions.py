@@ -34,7 +34,6 @@ from quartzpy.operations.definition_records import (
 from quartzpy.operations.definition_secrets import hidden, revealed
 from quartzpy.operations.published_job_types import (
     JobTypeView,
-    living_nodes,
     nodes_with,
     published_types,
     type_view,
@@ -123,7 +122,7 @@ class Definitions:
         """Return the living nodes, and what all nodes have published about their job types."""
         store = self._log.scheduler._usable_store()
         nodes, facts_of_nodes = store.ask([lambda inner: inner.list_nodes(), lambda inner: admin(inner).job_types()])
-        return living_nodes(nodes()), facts_of_nodes()
+        return nodes().alive(), facts_of_nodes()
 
     def _types(self) -> PublishedTypes:
         return PublishedTypes(published_types(*self._published()), self._log.scheduler.job_types)

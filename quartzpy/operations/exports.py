@@ -6,7 +6,7 @@ from quartzpy.operations.actions.log import ActionFailure, ActionProgress, Actio
 from quartzpy.operations.agenda import PlannedRun
 from quartzpy.operations.audit_log import AuditEntry
 from quartzpy.operations.calendars import CalendarSummary, CalendarYear
-from quartzpy.operations.cluster import Cluster, Difference, NodeEnd, NodeState, NodeView
+from quartzpy.operations.cluster import Cluster, Difference, NodeEnd, NodeView
 from quartzpy.operations.definition_records import AppliedFile, Definition, DefinitionResult, Expected
 from quartzpy.operations.definitions import Definitions
 from quartzpy.operations.executions import ExecutionSummary, ExecutionView, MisfireView, RunningView
@@ -25,6 +25,7 @@ from quartzpy.operations.source import Count
 from quartzpy.operations.system import System
 from quartzpy.operations.timeline import Bar, Cell, Lane, Timeline
 from quartzpy.operations.triggers import TriggerSummary, TriggerView
+from quartzpy.store.node_states import NodeState
 from quartzpy.store.postgresql.admin.records import Lanes
 
 __all__ = [

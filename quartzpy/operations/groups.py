@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from quartzpy.keys import JobKey
-from quartzpy.operations.cluster import NodeState, states_of
 from quartzpy.operations.source import Count, attempt, counted
 from quartzpy.placement import ANY_OTHER_GROUP, NO_GROUP, Placement
 from quartzpy.scheduler.reading import Reading
@@ -197,8 +196,7 @@ def limits(reading: Reading) -> Limits:
     shared = reading.ask(lambda store: store.limits())
     answer, running = nodes(), claims()
     placements = attempt(placements_of_jobs(reading, {row.job_key for row in running}))[0] or {}
-    states = states_of(answer.nodes, answer.now, answer.answers_since)
-    alive = [node for node in answer.nodes if states[node.instance_id] is not NodeState.DEAD]
+    alive = answer.alive()
     return Limits(
         jobs=tuple(
             JobLimit(

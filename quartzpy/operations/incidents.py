@@ -17,7 +17,7 @@ from quartzpy.expect import Breach, BreachRecord
 from quartzpy.jobs.job import INCLUDED, run_by_no_node
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.operations.cluster import Cluster, NodeState, NodeView
+from quartzpy.operations.cluster import Cluster, NodeView
 from quartzpy.operations.executions import GRACE, RunningView
 from quartzpy.operations.groups import PoolUsage
 from quartzpy.operations.late import LateJobs
@@ -28,6 +28,7 @@ from quartzpy.scheduler.explain import obstacles
 from quartzpy.states import NodeMode
 from quartzpy.store import node_metadata
 from quartzpy.store.health_findings import Severity
+from quartzpy.store.node_states import NodeState
 from quartzpy.store.postgresql.admin.records import Health, OtherScheduler, OverdueJob
 from quartzpy.store.records import Acknowledgement, IncidentRecord, NodeRecord, TriggerRecord
 from quartzpy.texts import headline, instant_text, numbered
@@ -392,7 +393,7 @@ def in_error(records: Sequence[TriggerRecord], number: int | None = None) -> lis
 
 def jobs_of_unknown_types(late: LateJobs, cluster: Cluster) -> set[JobKey]:
     """Return the jobs with late triggers of which no running node knows the type."""
-    alive = [node for node in cluster.nodes if node.state is not NodeState.DEAD]
+    alive = [node for node in cluster.nodes if node.state.is_alive]
     registered = {name for node in alive for name in node.job_types}
     return {job for job in late.numbers if alive and late.types[job] not in registered}
 
@@ -535,7 +536,7 @@ def of_nodes(cluster: Cluster, others: Sequence[OtherScheduler] = (), scheduler:
     incidents = [] if cluster.alive else [_no_node(cluster, others, scheduler)]
     incidents += _none_takes(cluster)
     incidents += [_silent(node) for node in cluster.nodes if node.state is not NodeState.ALIVE]
-    incidents += [_unhealthy(node) for node in cluster.nodes if node.state is not NodeState.DEAD and node.problems]
+    incidents += [_unhealthy(node) for node in cluster.nodes if node.state.is_alive and node.problems]
     for difference in cluster.differences:
         values = "; ".join(f"{value} on {', '.join(names)}" for value, names in sorted(difference.values.items()))
         incidents.append(
@@ -599,7 +600,7 @@ def names_mixed_up(cluster: Cluster, jobs: int, others: Sequence[OtherScheduler]
 
 
 def _none_takes(cluster: Cluster) -> list[Incident]:
-    alive = [node for node in cluster.nodes if node.state is not NodeState.DEAD]
+    alive = [node for node in cluster.nodes if node.state.is_alive]
     if not alive or any(node.mode is NodeMode.RUNNING for node in alive):
         return []
     return [
@@ -635,7 +636,7 @@ def _unhealthy(node: NodeView) -> Incident:
 
 
 def _silent(node: NodeView) -> Incident:
-    dead = node.state is NodeState.DEAD
+    dead = not node.state.is_alive
     return Incident(
         Severity.ERROR if dead else Severity.WARNING,
         "dead-node" if dead else "late-node",

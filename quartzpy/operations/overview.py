@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from quartzpy.errors import SchemaError
 from quartzpy.operations import incidents as causes
 from quartzpy.operations.agenda import Agenda, PlannedRun
-from quartzpy.operations.cluster import NodeEnd, NodeState, NodeView
+from quartzpy.operations.cluster import NodeEnd, NodeView
 from quartzpy.operations.executions import ExecutionSummary, RunningView
 from quartzpy.operations.executions import summary as execution_summary
 from quartzpy.operations.incidents import Incident
@@ -123,7 +123,7 @@ class Overview:
     @property
     def calm(self) -> str:
         """What is in order, in words, from the same numbers as everything else here: "3 nodes alive, nothing late"."""
-        alive = sum(node.state is NodeState.ALIVE for node in self.nodes)
+        alive = sum(node.state.is_alive for node in self.nodes)
         late, in_error = self.number("late"), self.number(TriggerState.ERROR)
         paused = self.number(TriggerState.PAUSED, TriggerState.PAUSED_BLOCKED)
         parts = [

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from quartzpy.jobs.type_facts import TypeFacts
-from quartzpy.operations.cluster import NodeState, states_of
 from quartzpy.scheduler.published_types import PublishedTypes
 from quartzpy.scheduler.transactions import OwnTransactionMethods
 from quartzpy.store.postgresql.admin import admin
-from quartzpy.store.protocol import CheckIn
 from quartzpy.store.records import NodeRecord
 
 
@@ -33,15 +31,7 @@ class JobTypeView:
 def types_in(transaction: OwnTransactionMethods) -> PublishedTypes:
     """Return the job types, as a transaction sees them."""
     store = transaction.store
-    return PublishedTypes(
-        published_types(living_nodes(store.list_nodes()), admin(store).job_types()), transaction.job_types
-    )
-
-
-def living_nodes(nodes: CheckIn) -> list[NodeRecord]:
-    """Return the nodes that are not dead."""
-    states = states_of(nodes.nodes, nodes.now, nodes.answers_since)
-    return [node for node in nodes.nodes if states[node.instance_id] is not NodeState.DEAD]
+    return PublishedTypes(published_types(store.list_nodes().alive(), admin(store).job_types()), transaction.job_types)
 
 
 def nodes_with(alive: Sequence[NodeRecord], name: str) -> tuple[str, ...]:

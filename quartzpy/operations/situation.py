@@ -16,7 +16,6 @@ from quartzpy.operations import cluster as clusters
 from quartzpy.operations import incidents as causes
 from quartzpy.operations import recorded_incidents
 from quartzpy.operations.clock_changes import clock_changes, upcoming_changes
-from quartzpy.operations.cluster import NodeState
 from quartzpy.operations.executions import GRACE, RunningView, running_view
 from quartzpy.operations.failures import AMONG, FailuresInARow
 from quartzpy.operations.groups import pools
@@ -30,7 +29,8 @@ from quartzpy.placement import Placement
 from quartzpy.scheduler.explain import Explanation, Moment
 from quartzpy.scheduler.reading import Answer, Reading
 from quartzpy.scheduler.singles import mode_of_job, placements_of_jobs
-from quartzpy.states import ExecutionState, JobMode, NodeMode, TriggerState
+from quartzpy.states import ExecutionState, JobMode, TriggerState
+from quartzpy.store.node_states import takes_work
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import Health, LockRecord, PausedOverdue, Tallies
 from quartzpy.store.queries import ExecutionQuery, TriggerOrder, TriggerQuery
@@ -142,7 +142,7 @@ class Situation:
         ask = reading.ask
         self._clock_changes = upcoming_changes(reading, now)
         self._in_a_row = FailuresInARow(reading, self._failures, now)
-        self._stopped = _Stopped(reading, self.tallies, self._paused, now, now - self._source.config.pause_grace)
+        self._stopped = _Stopped(reading, self.tallies, self._paused, now, now - self._pause_grace())
         self._slow = self._slowest()
         slow = {row.job for row in self._slow}
         held = {job.job_key for job in self._overdue if job.is_held}
@@ -158,6 +158,9 @@ class Situation:
         self._due = _ask_due(reading, now)()
         self._late = _late_among(self._due, now)
         self.late_jobs = LateJobs(self._late, self._overdue, is_cut=len(self._due) >= MOST_DUE)
+
+    def _pause_grace(self) -> timedelta:
+        return self._nodes.setting("pause_grace", self._source.config.pause_grace)
 
     def _ask_third(self) -> None:
         reading = self._reading
@@ -239,7 +242,7 @@ class Situation:
     def _unexplained(self, full: Sequence[Incident]) -> list[Incident]:
         """Return an incident about the late triggers that no other incident explains."""
         late = self.late_jobs
-        if not late or not any(node.mode is NodeMode.RUNNING for node in self._alive()):
+        if not late or not any(map(takes_work, self._alive())):
             return []
         executors = {incident.subject for incident in full}
         explained = {
@@ -275,8 +278,7 @@ class Situation:
         return causes.full_pools(used, self.running, of_running, due, self._placements)
 
     def _alive(self) -> list[NodeRecord]:
-        alive = {node.node for node in self.cluster.nodes if node.state is not NodeState.DEAD}
-        return [record for record in self._nodes.nodes if record.instance_id in alive]
+        return self._nodes.alive()
 
 
 _Triggers = Callable[[], list[TriggerRecord]]

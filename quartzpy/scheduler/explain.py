@@ -20,7 +20,7 @@ from quartzpy.placement import Placement
 from quartzpy.scheduler.reading import Reading
 from quartzpy.scheduler.singles import mode_of_job, placements_of_jobs
 from quartzpy.states import JobMode, JoinState, MisfireAction, Missed, NodeMode, TriggerState
-from quartzpy.store import node_metadata
+from quartzpy.store.node_states import NodeState, takes_work
 from quartzpy.store.queries import ExecutionQuery, MisfireQuery
 from quartzpy.store.records import (
     ExecutionRecord,
@@ -76,6 +76,8 @@ class Situation:
     running: Sequence[RunningRecord]
     """The claims and executions of the trigger's job."""
     nodes: Sequence[NodeRecord]
+    node_states: Mapping[str, NodeState]
+    """The states of the nodes, by instance id."""
     all_paused: bool
     trigger_group_paused: bool
     job_group_paused: bool
@@ -279,7 +281,7 @@ def misfire_effect(trigger: Trigger, progress: TriggerProgress, *, now: datetime
 
 
 def _takers(situation: Situation) -> list[str]:
-    alive = [node for node in situation.nodes if situation.now - node.last_checkin <= 2 * node.checkin_interval]
+    alive = [node for node in situation.nodes if situation.node_states[node.instance_id].is_alive]
     if not situation.nodes:
         return ["No node is running."]
     if not alive:
@@ -298,11 +300,25 @@ def _takers(situation: Situation) -> list[str]:
     able = [node for node in knowing if node.capabilities.allows(placement)]
     if not able:
         return [f"No node that knows the job type can run it: {'; '.join(obstacles(placement, knowing))}."]
-    taking = [node for node in able if node.mode is NodeMode.RUNNING]
+    taking = [node for node in able if takes_work(node)]
     if not taking:
         idle = ", ".join(f"{node.instance_id} is {_MODES[node.mode]}" for node in able)
         return [f"No node that can run it takes work now: {idle}. It waits until one is resumed."]
-    return [*_workers(situation, placement, taking), *_group_limits(placement, taking)]
+    return [
+        *_late_nodes(situation, taking),
+        *_workers(situation, placement, taking),
+        *_group_limits(placement, taking),
+    ]
+
+
+def _late_nodes(situation: Situation, able: Sequence[NodeRecord]) -> list[str]:
+    """Return one sentence if each node that can run the job has missed check-ins."""
+    if any(situation.node_states[node.instance_id] is not NodeState.LATE for node in able):
+        return []
+    silent = ", ".join(
+        f"{node.instance_id} last checked in {span_in_words(situation.now - node.last_checkin)} ago" for node in able
+    )
+    return [f"Each node that can run it is late: {silent}."]
 
 
 def _workers(situation: Situation, placement: Placement, able: Sequence[NodeRecord]) -> list[str]:
@@ -550,12 +566,13 @@ class Explanation:
             job=of_job.detail(),
             running=[row for row in moment.running() if row.job_key == job_key],
             nodes=moment.nodes().nodes,
+            node_states=moment.nodes().states(),
             all_paused=pauses.everything,
             trigger_group_paused=key.group in pauses.trigger_groups,
             job_group_paused=job_key.group in pauses.job_groups,
             manual_mode=pauses.is_manual,
             job_mode=of_job.mode(),
-            misfire_threshold=node_metadata.misfire_threshold(moment.nodes().metadata) or self._threshold,
+            misfire_threshold=moment.nodes().setting("misfire_threshold", self._threshold),
             last=last,
             misfires=misfires,
             advice=self._advice,

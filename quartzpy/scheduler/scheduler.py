@@ -247,11 +247,7 @@ class BaseScheduler(SchedulingMethods):
             raise SchedulerStateError(self._refusal)
 
     def _has_live_peers(self) -> bool:
-        cluster = self._usable_store().list_nodes()
-        return any(
-            node.instance_id != self.instance_id and cluster.now - node.last_checkin <= node.failure_window
-            for node in cluster.nodes
-        )
+        return any(node.instance_id != self.instance_id for node in self._usable_store().list_nodes().alive())
 
     def _each_plugin(self, method: str) -> None:
         for plugin in self._plugins:

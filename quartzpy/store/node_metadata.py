@@ -14,7 +14,6 @@ JOB_TYPES = "job types"
 """The name of the entry with the facts of the node's job types, which is read only where it is needed."""
 SETTING = "setting "
 """The names of entries that are settings begin with this; their values are texts."""
-MISFIRE_THRESHOLD = f"{SETTING}misfire_threshold"
 _SPAN = re.compile(r"(?:(\d+) days?, )?(\d+):(\d\d):(\d\d(?:\.\d+)?)")
 """The text of a timedelta."""
 REPORTED_CLOCK_SKEW = 1.0
@@ -32,10 +31,14 @@ def differing_values(metadata_of_nodes: Mapping[str, Mapping[str, Any]]) -> dict
     return {name: values for name, values in sorted(values_of_entries.items()) if len(values) > 1}
 
 
-def misfire_threshold(metadata_of_nodes: Mapping[str, Mapping[str, Any]]) -> timedelta | None:
-    """Return the misfire threshold by which the nodes judge, the shortest if they differ; None if none has one."""
-    matches = [_SPAN.fullmatch(str(metadata.get(MISFIRE_THRESHOLD))) for metadata in metadata_of_nodes.values()]
-    return min((_span(match) for match in matches if match is not None), default=None)
+def setting_of_nodes(metadata_of_nodes: Mapping[str, Mapping[str, Any]], name: str, default: timedelta) -> timedelta:
+    """Return a span of time that the nodes have as a setting, the shortest if they differ.
+
+    The setting of the caller's own, `default`, counts only where no node has published one: the nodes act, and their
+    settings say when.
+    """
+    matches = [_SPAN.fullmatch(str(metadata.get(SETTING + name))) for metadata in metadata_of_nodes.values()]
+    return min((_span(match) for match in matches if match is not None), default=default)
 
 
 def _span(match: re.Match[str]) -> timedelta:

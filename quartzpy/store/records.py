@@ -138,9 +138,9 @@ class ClusterLoad:
     executing: int
     """The number of running executions."""
     nodes_alive: int
-    """The number of nodes that have checked in within their failure windows."""
+    """The number of nodes that are alive; see `quartzpy.store.node_states`."""
     nodes_silent: int
-    """The number of nodes that have not, and that no other node has recovered yet."""
+    """The number of nodes that are dead, and that no other node has recovered yet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,30 @@ TABLES = (
 
 SLOT_POOL = "btrim(split_part(placement, '\"requires\":'::text, 1), '{,}'::text)"
 
+# Which nodes are alive, as `quartzpy.store.node_states` judges it. One that is silent is still alive while each node
+# that checks in has just come back from an outage, or, if none does, while the server has just started.
+NODE_STATES = """
+heard AS (
+    SELECT n.*, statement_timestamp() - n.last_checkin > least(2 * n.checkin_interval, n.failure_window) AS is_silent,
+           n.checkin_interval + least(interval '5 seconds', n.failure_window / 4) AS allowed
+      FROM {place}qrtz_scheduler_state n
+),
+node_states AS (
+    SELECT n.*,
+           CASE WHEN NOT n.is_silent
+                  OR (SELECT coalesce(
+                                 bool_and(o.back_since IS NOT NULL AND n.last_checkin < o.back_since
+                                          AND statement_timestamp() >= o.back_since
+                                          AND statement_timestamp() < o.back_since + n.allowed),
+                                 n.last_checkin < pg_catalog.pg_postmaster_start_time()
+                                 AND statement_timestamp() < pg_catalog.pg_postmaster_start_time() + n.allowed)
+                        FROM heard o WHERE o.sched_name = n.sched_name AND NOT o.is_silent)
+                THEN 'ALIVE'
+                WHEN statement_timestamp() - n.last_checkin > n.failure_window THEN 'DEAD'
+                ELSE 'OVERDUE' END AS status
+      FROM heard n
+)"""
+
 # A loose scan of the due index, because a range of fire times is only fast behind the columns that come before it.
 # OFFSET 0 in the queries that use it keeps the planner from joining in another order, which reads the whole index.
 WAITING_KEYS = """
@@ -141,10 +165,12 @@ SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t
     + """
 """,
     "qrtz_running": """
+WITH"""
+    + NODE_STATES
+    + """
 SELECT f.fire_id, f.sched_name, f.trigger_group, f.trigger_name, f.job_group, f.job_name, f.job_type, f.instance_id,
-       EXISTS (SELECT FROM {place}qrtz_scheduler_state n
-                WHERE n.sched_name = f.sched_name AND n.epoch = f.epoch
-                  AND n.last_checkin >= statement_timestamp() - n.failure_window) AS node_is_alive,
+       EXISTS (SELECT FROM node_states n
+                WHERE n.sched_name = f.sched_name AND n.epoch = f.epoch AND n.status <> 'DEAD') AS node_is_alive,
        f.scheduled_time, f.fired_time, f.fired_time - f.scheduled_time AS fired_late_by,
        statement_timestamp() - f.fired_time AS running_for,
        f.attempt, f.cancel_requested, f.progress, f.progress_message
@@ -153,10 +179,11 @@ SELECT f.fire_id, f.sched_name, f.trigger_group, f.trigger_name, f.job_group, f.
 """,
     "qrtz_late": WAITING_KEYS
     + FULL_JOBS
+    + ","
+    + NODE_STATES
     + """,
 alive AS (
-    SELECT n.sched_name, n.capabilities -> 'job_types' AS job_types FROM {place}qrtz_scheduler_state n
-     WHERE n.last_checkin >= statement_timestamp() - n.failure_window
+    SELECT n.sched_name, n.capabilities -> 'job_types' AS job_types FROM node_states n WHERE n.status <> 'DEAD'
 ),
 late AS (
     SELECT of_key.*
@@ -254,17 +281,15 @@ SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t
  WHERE known.fire_time > statement_timestamp() AND known.fire_time <= statement_timestamp() + interval '24 hours'
 """,
     "qrtz_node_health": """
-SELECT n.sched_name, n.instance_id,
-       CASE WHEN n.last_checkin < statement_timestamp() - n.failure_window THEN 'DEAD'
-            WHEN n.last_checkin < statement_timestamp() - 3 * n.checkin_interval THEN 'OVERDUE'
-            ELSE 'ALIVE' END AS status,
-       n.host, n.pid, n.facts ->> 'release' AS release, n.started_at, n.last_checkin,
-       statement_timestamp() - n.last_checkin AS checkin_age, n.checkin_interval, n.failure_window,
+WITH"""
+    + NODE_STATES
+    + """
+SELECT n.sched_name, n.instance_id, n.status, n.host, n.pid, n.facts ->> 'release' AS release, n.started_at,
+       n.last_checkin, statement_timestamp() - n.last_checkin AS checkin_age, n.checkin_interval, n.failure_window,
        (SELECT coalesce(sum(size::integer), 0)
           FROM jsonb_each_text(n.capabilities -> 'workers') AS pool(name, size)) AS workers,
-       held.claimed, held.executing, (n.facts ->> 'clock_ahead')::float8 AS clock_ahead,
-       n.problems
-  FROM {place}qrtz_scheduler_state n
+       held.claimed, held.executing, (n.facts ->> 'clock_ahead')::float8 AS clock_ahead, n.problems
+  FROM node_states n
  CROSS JOIN LATERAL (
     SELECT count(*) FILTER (WHERE f.state = 'ACQUIRED') AS claimed,
            count(*) FILTER (WHERE f.state = 'EXECUTING') AS executing

@@ -223,10 +223,11 @@ PAGES = (
 
 
 @pytest.fixture
-def scene(postgres_dsn: str, sql_backends: dict[str, SqlBackend]) -> Iterator[Scene]:
+def scene(postgres_dsn: str, sql_backends: dict[str, SqlBackend], monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     if postgres_dsn not in sql_backends:
         sql_backends[postgres_dsn] = SqlBackend(postgres_dsn)
     harness = SqlHarness(sql_backends[postgres_dsn])
+    monkeypatch.setattr(harness.store, "_config", SchedulerConfig(name=SqlBackend.NAME, pause_grace="1us"))
     yield Scene(harness)
     harness.close()
 
@@ -235,7 +236,7 @@ def scene(postgres_dsn: str, sql_backends: dict[str, SqlBackend]) -> Iterator[Sc
 def page(scene: Scene, proxy: Proxy, postgres_dsn: str) -> Iterator[TestClient]:
     """A dashboard whose connection to the database is counted, and has been used before."""
     store = SqlJobStore(proxy.through(postgres_dsn), SchedulerConfig(name=SqlBackend.NAME), now_sql=SqlBackend.NOW)
-    scheduler = Scheduler(store, name=SqlBackend.NAME, pause_grace="1us")
+    scheduler = Scheduler(store, name=SqlBackend.NAME)
     with TestClient(create_app(scheduler, read_only=False), **LOCAL) as client:
         client.get("/nodes").raise_for_status()
         yield client
@@ -243,7 +244,7 @@ def page(scene: Scene, proxy: Proxy, postgres_dsn: str) -> Iterator[TestClient]:
 
 
 def test_the_scene_has_each_incident(scene: Scene) -> None:
-    overview = Operations(Scheduler(scene.store.store, name=SqlBackend.NAME, pause_grace="1us")).overview()
+    overview = Operations(Scheduler(scene.store.store, name=SqlBackend.NAME)).overview()
     assert {one.kind for one in overview.incidents} == {
         "blocked-job",
         "clock-change",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from quartzpy import Scheduler
+from quartzpy.config.config import SchedulerConfig
 from quartzpy.operations import Operations
 from tests.admin.conftest import pytest_generate_tests as pytest_generate_tests
 from tests.contract.conftest import sql_backends as sql_backends
@@ -14,6 +15,7 @@ from tests.full_reads import _every_read_is_full as _every_read_is_full
 
 
 @pytest.fixture
-def operations(store: Harness) -> Operations:
-    """Operations of a client, which is not started. A pause is an incident at once."""
+def operations(store: Harness, monkeypatch: pytest.MonkeyPatch) -> Operations:
+    """Operations of a client, which is not started. A pause is an incident at once: so the nodes say in their rows."""
+    monkeypatch.setattr(store.store, "_config", SchedulerConfig(name="contract", pause_grace="1us"))
     return Operations(Scheduler(store.store, name="contract", pause_grace="1us"))

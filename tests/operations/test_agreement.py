@@ -10,17 +10,22 @@ from typing import Any
 
 import pytest
 
+from quartzpy import Scheduler
+from quartzpy.config.config import SchedulerConfig
 from quartzpy.matchers import GroupMatcher
 from quartzpy.operations import Incident, Operations, Overview
 from quartzpy.operations.incidents import MORE
 from quartzpy.operations.judging import EVERY, LISTED_EVERY, IncidentJudge
 from quartzpy.placement import Capabilities
 from quartzpy.states import Outcome, TriggerState
+from quartzpy.store.node_states import NodeState, states_of
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import JudgementTurn
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import JobGroups, NamedTriggers, Node, TriggerGroups
-from tests.contract.harness import MINUTE, REPORT, SECOND, Harness, at, every, job, key, once, serial
+from quartzpy.texts import numbered
+from tests.contract.harness import MINUTE, REPORT, SECOND, Harness, SqlHarness, at, every, job, key, once, serial
+from tests.database import connect_to
 
 SEEDS = range(12)
 STEPS = 14
@@ -170,7 +175,7 @@ def check_tables(operations: Operations, overview: Overview) -> None:
 
 def check_incidents(operations: Operations, overview: Overview) -> None:
     kinds = {incident.kind for incident in overview.incidents}
-    alive = sum(node.state == "alive" for node in overview.nodes)
+    alive = sum(node.state.is_alive for node in overview.nodes)
     assert ("no-node" in kinds) == (alive == 0)
     if not overview.incidents:
         assert re.fullmatch(r"\d+ nodes? alive, nothing late, nothing in error(, \d+ paused)?", overview.calm)
@@ -204,3 +209,99 @@ def numbers_of(overview: Overview, kind: str) -> int:
 def _number_of(incident: Incident) -> int:
     match = re.search(r"\b(\d+) triggers?\b", incident.what)
     return 1 if match is None else int(match[1])
+
+
+INTERVALS = (SECOND, 5 * SECOND)
+WINDOWS = (4 * SECOND, 20 * SECOND, 5 * MINUTE)
+
+
+def a_random_cluster(store: Harness, chance: random.Random) -> None:
+    """Register nodes with settings of their own, of which some fall silent, and some come back."""
+    nodes = []
+    for number in range(chance.choice((1, 2, 3, 5))):
+        node = store.store.register(
+            f"node{number}", host="h", pid=1, checkin_interval=chance.choice(INTERVALS), window=chance.choice(WINDOWS)
+        )
+        store.store.publish(node, Capabilities(frozenset({REPORT}), workers={"default": 1}))
+        nodes.append(node)
+    for _ in range(chance.choice((1, 3, 9))):
+        store.clock.advance(chance.choice((SECOND, 3 * SECOND, 9 * SECOND, 30 * SECOND, 3 * MINUTE)))
+        for node in chance.sample(nodes, chance.randint(0, len(nodes))):
+            store.store.check_in(node)
+    store.clock.advance(chance.choice((timedelta(), SECOND, 7 * SECOND)))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_all_say_the_same_of_which_nodes_are_alive(
+    store: Harness, operations: Operations, postgres_dsn: str, seed: int
+) -> None:
+    """Also after an outage, and whatever the settings of the node or program that asks."""
+    chance = random.Random(seed)
+    a_random_cluster(store, chance)
+    store.schedule(job(), once("t", when=store.clock.now() + MINUTE))
+    overview = operations.overview()
+    states = {node.node: node.state for node in overview.nodes}
+    alive = {node for node, state in states.items() if state.is_alive}
+    load = store.store.cluster_load()
+    assert (load.nodes_alive, load.nodes_silent) == (len(alive), len(states) - len(alive))
+    assert overview.calm.startswith(numbered(len(alive), "node alive", "nodes alive"))
+    silent = {row.kind: row for row in overview.incidents}
+    assert ("no-node" in silent) == (not alive)
+    told = {(row.subject, row.kind) for row in overview.incidents if row.kind in ("late-node", "dead-node")}
+    assert told == {(node, f"{state}-node") for node, state in states.items() if state is not NodeState.ALIVE}
+    findings = {finding.check: finding for finding in admin(store.store).audit()}
+    dead = {row.split(" ")[0] for row in findings["silent-node"].rows} if "silent-node" in findings else set()
+    assert dead == states.keys() - alive
+    why = " ".join(operations.why(key("t")))
+    assert ("checked in recently" in why) == (not alive)
+    assert ("is late" in why) == (bool(alive) and all(states[node] is NodeState.LATE for node in alive))
+    asking = operations.scheduler
+    assert asking._has_live_peers() == bool(alive)
+    if isinstance(store, SqlHarness):
+        check_view(store, postgres_dsn)
+
+
+def check_view(store: Harness, dsn: str) -> None:
+    """The view's time is the server's: all instants are moved to it, and read by the same message, at the same instant."""
+    moved = "last_checkin = last_checkin + moved.by, back_since = back_since + moved.by"
+    by = f"statement_timestamp() - '{store.clock.now().isoformat()}'::timestamptz"
+    message = (
+        f"BEGIN; UPDATE qrtz_scheduler_state SET {moved} FROM (SELECT {by} AS by) AS moved;"
+        " SELECT instance_id, status, statement_timestamp() - pg_postmaster_start_time() FROM qrtz_node_health; ROLLBACK"
+    )
+    with connect_to(dsn) as user:
+        read = user.execute(message.encode())
+        while read.description is None:
+            assert read.nextset()
+        rows = read.fetchall()
+    server_age = rows[0][2]
+    answer = store.store.list_nodes()
+    states = states_of(answer.nodes, answer.now, answer.now - server_age)
+    words = {NodeState.ALIVE: "ALIVE", NodeState.LATE: "OVERDUE", NodeState.DEAD: "DEAD"}
+    assert {node: status for node, status, _ in rows} == {node: words[state] for node, state in states.items()}
+
+
+@pytest.mark.parametrize("own", ["1s", "1h"])
+def test_a_reader_judges_by_the_settings_of_the_nodes_and_not_by_its_own(
+    store: Harness, monkeypatch: pytest.MonkeyPatch, own: str
+) -> None:
+    theirs = SchedulerConfig(name="contract", pause_grace="1m", misfire_threshold="2m")
+    monkeypatch.setattr(store.store, "_config", theirs)
+    reader = Operations(Scheduler(store.store, name="contract", pause_grace=own, misfire_threshold=own))
+    store.schedule(job(), once("paused", at(1)), once("late", at(1)))
+    store.store.pause(NamedTriggers([key("paused")]))
+    node = store.node()
+    store.store.publish(node, Capabilities(frozenset({REPORT}), workers={"default": 1}))
+    for minutes, paused, misfires, overdue in (
+        (0.9, False, False, False),
+        (2.1, True, True, False),
+        (4, True, True, True),
+    ):
+        store.clock.set(at(60 * minutes))
+        store.store.check_in(node)
+        assert ("paused-overdue" in {row.kind for row in reader.incidents().incidents}) == paused
+        assert ("misfire" in " ".join(reader.scheduler.why(key("late")))) == misfires
+        assert ("misfire" in " ".join(reader.why(key("late")))) == misfires
+        monkeypatch.setattr(store.store, "_config", SchedulerConfig(name="contract", misfire_threshold=own))
+        assert ("overdue" in {finding.check for finding in admin(store.store).audit()}) == overdue
+        monkeypatch.setattr(store.store, "_config", theirs)

@@ -15,7 +15,7 @@ from quartzpy.operations import Actor, Incident, Operations, Role, Selection, cl
 from quartzpy.operations.incidents import of_nodes
 from quartzpy.placement import Capabilities
 from quartzpy.states import CompletionInstruction, Outcome, TriggerState
-from quartzpy.store.node_metadata import MISFIRE_THRESHOLD, misfire_threshold
+from quartzpy.store.node_metadata import SETTING, setting_of_nodes
 from quartzpy.store.node_problems import NodeProblem
 from quartzpy.store.postgresql.admin import server
 from quartzpy.store.postgresql.connection.session import LastReturn
@@ -306,7 +306,8 @@ def test_a_misfire_is_judged_by_the_threshold_of_the_nodes(
     store.clock.advance(30 * SECOND)
     [late] = operations.overview().late
     assert late.why[0] == "It has been due for 30 s, and no node has claimed it yet."
-    facts = {"a": {MISFIRE_THRESHOLD: str(3 * SECOND)}, "b": {MISFIRE_THRESHOLD: str(MINUTE)}, "older": {}}
+    name = f"{SETTING}misfire_threshold"
+    facts = {"a": {name: str(3 * SECOND)}, "b": {name: str(MINUTE)}, "older": {}}
     list_nodes = SqlJobStore.list_nodes
     monkeypatch.setattr(SqlJobStore, "list_nodes", lambda store: replace(list_nodes(store), metadata=facts))
     [late] = operations.overview().late
@@ -316,8 +317,8 @@ def test_a_misfire_is_judged_by_the_threshold_of_the_nodes(
 
 @pytest.mark.parametrize("span", [SECOND / 4, 3 * SECOND, HOUR, 30 * HOUR, 100 * 24 * HOUR + SECOND])
 def test_a_published_misfire_threshold_is_read_as_it_was(span: timedelta) -> None:
-    assert misfire_threshold({"a": {MISFIRE_THRESHOLD: str(span)}}) == span
-    assert misfire_threshold({"a": {MISFIRE_THRESHOLD: "soon"}}) is None
+    assert setting_of_nodes({"a": {f"{SETTING}pause_grace": str(span)}}, "pause_grace", HOUR) == span
+    assert setting_of_nodes({"a": {f"{SETTING}pause_grace": "soon"}}, "pause_grace", HOUR) == HOUR
 
 
 def test_failures_in_a_row_are_named_while_the_latest_is_retried(

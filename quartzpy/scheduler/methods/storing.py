@@ -393,12 +393,13 @@ class StoringMethods(Methods):
             stored = store.calendars([name]).get(name)
             if stored is None:
                 return
-            now = store.now()
+            nodes = store.list_nodes()
+            threshold = nodes.setting("misfire_threshold", self._config.misfire_threshold)
             moves = []
             for record in store.find(TriggerQuery(calendar=name), None):
-                late_after = record.trigger.misfire_threshold or self._config.misfire_threshold
+                late_after = record.trigger.misfire_threshold or threshold
                 progress = record.trigger.with_new_calendar(
-                    record.progress, stored.calendar, now=now, late_after=late_after
+                    record.progress, stored.calendar, now=nodes.now, late_after=late_after
                 )
                 if progress != record.progress and record.state is not TriggerState.COMPLETE:
                     there = PreparedTrigger(record.trigger, progress, UpcomingFireTimes(), stored.revision)

@@ -17,6 +17,7 @@ from quartzpy.placement import placement_from_text
 from quartzpy.states import PAUSED_STATES, FiredState, TriggerState
 from quartzpy.store.memory.rows import FiredRow, TriggerRow, load_trigger
 from quartzpy.store.memory.tables import Tables
+from quartzpy.store.node_states import states_of
 from quartzpy.store.protocol import NO_NOTE, DispatchKey, NameKind
 from quartzpy.store.records import (
     LATE_AFTER,
@@ -175,7 +176,7 @@ def cluster_load(tables: Tables) -> ClusterLoad:
     waiting = [(at, row) for row in by_state[TriggerState.WAITING].values() if (at := _next(row)) <= now]
     held = [row for state in (TriggerState.ACQUIRED, TriggerState.BLOCKED) for row in by_state[state].values()]
     states = Counter(row.state for row in tables.fired.values())
-    alive = sum(node.last_checkin >= now - node.failure_window for node in tables.nodes.values())
+    alive = sum(state.is_alive for state in states_of(tables.nodes.values(), now).values())
     return ClusterLoad(
         due=sum(row.rate_limited_until is None or row.rate_limited_until <= now for _, row in waiting),
         late=sum(_next(row) < now - LATE_AFTER for row in [*held, *(row for _, row in waiting)]),

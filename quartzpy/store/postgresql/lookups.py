@@ -15,6 +15,7 @@ from quartzpy.states import PAUSED_STATES, ExecutionState, JobMode, Missed, Trig
 from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.schema.rows import JobColumns, TriggerColumns, key_columns
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
+from quartzpy.store.postgresql.steps import checkin
 from quartzpy.store.protocol import DispatchKey, NameKind
 from quartzpy.store.records import (
     LATE_AFTER,
@@ -274,5 +275,9 @@ def matched_groups(matcher: GroupMatcher, groups: Sequence[str]) -> set[str]:
 
 
 def cluster_load(session: SqlSession) -> ClusterLoad:
-    [row] = session.read_one(LOAD, most=MOST_COUNTED, late_after=LATE_AFTER)
-    return ClusterLoad(*row)
+    load, *nodes = session.read(
+        session.bind(LOAD, most=MOST_COUNTED, late_after=LATE_AFTER), *checkin.nodes_statements(session)
+    )
+    states = checkin.nodes_of(session, nodes).states().values()
+    alive = sum(state.is_alive for state in states)
+    return ClusterLoad(*(*load.rows[0], alive, len(states) - alive))

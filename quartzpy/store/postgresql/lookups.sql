@@ -362,7 +362,7 @@ SELECT number.due, number.late,
                 SELECT h.next_fire_time FROM held h, clock
                  WHERE h.state = 'WAITING' AND h.next_fire_time <= clock.at) AS first, clock
          GROUP BY clock.at),
-       in_error.number, fired.claimed, fired.executing, nodes.alive, nodes.silent
+       in_error.number, fired.claimed, fired.executing
   FROM (SELECT count(*) FILTER (WHERE state = 'WAITING' AND next_fire_time <= clock.at
                                   AND (rate_limited_until IS NULL OR rate_limited_until <= clock.at)) AS due,
                count(*) FILTER (WHERE next_fire_time < clock.at - :'late_after'::interval) AS late
@@ -373,10 +373,7 @@ SELECT number.due, number.late,
                  LIMIT :'most'::int) AS error_row) AS in_error,
        (SELECT count(*) FILTER (WHERE state = 'ACQUIRED') AS claimed,
                count(*) FILTER (WHERE state = 'EXECUTING') AS executing
-          FROM qrtz_fired_triggers WHERE sched_name = :'sched') AS fired,
-       (SELECT count(*) FILTER (WHERE last_checkin >= clock.at - failure_window) AS alive,
-               count(*) FILTER (WHERE last_checkin < clock.at - failure_window) AS silent
-          FROM qrtz_scheduler_state, clock WHERE sched_name = :'sched') AS nodes;
+          FROM qrtz_fired_triggers WHERE sched_name = :'sched') AS fired;
 
 -- name: calendar_names
 SELECT calendar_name FROM qrtz_calendars WHERE sched_name = :'sched' ORDER BY 1;

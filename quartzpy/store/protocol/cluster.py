@@ -12,7 +12,9 @@ from quartzpy.events.events import Event
 from quartzpy.keys import JobKey
 from quartzpy.placement import Capabilities
 from quartzpy.states import NodeMode
+from quartzpy.store.node_metadata import setting_of_nodes
 from quartzpy.store.node_problems import NodeProblem
+from quartzpy.store.node_states import NodeState, states_of
 from quartzpy.store.protocol.outcomes import RecoveryOutcome, Repairs, TimeOff
 from quartzpy.store.records import NodeRecord
 
@@ -40,6 +42,19 @@ class CheckIn:
     """The instant from which on the store has answered without a break, as far as the caller can know: the start of its
     server, or the first answer to the caller after a vain attempt. None if neither is known. A check-in leaves it out.
     """
+
+    def states(self) -> dict[str, NodeState]:
+        """Return the states of the nodes by their instance ids."""
+        return states_of(self.nodes, self.now, self.answers_since)
+
+    def alive(self) -> list[NodeRecord]:
+        """Return the nodes that are alive, the late ones included."""
+        states = self.states()
+        return [node for node in self.nodes if states[node.instance_id].is_alive]
+
+    def setting(self, name: str, default: timedelta) -> timedelta:
+        """Return a span of time by which the nodes judge, as they have published it; see `setting_of_nodes`."""
+        return setting_of_nodes(self.metadata, name, default)
 
 
 class ConnectionUsage(NamedTuple):

@@ -24,7 +24,8 @@ from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.checkin import list_nodes
 from quartzpy.store.postgresql.steps.recover import FREE, REPAIR, STUCK
 from quartzpy.store.postgresql.steps.slots import pass_on
-from quartzpy.store.protocol import Repairs
+from quartzpy.store.protocol import CheckIn, Repairs
+from quartzpy.store.records import NodeRecord
 from quartzpy.texts import numbered
 
 LONG_TRANSACTION = timedelta(minutes=10)
@@ -47,7 +48,8 @@ TRANSACTIONS = _SQL("transactions")
 
 def audit(session: SqlSession, config: SchedulerConfig) -> list[Finding]:
     """Return all problems of a scheduler's tables that queries can detect."""
-    late = config.misfire_threshold + timedelta(minutes=1)
+    nodes = list_nodes(session)
+    late = nodes.setting("misfire_threshold", config.misfire_threshold) + timedelta(minutes=1)
     prefix = {"prefix": config.table_prefix}
     questions: list[tuple[str, dict[str, Any], Callable[[Result], list[Finding]]]] = [
         (LOCK_ROWS, {}, _lock_rows),
@@ -65,7 +67,7 @@ def audit(session: SqlSession, config: SchedulerConfig) -> list[Finding]:
     findings: list[Finding] = []
     for text, values, judged in questions:
         findings += judged(session.read(session.bind(text, **values))[0])
-    return findings + _overdue(session, late) + _nodes(session, config) + _holders(session)
+    return findings + _overdue(session, late, nodes.alive()) + _nodes(nodes) + _holders(session)
 
 
 def repair(session: SqlSession) -> Repairs:
@@ -265,16 +267,15 @@ def _transactions(result: Result) -> list[Finding]:
     return [Finding(Severity.WARNING, "long-transaction", what, "end it, or call pg_terminate_backend(pid)", rows)]
 
 
-def _overdue(session: SqlSession, late: timedelta) -> list[Finding]:
+def _overdue(session: SqlSession, late: timedelta, alive: Sequence[NodeRecord]) -> list[Finding]:
     waiting = session.read_one(OVERDUE, patience=late)
     if not waiting:
         return []
-    nodes = [record.capabilities for record in list_nodes(session).nodes]
     homeless: list[str] = []
     runnable: list[str] = []
     for job_type, placement, count, since in waiting:
         row = f"{count} of type {job_type}{' at ' + placement if placement else ''}, due since {since.isoformat()}"
-        (runnable if any(_runs(capabilities, job_type, placement) for capabilities in nodes) else homeless).append(row)
+        (runnable if any(_runs(node.capabilities, job_type, placement) for node in alive) else homeless).append(row)
     findings = []
     if homeless:
         what = f"triggers of {numbered(len(homeless), 'kind', 'kinds')} are overdue, and no node can run them"
@@ -291,13 +292,13 @@ def _runs(node: Capabilities, job_type: str, placement: str) -> bool:
     return job_type in node.job_types and node.allows(placement_from_text(placement))
 
 
-def _nodes(session: SqlSession, config: SchedulerConfig) -> list[Finding]:
-    answer = list_nodes(session)
+def _nodes(answer: CheckIn) -> list[Finding]:
     findings = []
+    states = answer.states()
     silent = [
         f"{record.instance_id} on {record.host}, since {record.last_checkin.isoformat()}"
         for record in answer.nodes
-        if answer.now - record.last_checkin > config.failure_window
+        if not states[record.instance_id].is_alive
     ]
     if silent:
         what = numbered(

@@ -113,7 +113,7 @@ VIEWS: Mapping[str, View] = {
         {
             "sched_name": "",
             "instance_id": "",
-            "status": "ALIVE; OVERDUE after three intervals without a check-in; DEAD after the failure window.",
+            "status": "ALIVE; OVERDUE after two intervals without a check-in; DEAD after the failure window.",
             "host": "",
             "pid": "",
             "release": "",

@@ -7,6 +7,7 @@ a busy cluster would look dead.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from quartzpy.states import NodeMode
 from quartzpy.store import node_problems
 from quartzpy.store.node_problems import NodeProblem
 from quartzpy.store.postgresql.connection.checkin_connection import ControlConnection
+from quartzpy.store.postgresql.connection.pipeline import BoundStatement, Result
 from quartzpy.store.postgresql.connection.session import NOW, SqlSession, require_epoch
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps import facts
@@ -59,13 +61,23 @@ def check_in(
 
 
 def list_nodes(session: SqlSession) -> CheckIn:
-    statements = session.bind(NODES), session.bind(NOW), facts.reading(session), session.bind(facts.STARTED)
-    nodes, [[now]], metadata, [[started]] = (result.rows for result in session.read(*statements))
+    *nodes, metadata = session.read(*nodes_statements(session), facts.reading(session))
+    return replace(nodes_of(session, nodes), metadata=facts.decoded(metadata.rows))
+
+
+def nodes_statements(session: SqlSession) -> list[BoundStatement]:
+    """Return the statements that read the nodes and what decides which of them are alive."""
+    return [session.bind(NODES), session.bind(NOW), session.bind(facts.STARTED)]
+
+
+def nodes_of(session: SqlSession, results: Sequence[Result]) -> CheckIn:
+    """Return the answer that the results of `nodes_statements` describe, without metadata."""
+    nodes, [[now]], [[started]] = (result.rows for result in results)
     returned = session.last_return.ago()
     beginnings = [started, *([] if returned is None else [now - returned])]
     # A clock that was set back says nothing.
     since = max((at for at in beginnings if at <= now), default=None)
-    return CheckIn(now, records(nodes), facts.decoded(metadata), since)
+    return CheckIn(now, records(nodes), answers_since=since)
 
 
 class NodeColumns(NamedTuple):
