@@ -99,7 +99,9 @@ class Collector:
         executions = _gauge("quartzpy_cluster_executions", "Triggers that nodes have claimed, and running executions.")
         executions.add(load.claimed, state="claimed")
         executions.add(load.executing, state="executing")
-        nodes = _gauge("quartzpy_cluster_nodes", "Nodes that check in in time (alive), and that do not (silent).")
+        nodes = _gauge(
+            "quartzpy_cluster_nodes", "Nodes that are alive, and that are dead and not recovered yet (silent)."
+        )
         nodes.add(load.nodes_alive, state="alive")
         nodes.add(load.nodes_silent, state="silent")
         longest = _gauge("quartzpy_cluster_longest_due_seconds", "The age of the oldest fire time that has come.")

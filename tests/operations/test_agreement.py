@@ -262,12 +262,13 @@ def test_all_say_the_same_of_which_nodes_are_alive(
 
 
 def check_view(store: Harness, dsn: str) -> None:
-    """The view's time is the server's: all instants are moved to it, and read by the same message, at the same instant."""
+    """The time of the view is the server's: all instants are moved to it, and read by the same message."""
     moved = "last_checkin = last_checkin + moved.by, back_since = back_since + moved.by"
     by = f"statement_timestamp() - '{store.clock.now().isoformat()}'::timestamptz"
     message = (
         f"BEGIN; UPDATE qrtz_scheduler_state SET {moved} FROM (SELECT {by} AS by) AS moved;"
-        " SELECT instance_id, status, statement_timestamp() - pg_postmaster_start_time() FROM qrtz_node_health; ROLLBACK"
+        " SELECT instance_id, status, statement_timestamp() - pg_postmaster_start_time() FROM qrtz_node_health;"
+        " ROLLBACK"
     )
     with connect_to(dsn) as user:
         read = user.execute(message.encode())
