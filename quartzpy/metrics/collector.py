@@ -100,7 +100,7 @@ class Collector:
         executions.add(load.claimed, state="claimed")
         executions.add(load.executing, state="executing")
         nodes = _gauge(
-            "quartzpy_cluster_nodes", "Nodes that are alive, and that are dead and not recovered yet (silent)."
+            "quartzpy_cluster_nodes", "Nodes that are alive, and dead ones that none has recovered yet (silent)."
         )
         nodes.add(load.nodes_alive, state="alive")
         nodes.add(load.nodes_silent, state="silent")

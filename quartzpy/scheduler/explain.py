@@ -20,7 +20,7 @@ from quartzpy.placement import Placement
 from quartzpy.scheduler.reading import Reading
 from quartzpy.scheduler.singles import mode_of_job, placements_of_jobs
 from quartzpy.states import JobMode, JoinState, MisfireAction, Missed, NodeMode, TriggerState
-from quartzpy.store.node_states import NodeState, takes_work
+from quartzpy.store.node_states import NodeState, takes_work, works
 from quartzpy.store.queries import ExecutionQuery, MisfireQuery
 from quartzpy.store.records import (
     ExecutionRecord,
@@ -305,20 +305,22 @@ def _takers(situation: Situation) -> list[str]:
         idle = ", ".join(f"{node.instance_id} is {_MODES[node.mode]}" for node in able)
         return [f"No node that can run it takes work now: {idle}. It waits until one is resumed."]
     return [
-        *_late_nodes(situation, taking),
+        *_hindered(situation, taking),
         *_workers(situation, placement, taking),
         *_group_limits(placement, taking),
     ]
 
 
-def _late_nodes(situation: Situation, able: Sequence[NodeRecord]) -> list[str]:
-    """Return one sentence if each node that can run the job has missed check-ins."""
-    if any(situation.node_states[node.instance_id] is not NodeState.LATE for node in able):
-        return []
-    silent = ", ".join(
-        f"{node.instance_id} last checked in {span_in_words(situation.now - node.last_checkin)} ago" for node in able
-    )
-    return [f"Each node that can run it is late: {silent}."]
+def _hindered(situation: Situation, able: Sequence[NodeRecord]) -> list[str]:
+    """Return one sentence if none of the nodes that can run the job works as it should."""
+    reasons = []
+    for node in able:
+        if works(node, situation.node_states[node.instance_id]):
+            return []
+        age = span_in_words(situation.now - node.last_checkin)
+        what = node.problems[0].text if node.problems else f"it is late, and last checked in {age} ago"
+        reasons.append(f"{node.instance_id}: {what}")
+    return [f"No node that can run it works as it should: {'; '.join(reasons)}."]
 
 
 def _workers(situation: Situation, placement: Placement, able: Sequence[NodeRecord]) -> list[str]:

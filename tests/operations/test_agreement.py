@@ -17,7 +17,8 @@ from quartzpy.operations import Incident, Operations, Overview
 from quartzpy.operations.incidents import MORE
 from quartzpy.operations.judging import EVERY, LISTED_EVERY, IncidentJudge
 from quartzpy.placement import Capabilities
-from quartzpy.states import Outcome, TriggerState
+from quartzpy.states import NodeMode, Outcome, TriggerState
+from quartzpy.store.node_problems import NodeProblem
 from quartzpy.store.node_states import NodeState, states_of
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import JudgementTurn
@@ -254,11 +255,30 @@ def test_all_say_the_same_of_which_nodes_are_alive(
     assert dead == states.keys() - alive
     why = " ".join(operations.why(key("t")))
     assert ("checked in recently" in why) == (not alive)
-    assert ("is late" in why) == (bool(alive) and all(states[node] is NodeState.LATE for node in alive))
+    assert ("works as it should" in why) == (bool(alive) and all(states[node] is NodeState.LATE for node in alive))
     asking = operations.scheduler
     assert asking._has_live_peers() == bool(alive)
     if isinstance(store, SqlHarness):
         check_view(store, postgres_dsn)
+
+
+@pytest.mark.parametrize("mode", list(NodeMode))
+@pytest.mark.parametrize("problems", [(), (NodeProblem("failing-thread", "thread scheduler fails"),)])
+@pytest.mark.parametrize("knows", [True, False])
+def test_a_node_that_does_not_work_is_named_by_why_with_the_reason(
+    store: Harness, operations: Operations, mode: NodeMode, problems: Sequence[NodeProblem], knows: bool
+) -> None:
+    store.schedule(job(), once("t"))
+    node = store.node("a")
+    store.store.publish(node, Capabilities(frozenset({REPORT} if knows else {"another"}), workers={"default": 1}))
+    store.store.set_node_mode("a", mode)
+    store.store.check_in(node, problems=problems)
+    why = " ".join(operations.why(key("t")))
+    assert ("No running node knows the job type" in why) == (not knows)
+    assert ("a is in standby" in why or "a is draining" in why) == (knows and mode is not NodeMode.RUNNING)
+    assert ("a: thread scheduler fails" in why) == (knows and mode is NodeMode.RUNNING and bool(problems))
+    assert ("unhealthy-node" in {row.kind for row in operations.incidents().incidents}) == bool(problems)
+    assert ("unhealthy-node" in {row.check for row in admin(store.store).audit()}) == bool(problems)
 
 
 def check_view(store: Harness, dsn: str) -> None:
