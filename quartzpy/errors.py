@@ -179,6 +179,9 @@ class ObjectAlreadyExistsError(JobStoreError):
 class ObjectNotFoundError(JobStoreError):
     """The requested object is not stored."""
 
+    nearest: object | None = None
+    """The key that was probably meant, of an error about a job or a trigger; None if no stored one is similar."""
+
 
 class SchedulerNotFoundError(ObjectNotFoundError):
     """The database has schedulers, but none with this name."""

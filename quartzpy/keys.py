@@ -108,6 +108,17 @@ class TriggerKey(Key):
         check_name(self.name, "trigger name")
 
 
+class Naming(str):
+    """A sentence that has the keys of the jobs and the triggers which it names: its words alone do not tell them."""
+
+    keys: tuple[Key, ...]
+
+    def __new__(cls, sentence: str, *keys: Key) -> Self:
+        made = super().__new__(cls, sentence)
+        made.keys = keys
+        return made
+
+
 _Key = TypeVar("_Key", bound=Key)
 
 
@@ -168,6 +179,30 @@ def checked_keys(keys: object, kind: type[_Key]) -> list[_Key]:
     if isinstance(keys, Key | str) or not isinstance(keys, Iterable):
         raise InvalidKeyError(f"keys: a collection of {kind.__name__} is needed (got {quoted(keys)})")
     return [checked_key(key, kind) for key in keys]
+
+
+def key_readings(text: str, kind: type[_Key], group: str | None = None) -> list[_Key]:
+    """Return the keys that a text may mean, the likeliest first. With `group`, the text is the name.
+
+    Groups and names may themselves contain dots, so that "a.b.c" has three readings.
+
+    Raises:
+        InvalidKeyError: no key can have this text.
+    """
+    if group is not None:
+        return [kind(text, group)]
+    dots = [place for place, character in enumerate(text) if character == "."]
+    pairs = [(text[:dot], text[dot + 1 :]) for dot in reversed(dots)] + [(DEFAULT_GROUP, text)]
+    readings: list[_Key] = []
+    refused: InvalidKeyError | None = None
+    for in_group, name in pairs:
+        try:
+            readings.append(kind(name, in_group))
+        except InvalidKeyError as error:
+            refused = error
+    if not readings and refused is not None:
+        raise refused
+    return readings
 
 
 def nearest(key: _Key, stored: Collection[_Key]) -> _Key | None:

@@ -9,12 +9,27 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from quartzpy.errors import InvalidValueError
 
 
-class TriggerState(StrEnum):
+def folded_word(text: str) -> str:
+    """Return a word as it is compared: upper and lower case are the same, as are "-" and "_"."""
+    return text.strip().lower().replace("-", "_")
+
+
+class Word(StrEnum):
+    """A word that people type, so that `ExecutionState("failed")` is FAILED."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self | None:
+        if not isinstance(value, str):
+            return None
+        return next((word for word in cls if folded_word(word) == folded_word(value)), None)
+
+
+class TriggerState(Word):
     """The state of a row of `triggers`."""
 
     WAITING = "WAITING"
@@ -26,7 +41,7 @@ class TriggerState(StrEnum):
     ERROR = "ERROR"
 
 
-class PublicState(StrEnum):
+class PublicState(Word):
     """The state that `Scheduler.trigger_state` returns (Quartz's `Trigger.TriggerState`)."""
 
     NONE = "NONE"
@@ -37,7 +52,7 @@ class PublicState(StrEnum):
     BLOCKED = "BLOCKED"
 
 
-class JobMode(StrEnum):
+class JobMode(Word):
     """The mode of a job: it decides which of the job's triggers fire."""
 
     ENABLED = "ENABLED"
@@ -48,7 +63,7 @@ class JobMode(StrEnum):
     """No trigger fires."""
 
 
-class OverlapPolicy(StrEnum):
+class OverlapPolicy(Word):
     """The overlap policy of a job: it decides what happens to a fire while the job is at its limit."""
 
     BLOCK = "block"
@@ -67,7 +82,7 @@ class OverlapPolicy(StrEnum):
         return self in (OverlapPolicy.BUFFER_ONE, OverlapPolicy.CANCEL_OTHER)
 
 
-class Missed(StrEnum):
+class Missed(Word):
     """The policy for the fires that a trigger missed while it was paused, applied when it is resumed."""
 
     MISFIRE = "misfire"
@@ -187,7 +202,7 @@ ADMISSION_MOVES: Moves[Admission] = MappingProxyType(
 """The moves of a trigger's admission. A new trigger has none, or is CHARGED."""
 
 
-class JoinState(StrEnum):
+class JoinState(Word):
     """What a job that runs after several ends waits for."""
 
     WAITING = "WAITING"
@@ -220,7 +235,7 @@ class Outcome(StrEnum):
     """The execution's node was shut down or declared dead."""
 
 
-class ExecutionState(StrEnum):
+class ExecutionState(Word):
     """The state of an execution, from before its fire to the history."""
 
     SCHEDULED = "SCHEDULED"
@@ -269,7 +284,7 @@ def missed_of(value: str) -> Missed:
         raise InvalidValueError(f"missed: must be one of {', '.join(Missed)} (got {value!r})") from None
 
 
-class ActionState(StrEnum):
+class ActionState(Word):
     """The state of an action of an operator in the audit log."""
 
     RUNNING = "RUNNING"
@@ -294,7 +309,7 @@ class NodeMode(StrEnum):
     executions end; after that the process can be stopped without loss."""
 
 
-class MisfireAction(StrEnum):
+class MisfireAction(Word):
     """The action that a misfire instruction took."""
 
     FIRED_ONCE = "FIRED_ONCE"
@@ -374,11 +389,11 @@ def trigger_states(states: str | Collection[str]) -> frozenset[TriggerState]:
     Raises:
         InvalidValueError: a name is not the name of a state.
     """
-    public = [str(state) for state in PublicState if state is not PublicState.NONE]
+    public = {folded_word(state): state for state in PublicState if state is not PublicState.NONE}
     names = [states] if isinstance(states, str) else states
     try:
-        chosen = {str(PublicState(name)) if name in public else str(TriggerState(name)) for name in names}
+        chosen = {str(public.get(folded_word(str(name))) or TriggerState(name)) for name in names}
     except (ValueError, TypeError) as error:
-        allowed = ", ".join(dict.fromkeys([*TriggerState, *public]))
+        allowed = ", ".join(dict.fromkeys([*TriggerState, *public.values()]))
         raise InvalidValueError(f"state: must be among {allowed} (got {states!r})") from error
     return frozenset(state for state in TriggerState if state in chosen or PUBLIC[state] in chosen)

@@ -14,7 +14,7 @@ from quartzpy.cli.action import Request, act_on, action_options, parsed_data
 from quartzpy.cli.commands import NOT_OK, NOTHING_MATCHED, USAGE, KindGroup
 from quartzpy.cli.drawing import DetailView
 from quartzpy.cli.filters import choice
-from quartzpy.cli.formatter import FUTURE, LOCAL, Formatter, instant
+from quartzpy.cli.formatter import LOCAL, Formatter, instant
 from quartzpy.cli.listing import print_json, terminal_width
 from quartzpy.cli.show import draw_times
 from quartzpy.cli.subjects import SHOWN, Find, Subjects, subject_options
@@ -25,6 +25,7 @@ from quartzpy.operations.actions.action import Action
 from quartzpy.operations.actions.inputs import Choice, Data, Flag, Input, Number
 from quartzpy.operations.actions.table import ACTIONS
 from quartzpy.operations.selection import Subject
+from quartzpy.scheduler.typed_text import FUTURE
 from quartzpy.states import ExecutionState
 from quartzpy.texts import numbered, visible
 

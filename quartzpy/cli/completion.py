@@ -72,13 +72,14 @@ def completing(names: Callable[[Scheduler, str], Iterator[str]]) -> Completer:
 
 def _keys(query: Callable[..., Any], incomplete: str) -> Iterator[str]:
     """Yield the keys that begin with a text, and the bare names of the group DEFAULT that do."""
-    group, dot, name = incomplete.rpartition(".")
     selections: list[dict[str, Any]] = [
         {"group": GroupMatcher.starts_with(incomplete)} if incomplete else {},
         {"group": DEFAULT_GROUP, **({"contains": incomplete} if incomplete else {})},
     ]
-    if dot and group:
-        selections.append({"group": group, **({"contains": name} if name else {})})
+    dots = [place for place, character in enumerate(incomplete) if character == "." and place]
+    for dot in dots:
+        name = incomplete[dot + 1 :]
+        selections.append({"group": incomplete[:dot], **({"contains": name} if name else {})})
     for selection in selections:
         for record in query(**selection).page(_MOST):
             yield str(record.key)

@@ -8,10 +8,11 @@ import click
 
 from quartzpy.cli.drawing import Column
 from quartzpy.cli.filters import EXECUTION_FILTERS, MISFIRE_FILTERS, Filters
-from quartzpy.cli.formatter import FUTURE, Sentence, instant
+from quartzpy.cli.formatter import Sentence, instant
 from quartzpy.cli.keys import execution_id
 from quartzpy.cli.listing import Answer, Listing, Options, listing_options, run_listing
 from quartzpy.cli.target import Target, scheduler_options
+from quartzpy.scheduler.typed_text import FUTURE
 from quartzpy.texts import number_of, visible
 
 if TYPE_CHECKING:

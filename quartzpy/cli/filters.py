@@ -10,18 +10,25 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from quartzpy.cli.completion import CALENDARS, JOBS, NODES, TRIGGERS
-from quartzpy.cli.formatter import FUTURE, PAST, Formatter, faint, instant
+from quartzpy.cli.formatter import Formatter, faint, instant
 from quartzpy.cli.keys import group_matcher, job_key, trigger_key
-from quartzpy.states import ActionState, ExecutionState, JobMode, MisfireAction, PublicState, TriggerState
+from quartzpy.scheduler.typed_text import FUTURE, PAST
+from quartzpy.states import ActionState, ExecutionState, JobMode, MisfireAction, PublicState, TriggerState, folded_word
 
 if TYPE_CHECKING:
     from quartzpy.operations.operations import Operations
 
 
+class _Words(click.Choice[str]):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        by_text = {folded_word(word): word for word in self.choices}
+        return super().convert(by_text.get(folded_word(str(value)), value), param, ctx)
+
+
 def choice(words: Iterable[str]) -> click.Choice[str]:
-    """Return the type of an option that accepts the values of an enumeration, in upper or lower case."""
+    """Return the type of an option that accepts the values of an enumeration, as `quartzpy.states.Word` reads them."""
     # Of an enumeration itself, Click would accept the names of its members instead.
-    return click.Choice([str(word) for word in words], case_sensitive=False)
+    return _Words([str(word) for word in words], case_sensitive=False)
 
 
 _Command = Callable[..., Any]

@@ -8,16 +8,16 @@ import sys
 import time
 import unicodedata
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
 import click
 
 from quartzpy.errors import InvalidValueError, SettingsError, UnknownTimeZoneError
-from quartzpy.instants import as_span
 from quartzpy.instants import zone as zone_named
 from quartzpy.operations.schedules import short
-from quartzpy.texts import quoted, visible
+from quartzpy.scheduler.typed_text import PAST, read_instant
+from quartzpy.texts import visible
 
 LOCAL = "local"
 EMPTY = "-"
@@ -196,49 +196,33 @@ def padded(text: str, width: int, *, right: bool = False) -> str:
     return space + text if right else text + space
 
 
-PAST, FUTURE = -1, 1
-FORMS = "an instant such as 2026-12-24T18:00, a time of today such as 18:00, or a length of time such as 2h"
+class MachineZone(tzinfo):
+    """The time zone of this machine."""
+
+    def utcoffset(self, at: datetime | None) -> timedelta | None:
+        return None if at is None else at.replace(tzinfo=None).astimezone().utcoffset()
+
+    def dst(self, at: datetime | None) -> timedelta | None:
+        return None
+
+    def tzname(self, at: datetime | None) -> str | None:
+        return None if at is None else at.replace(tzinfo=None).astimezone().tzname()
+
+    def fromutc(self, at: datetime) -> datetime:
+        return at.replace(tzinfo=UTC).astimezone().replace(tzinfo=self)
 
 
 def instant(
     text: str | None, option: str, formatter: Formatter, now: datetime, *, direction: int = PAST
 ) -> datetime | None:
-    """Return the instant that an option gives; None for None.
-
-    An instant or a time without an offset is in the zone of `formatter`. A length of time counts from `now`: back, or
-    forward if `direction` is FUTURE; a sign before it decides by itself.
+    """Return the instant that an option gives, in the zone of `formatter`; None for None. See `read_instant`.
 
     Raises:
-        SettingsError: the text has none of these forms.
+        SettingsError: the text is no instant.
     """
     if text is None:
         return None
-    typed = text.strip()
-    local = formatter.local(now)
-    if typed == "now":
-        return now
-    if typed in ("today", "tomorrow", "yesterday"):
-        days = {"yesterday": -1, "today": 0, "tomorrow": 1}[typed]
-        midnight = (local + timedelta(days=days)).replace(hour=0, minute=0, second=0, microsecond=0)
-        return _aware(midnight.replace(tzinfo=None), formatter)
-    sign = {"-": PAST, "+": FUTURE}.get(typed[:1])
     try:
-        span = as_span(typed[1:] if sign else typed, option)
-    except InvalidValueError:
-        pass
-    else:
-        try:
-            return now + span * (sign or direction)
-        except OverflowError:
-            raise SettingsError(f"{option}: {quoted(text)} is beyond the years 1 to 9999") from None
-    try:
-        if len(typed) <= len("18:00:00") and ":" in typed:
-            typed = f"{local.date()}T{typed}"
-        parsed = datetime.fromisoformat(typed)
-    except ValueError:
-        raise SettingsError(f"{option}: must be {FORMS} (got {quoted(text)})") from None
-    return parsed if parsed.tzinfo is not None else _aware(parsed, formatter)
-
-
-def _aware(naive: datetime, formatter: Formatter) -> datetime:
-    return naive.astimezone() if formatter.zone is None else naive.replace(tzinfo=formatter.zone)
+        return read_instant(text, option, lambda: now, formatter.zone or MachineZone(), direction=direction)
+    except InvalidValueError as error:
+        raise SettingsError(str(error)) from None

@@ -31,6 +31,7 @@ from quartzpy.dashboard.request_context import (
     page,
     trigger_filters,
 )
+from quartzpy.dashboard.times import Times
 from quartzpy.errors import (
     ForbiddenError,
     InvalidValueError,
@@ -95,7 +96,7 @@ class FormInput:
     def has(self, name: str) -> bool:
         return bool(self.get(name))
 
-    def values(self, action: Action, zone_name: str) -> dict[str, Any]:
+    def values(self, action: Action, times: Times) -> dict[str, Any]:
         """Return the values of the inputs of an action; a field that was not sent has its default.
 
         Raises:
@@ -103,7 +104,7 @@ class FormInput:
         """
         sent = self.fields.keys() | self.query.keys()
         return {
-            item.name: item.read(self.get(item.field), zone_name)
+            item.name: item.read(self.get(item.field), times.zone_name, lambda: times.now)
             if item.is_required or item.field in sent
             else item.default
             for item in action.inputs
@@ -206,7 +207,7 @@ def backfill_times(context: RequestContext, past: PastFires, form: FormInput) ->
     Raises:
         InvalidValueError: a field has a wrong value, or the span has too many fire times.
     """
-    values = form.values(ACTIONS["backfill"], context.times.zone_name)
+    values = form.values(ACTIONS["backfill"], context.times)
     start, end, most = values["start"], values["end"], values["max_runs"]
     if start >= end:
         raise InvalidValueError("“Until before” must be later than “From”")
@@ -262,7 +263,7 @@ def _present_schedule(context: RequestContext, trigger: TriggerKey) -> dict[str,
 
 
 def _schedule(context: RequestContext, trigger: TriggerKey, form: FormInput) -> dict[str, Any]:
-    values = form.values(ACTIONS["reschedule"], context.times.zone_name)
+    values = form.values(ACTIONS["reschedule"], context.times)
     if not values["text"].strip():
         return {"preview": None}
     return {"preview": context.operations.actions.preview_schedule(values["text"], values["zone"], trigger=trigger)}
@@ -301,7 +302,7 @@ def calendar_difference(context: RequestContext, calendar: str, form: FormInput)
     Raises:
         QuartzpyError: a field has a wrong value, or the source has no such calendar.
     """
-    values = form.values(ACTIONS["refresh_calendar"], context.times.zone_name)
+    values = form.values(ACTIONS["refresh_calendar"], context.times)
     del values["update_triggers"]
     if not (values["exchange"] or values["country"] or values["ics"]):
         return None
@@ -356,7 +357,7 @@ def carry_out(
     Raises:
         InvalidValueError: a field has a wrong value.
     """
-    argument, values = argument_of(action, subjects), form.values(action, context.times.zone_name)
+    argument, values = argument_of(action, subjects), form.values(action, context.times)
     if action.name == "backfill":
         runs = len(backfill_times(context, _past_fires(context, argument), form))
         if form.get("expected") != str(runs):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -32,31 +31,28 @@ _TITLES = {
 }
 
 
-_NEAREST = re.compile(r"^(job|trigger) .*; did you mean ([^. ]+)[.]([^. ?]+)[?]", re.DOTALL)
-"""An error that names the job or the trigger that was probably meant; names with other characters stay plain text."""
+def _nearest(request: Request, error: Exception) -> str | None:
+    """Return the URL of what was probably meant, if the error knows it."""
+    key, links = getattr(error, "nearest", None), context_of(request).links
+    match key:
+        case JobKey():
+            return links.job(key)
+        case TriggerKey():
+            return links.trigger(key)
+    return None
 
 
-def _nearest(request: Request, text: str) -> str | None:
-    """Return the URL of what an error says was probably meant."""
-    match = _NEAREST.match(text)
-    if match is None:
-        return None
-    links = context_of(request).links
-    kind, group, name = match.groups()
-    return links.job(JobKey(name, group)) if kind == "job" else links.trigger(TriggerKey(name, group))
-
-
-def _answer(request: Request, status: int, title: str, text: str) -> Response:
+def _answer(request: Request, status: int, title: str, text: str, error: Exception) -> Response:
     if getattr(request.state, "actor", None) is None:
         return PlainTextResponse(f"{title}: {text}", status)
     again = status == 503 and request.method == "GET"
-    nearest = _nearest(request, text)
+    nearest = _nearest(request, error)
     return context_of(request).render("error.html", status=status, title=title, text=text, again=again, nearest=nearest)
 
 
 def _of_error(status: int, title: str | None = None) -> Callable[[Request, Exception], Response]:
     def handler(request: Request, error: Exception) -> Response:
-        return _answer(request, status, title or _TITLES[status], " ".join(str(error).split()))
+        return _answer(request, status, title or _TITLES[status], " ".join(str(error).split()), error)
 
     return handler
 
@@ -64,7 +60,7 @@ def _of_error(status: int, title: str | None = None) -> Callable[[Request, Excep
 def _of_status(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     title = _TITLES.get(error.status_code, error.detail)
-    return _answer(request, error.status_code, title, _sentence(request, error))
+    return _answer(request, error.status_code, title, _sentence(request, error), error)
 
 
 def _sentence(request: Request, error: HTTPException) -> str:
@@ -81,7 +77,7 @@ def _sentence(request: Request, error: HTTPException) -> str:
 def _of_anything(request: Request, error: Exception) -> Response:
     logger.error("dashboard: %s %s failed", request.method, request.url.path, exc_info=error)
     text = f"{type(error).__name__}: {reason(error)}. The log of the dashboard's process has the traceback."
-    return _answer(request, 500, _TITLES[500], text)
+    return _answer(request, 500, _TITLES[500], text, error)
 
 
 HANDLERS: Mapping[Any, Any] = {

@@ -27,10 +27,10 @@ from quartzpy.dashboard.request_context import (
     instant_filter,
     job_filter,
     job_filters,
-    local_instant,
     page,
     page_position,
     span_filters,
+    state_filter,
     trigger_filter,
     trigger_filters,
 )
@@ -128,7 +128,7 @@ def timeline(context: RequestContext) -> Response:
     if chosen not in _SPANS:
         raise InvalidValueError(f"span: must be one of {', '.join(filter(None, _SPANS))} (got {chosen!r})")
     span = _SPANS[chosen][0]
-    at, start, end = local_instant(context, "at"), instant_filter(context, "start"), instant_filter(context, "end")
+    at, start, end = instant_filter(context, "at"), instant_filter(context, "start"), instant_filter(context, "end")
     length = end - start if start is not None and end is not None else span + span / _PAST_PARTS
     follows = at is start is end is None
     if at is not None:
@@ -281,7 +281,7 @@ def trigger_list(context: RequestContext) -> Response:
         {"trigger": read(TriggerOrder.KEY), "next": read(TriggerOrder.NEXT_FIRE_TIME)},
         lambda: context.operations.triggers_are_few(MOST_SORTED, **filters),
     )
-    state = context.parameter("state")
+    state = state_filter(context)
     states = set(TriggerState) if state is None else {TriggerState.WAITING if state == LATE else TriggerState(state)}
     return context.render(
         "triggers.html",
@@ -363,7 +363,7 @@ def execution_list(context: RequestContext) -> Response:
     if (changed := _changed_columns(context, "executions", lists.EXECUTIONS)) is not None:
         return changed
     filters, job = execution_filters(context), job_filter(context)
-    listed = _listed_states(context.parameter("state"))
+    listed = _listed_states(state_filter(context))
     can_rank = listed <= ENDED
     rank = _RANKS.get(context.parameter("sort") or "") if can_rank else None
     ranked = None if rank is None else context.operations.ranked_executions(rank, **page_position(context), **filters)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -14,19 +15,21 @@ from quartzpy.dashboard.drawing.plots import sparkline
 from quartzpy.dashboard.links import NAVIGATION, Links
 from quartzpy.dashboard.lists import PLAIN_EXECUTIONS, PLAIN_TRIGGERS
 from quartzpy.dashboard.times import Times, span_text, utc
-from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.keys import JobKey, Key, TriggerKey
 from quartzpy.operations import Count
 from quartzpy.operations.actions.table import ACTIONS
 from quartzpy.operations.render import json_text
 from quartzpy.operations.unscheduled import GROUPS, kind_of
 from quartzpy.texts import numbered, visible
 
-_MARKED = re.compile(
+_MARKED = (
     r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)"
     r"|`(?P<code>quartzpy [^`]+)`"
-    r"|\b(?P<kind>[Ee]xecution|[Nn]ode|[Jj]ob|[Tt]rigger) (?P<name>[\w-]+(?:\.[\w-]+)?)(?=[\s,;:)]|[.]?$|\. )"
+    rf"|\b(?P<made>[Tt]rigger) (?P<group>{'|'.join(GROUPS)})\.(?P<rest>[\w-]+)(?=[\s,;:)]|[.]?$|\. )"
+    r"|\b(?P<kind>[Ee]xecution|[Nn]ode) (?P<name>[\w-]+(?:\.[\w-]+)?)(?=[\s,;:)]|[.]?$|\. )"
 )
-"""The instants of a sentence, its commands, and what it names. Names with other characters stay plain text."""
+"""The instants of a sentence, its commands, and what it names. Nodes with other characters stay plain text, and so do
+jobs and triggers whose keys are not given: the words alone do not tell where a key ends, and where its group does."""
 _MOST_DIGITS = 19
 """The most digits of the id of an execution."""
 
@@ -93,55 +96,79 @@ def time_element(times: Times, at: datetime | None, *, form: str = "relative", m
     )
 
 
-def said(times: Times, sentence: str, links: Links | None = None) -> Markup:
+def said(times: Times, sentence: str, links: Links | None = None, keys: Iterable[Key | None] = ()) -> Markup:
     """Return a sentence with its instants, which are in ISO 8601 and UTC, in the reader's zone.
 
-    Its commands are shown as code. With `links`, the executions, nodes, jobs and triggers that it names lead to their
-    pages. It may name an error or a reason of somebody's: characters that control a terminal are shown as escapes.
+    Its commands are shown as code. With `links`, the executions and nodes that it names lead to their pages, and so do
+    the jobs and triggers of `keys` and of the sentence itself. It may name an error or a reason of somebody's:
+    characters that control a terminal are shown as escapes.
     """
+    named = {} if links is None else _by_text([*keys, *getattr(sentence, "keys", ())])
     sentence = visible(sentence)
     parts: list[str] = []
     end = 0
-    for match in _MARKED.finditer(sentence):
-        element = _marked(times, match, links)
+    for match in _marked_by(tuple(named)).finditer(sentence):
+        element = _marked(times, match, links, named)
         if element is not None:
             parts += [escape(sentence[end : match.start()]), element]
             end = match.end()
     return Markup("").join([*parts, escape(sentence[end:])])
 
 
-def _marked(times: Times, match: re.Match[str], links: Links | None) -> Markup | None:
+def _by_text(keys: Iterable[Key | None]) -> dict[str, list[Key]]:
+    """Return keys by their texts, of which a job and a trigger may have the same."""
+    named: dict[str, list[Key]] = {}
+    for key in keys:
+        if key is not None:
+            named.setdefault(visible(str(key)), []).append(key)
+    return named
+
+
+@lru_cache(maxsize=256)
+def _marked_by(texts: tuple[str, ...]) -> re.Pattern[str]:
+    """Return the pattern of what is marked in a sentence that names keys with these texts."""
+    if not texts:
+        return re.compile(_MARKED)
+    # The longest first: one key may be the beginning of another.
+    of_keys = "|".join(re.escape(text) for text in sorted(texts, key=len, reverse=True))
+    return re.compile(rf"{_MARKED}|(?<![\w.-])(?P<of>[Jj]ob |[Tt]rigger )?(?P<key>{of_keys})(?![\w-])")
+
+
+def _marked(times: Times, match: re.Match[str], links: Links | None, named: Mapping[str, list[Key]]) -> Markup | None:
     if match["code"]:
         return Markup("<code>{}</code>").format(match["code"])
+    if match["made"]:
+        # A trigger that the scheduler made is called by what it is for.
+        trigger = TriggerKey(match["rest"], match["group"])
+        return _link(f"{match['made']} ", f"({kind_of(trigger)})", None if links is None else links.trigger(trigger))
     if match["kind"]:
-        name = _words(match["kind"].lower(), match["name"])
         place = None if links is None else _place(links, match["kind"].lower(), match["name"])
-        if place is None:
-            return None if name == match["name"] else escape(f"{match['kind']} {name}")
-        return Markup('{} <a href="{}">{}</a>').format(match["kind"], place, name)
+        return None if place is None else _link(f"{match['kind']} ", match["name"], place)
+    if match.groupdict().get("key"):
+        assert links is not None
+        word = match["of"] or ""
+        kind: type[Key] = JobKey if word.strip().lower() == "job" else TriggerKey
+        key = next((one for one in named[match["key"]] if isinstance(one, kind)), named[match["key"]][0])
+        place = (
+            links.job(key) if isinstance(key, JobKey) else links.trigger(key) if isinstance(key, TriggerKey) else None
+        )
+        return _link(word, match["key"], place)
     try:
         return time_element(times, datetime.fromisoformat(match[0]), form="exact")
     except ValueError:
         return None
 
 
-def _words(kind: str, name: str) -> str:
-    """Return what a sentence calls something: a trigger that the scheduler made is called by what it is for."""
-    group, _, rest = name.partition(".")
-    words = kind_of(TriggerKey(rest, group)) if kind == "trigger" and rest else None
-    return name if words is None else f"({words})"
+def _link(word: str, name: str, place: str | None) -> Markup:
+    if place is None:
+        return escape(f"{word}{name}")
+    return Markup('{}<a href="{}">{}</a>').format(word, place, name)
 
 
 def _place(links: Links, kind: str, name: str) -> str | None:
-    """Return the page of what a sentence names; None if it only looks like a name."""
-    group, dot, rest = name.partition(".")
-    match kind:
-        case "execution":
-            return links.execution(int(name)) if name.isdecimal() and len(name) <= _MOST_DIGITS else None
-        case "job":
-            return links.job(JobKey(rest, group)) if dot else None
-        case "trigger":
-            return links.trigger(TriggerKey(rest, group)) if dot else None
+    """Return the page of an execution or a node; None if a word only looks like its name."""
+    if kind == "execution":
+        return links.execution(int(name)) if name.isdecimal() and len(name) <= _MOST_DIGITS else None
     return links.node(name) if any(not letter.isalpha() for letter in name) else None
 
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 from urllib.parse import quote, unquote
 
 from starlette.concurrency import run_in_threadpool
@@ -18,18 +18,20 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from quartzpy.clock import Clock
 from quartzpy.dashboard.cookies import checked_form, csrf_token, keep_csrf_token
-from quartzpy.dashboard.links import ROOT, Links, job_key, trigger_key
+from quartzpy.dashboard.links import ROOT, Links
 from quartzpy.dashboard.lists import COLUMNS
 from quartzpy.dashboard.rendering import render
 from quartzpy.dashboard.times import ZONE_COOKIE, Times, is_zone, times_of
-from quartzpy.errors import InvalidValueError, QuartzpyError
-from quartzpy.instants import as_instant, as_span, zone
+from quartzpy.errors import QuartzpyError
+from quartzpy.instants import zone
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.operations import Actor, Operations
 from quartzpy.operations.triggers import OVERDUE
-from quartzpy.states import ENDED, ExecutionState, TriggerState
+from quartzpy.scheduler.typed_text import likely_key, read_group, read_instant
+from quartzpy.states import ENDED, ExecutionState, TriggerState, folded_word
 
+_K = TypeVar("_K", JobKey, TriggerKey)
 THEME_COOKIE = "quartzpy_theme"
 THEMES = ("auto", "light", "dark")
 COLUMNS_COOKIE = "quartzpy_columns"
@@ -253,27 +255,32 @@ def page_position(context: RequestContext) -> dict[str, Any]:
 
 
 def group_filter(context: RequestContext) -> GroupMatcher | None:
-    """Return the filter by group; a `*` at the end selects the groups that begin like this."""
+    """Return the filter by group; a `*` in front or at the end selects several groups."""
     group = context.parameter("group")
-    if group is None:
-        return None
-    if group.endswith("*"):
-        return GroupMatcher.starts_with(group[:-1]) if group != "*" else None
-    return GroupMatcher.equals(group)
+    return None if group is None else read_group(group)
 
 
 def job_filter(context: RequestContext) -> JobKey | None:
     """Return the filter by job: `job` is its name and `job_group` its group, or `job` has both, as people type them."""
-    name, group = context.parameter("job"), context.parameter("job_group")
-    if name is not None and group is None and "." in name.strip("."):
-        group, _, name = name.partition(".")
-    return None if name is None else job_key({"name": name, "group": group})
+    return _key_filter(context, "job", JobKey)
 
 
 def trigger_filter(context: RequestContext) -> TriggerKey | None:
-    """Return the filter by trigger: `trigger` is its name, `trigger_group` its group."""
-    name = context.parameter("trigger")
-    return None if name is None else trigger_key({"name": name, "group": context.parameter("trigger_group")})
+    """Return the filter by trigger, as `job_filter` does."""
+    return _key_filter(context, "trigger", TriggerKey)
+
+
+def _key_filter(context: RequestContext, name: str, kind: type[_K]) -> _K | None:
+    text = context.parameter(name)
+    if text is None:
+        return None
+    return likely_key(context.operations.scheduler, text, kind, context.parameter(f"{name}_group"))
+
+
+def state_filter(context: RequestContext) -> str | None:
+    """Return the filter by state, or one of the words that are no states."""
+    state = context.parameter("state")
+    return None if state is None else folded_word(state).upper()
 
 
 def job_filters(context: RequestContext) -> dict[str, Any]:
@@ -288,7 +295,7 @@ def job_filters(context: RequestContext) -> dict[str, Any]:
 
 def trigger_filters(context: RequestContext) -> dict[str, Any]:
     """Return the filters of the list of triggers."""
-    state = context.parameter("state")
+    state = state_filter(context)
     late_from = context.operations.now() - OVERDUE if state == LATE else None
     filters = {
         "job": job_filter(context),
@@ -309,7 +316,7 @@ def trigger_filters(context: RequestContext) -> dict[str, Any]:
 
 def execution_filters(context: RequestContext) -> dict[str, Any]:
     """Return the filters of the list of executions."""
-    state = context.parameter("state")
+    state = state_filter(context)
     return {
         "state": {None: ENDED, "RUNNING": RUNNING, EXHAUSTED: [ExecutionState.FAILED]}.get(state, state),
         "job": job_filter(context),
@@ -326,47 +333,18 @@ def execution_filters(context: RequestContext) -> dict[str, Any]:
 def span_filters(context: RequestContext) -> dict[str, Any]:
     """Return the bounds of a span: the times of a form, or those of a link."""
     return {
-        "since": local_instant(context, "from") or instant_filter(context, "since"),
-        "until": local_instant(context, "to") or instant_filter(context, "until"),
+        "since": instant_filter(context, "from") or instant_filter(context, "since"),
+        "until": instant_filter(context, "to") or instant_filter(context, "until"),
     }
 
 
 def instant_filter(context: RequestContext, name: str) -> datetime | None:
-    """Return an instant: ISO 8601 with an offset, or a span before now such as "1h".
+    """Return an instant in the past, as `read_instant` reads it in the reader's zone.
 
     Raises:
-        InvalidValueError: it is neither.
+        InvalidValueError: it is none.
     """
     text = context.parameter(name)
     if text is None:
         return None
-    try:
-        return context.times.now - as_span(text, name, InvalidValueError)
-    except InvalidValueError:
-        # A "+" in a link that was written by hand is a space when it arrives.
-        return as_instant(_parsed(text.replace(" ", "+"), name), name, InvalidValueError)
-
-
-def local_instant(context: RequestContext, name: str) -> datetime | None:
-    """Return an instant: as `instant_filter` takes it, or a date and time of the reader's zone, as forms send it.
-
-    Raises:
-        InvalidValueError: it is neither.
-    """
-    text = context.parameter(name)
-    try:
-        local = None if text is None else datetime.fromisoformat(text)
-    except ValueError:
-        local = None
-    if local is None or local.tzinfo is not None:
-        return instant_filter(context, name)
-    return local.replace(tzinfo=zone(context.times.zone_name))
-
-
-def _parsed(text: str, name: str) -> datetime:
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        raise InvalidValueError(
-            f"{name}: must be an instant such as 2026-11-22T08:00:00Z or a span before now such as 1h (got {text!r})"
-        ) from None
+    return read_instant(text, name, lambda: context.times.now, zone(context.times.zone_name))

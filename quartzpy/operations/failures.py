@@ -10,7 +10,7 @@ from itertools import takewhile
 
 from quartzpy.job_data import decode
 from quartzpy.jobs.internal_entries import nominal_fire
-from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.keys import JobKey, Naming, TriggerKey
 from quartzpy.operations.executions import MOST_ATTEMPTS
 from quartzpy.operations.incidents import MOST_OF_A_KIND, Incident, Remedy, named_first
 from quartzpy.operations.source import attempt
@@ -268,7 +268,11 @@ def _by_triggers(rows: Sequence[FailureRow]) -> Incident:
         f"The last {number:,}{more} executions of job {job} by {by} failed.",
         (
             _commonest([row.last_error for row in rows]),
-            *([f"Triggers: {named_first([row.trigger for row in rows])}."] if len(rows) > 1 else []),
+            *(
+                [Naming(f"Triggers: {named_first([row.trigger for row in rows])}.", *(row.trigger for row in rows))]
+                if len(rows) > 1
+                else []
+            ),
         ),
         min(row.since for row in rows),
         _remedies(

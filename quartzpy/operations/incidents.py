@@ -16,7 +16,7 @@ from typing import Any
 from quartzpy.expect import Breach, BreachRecord
 from quartzpy.jobs.job import INCLUDED, run_by_no_node
 from quartzpy.jobs.rate_limit import RateLimit
-from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.keys import JobKey, Naming, TriggerKey
 from quartzpy.operations.cluster import Cluster, NodeView
 from quartzpy.operations.executions import GRACE, RunningView
 from quartzpy.operations.groups import PoolUsage
@@ -169,7 +169,11 @@ def full_pools(
                 f"{'The only worker' if workers == 1 else f'All {workers} workers'} of executor {executor!r}"
                 f" {'is' if workers == 1 else 'are'} busy, and {numbered(waiting, 'trigger is', 'triggers are')} due.",
                 (
-                    *([f"{held} of {workers} workers run job {holder}."] if holds_most else []),
+                    *(
+                        [Naming(f"{held} of {workers} workers run job {holder}.", holder)]
+                        if holds_most and holder
+                        else []
+                    ),
                     *map(runs, longest),
                     *(
                         f"Node {pool.node} has {numbered(pool.workers, 'worker', 'workers')}."
@@ -201,7 +205,7 @@ def _frees(job: JobKey, rows: Sequence[RunningView]) -> tuple[Remedy, ...]:
 def runs(row: RunningView) -> str:
     elapsed = "only claimed" if row.elapsed is None else f"running for {short_span(row.elapsed)}"
     cancelled = ", and asked to stop" if row.cancel_requested else ""
-    return f"Execution {row.fire_id} of job {row.job} on node {row.node}: {elapsed}{cancelled}."
+    return Naming(f"Execution {row.fire_id} of job {row.job} on node {row.node}: {elapsed}{cancelled}.", row.job)
 
 
 def _longest(rows: Iterable[RunningView]) -> list[RunningView]:

@@ -10,12 +10,13 @@ from typing import Any, TypeVar, cast
 
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import JobNotFoundError, TriggerNotFoundError
-from quartzpy.keys import JobKey, Key, TriggerKey, nearest
+from quartzpy.keys import JobKey, TriggerKey, nearest
 from quartzpy.scheduler.explain import PYTHON, Advice
 from quartzpy.scheduler.methods.base import MOST_NEAR
 from quartzpy.scheduler.querying import Page, Query
 from quartzpy.scheduler.reading import Answer, Reading
 from quartzpy.scheduler.scheduler import BaseScheduler
+from quartzpy.scheduler.typed_text import not_stored
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.protocol import JobStore
 from quartzpy.store.queries import BoundedQuery, Position, RecordQuery
@@ -109,21 +110,17 @@ class Source:
 
 def no_job(reading: Reading, key: JobKey) -> JobNotFoundError:
     """Return the error for a job that is not stored, with the key that was probably meant."""
-    return JobNotFoundError(f"job {key} is not stored{_hint(nearest(key, near_keys(reading, key)()))}")
+    return not_stored(JobNotFoundError, f"job {key} is not stored", nearest(key, near_keys(reading, key)()))
 
 
 def no_trigger(reading: Reading, key: TriggerKey) -> TriggerNotFoundError:
     """Return the error for a trigger that is not stored, with the key that was probably meant."""
-    return TriggerNotFoundError(f"trigger {key} is not stored{_hint(nearest(key, near_keys(reading, key)()))}")
+    return not_stored(TriggerNotFoundError, f"trigger {key} is not stored", nearest(key, near_keys(reading, key)()))
 
 
 def near_keys(reading: Reading, key: _Key) -> Answer[set[_Key]]:
     """Ask for some stored keys that are similar to one that is not stored."""
     return reading.ask(lambda store: store.near_keys(key, MOST_NEAR))
-
-
-def _hint(key: Key | None) -> str:
-    return "" if key is None else f"; did you mean {key}?"
 
 
 def unreadable(error: Exception) -> str:

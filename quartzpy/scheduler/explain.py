@@ -15,7 +15,7 @@ from quartzpy.errors import QuartzpyError, TriggerNotFoundError
 from quartzpy.jobs.continuation import Predecessor
 from quartzpy.jobs.job import INCLUDED, JobDetail, run_by_no_node
 from quartzpy.jobs.join import Join, as_join, short_occasion
-from quartzpy.keys import DEFAULT_GROUP, JobKey, TriggerKey
+from quartzpy.keys import DEFAULT_GROUP, JobKey, Naming, TriggerKey
 from quartzpy.placement import Placement
 from quartzpy.scheduler.reading import Reading
 from quartzpy.scheduler.singles import mode_of_job, placements_of_jobs
@@ -113,7 +113,7 @@ def explain_ended(
     key: TriggerKey, now: datetime, last: Sequence[ExecutionRecord], misfires: Sequence[MisfireRecord]
 ) -> list[str]:
     """Return sentences about a trigger that is no longer stored, from its history."""
-    not_stored = f"Trigger {key} is not stored any more: it has ended, or was removed."
+    not_stored = Naming(f"Trigger {key} is not stored any more: it has ended, or was removed.", key)
     return [not_stored, *_misfires(now, misfires, None), *map(_last_execution, last)]
 
 
@@ -425,8 +425,11 @@ def _limit(situation: Situation) -> list[str]:
 
 def _executions(situation: Situation) -> list[str]:
     return [
-        f"Execution {row.fire_id} of its job, fired by trigger {row.trigger_key}, has been running on node"
-        f" {row.instance_id} for {span_in_words(situation.now - row.fire_time)}."
+        Naming(
+            f"Execution {row.fire_id} of its job, fired by trigger {row.trigger_key}, has been running on node"
+            f" {row.instance_id} for {span_in_words(situation.now - row.fire_time)}.",
+            row.trigger_key,
+        )
         for row in situation.running
         if row.state == "EXECUTING"
     ]

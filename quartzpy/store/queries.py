@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher, MatchOperator
-from quartzpy.states import ENDED, ActionState, ExecutionState, JobMode, JoinState, MisfireAction, TriggerState
+from quartzpy.states import ENDED, ActionState, ExecutionState, JobMode, JoinState, MisfireAction, TriggerState, Word
 from quartzpy.store.records import (
     ActionRecord,
     ExecutionRecord,
@@ -56,7 +55,7 @@ HELD = frozenset({TriggerState.ACQUIRED, TriggerState.BLOCKED, TriggerState.PAUS
 order."""
 
 
-class Rank(StrEnum):
+class Rank(Word):
     """What a list of executions can be sorted by, the largest first."""
 
     DURATION = "duration"
@@ -65,7 +64,7 @@ class Rank(StrEnum):
     """From the scheduled instant to the fire."""
 
 
-class TriggerOrder(StrEnum):
+class TriggerOrder(Word):
     """The orders in which triggers can be listed."""
 
     KEY = "key"

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from quartzpy.keys import JobKey, Key, TriggerKey
+from quartzpy.errors import InvalidKeyError
+from quartzpy.keys import JobKey, Key, TriggerKey, key_readings
 from quartzpy.store.queries import Position, folded
 
 BEGINNING: Position = ("", "")
@@ -25,10 +26,12 @@ class KeySearch:
     """The number of jobs, and of triggers, that a page examines at most."""
 
     @property
-    def exact(self) -> tuple[str, str]:
-        """The group and the name of the key that the text is: GROUP.NAME, or NAME in the group DEFAULT."""
-        group, _, name = self.text.rpartition(".")
-        return group or "DEFAULT", name
+    def exact(self) -> list[tuple[str, str]]:
+        """The group and the name of each key that the text may be."""
+        try:
+            return [(key.group, key.name) for key in key_readings(self.text, JobKey)]
+        except InvalidKeyError:
+            return []
 
     @property
     def walked(self) -> int:
@@ -89,5 +92,5 @@ def page_of_keys(
 
 
 def _place(key: Key, search: KeySearch) -> tuple[bool, bool, str, str]:
-    is_exact = (key.group, key.name) == search.exact
+    is_exact = (key.group, key.name) in search.exact
     return not is_exact, not folded(key.name).startswith(folded(search.text)), key.group, key.name

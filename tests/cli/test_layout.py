@@ -10,9 +10,10 @@ from quartzpy import JobKey, TriggerKey
 from quartzpy.cli.definition_lists import TRIGGERS
 from quartzpy.cli.drawing import draw
 from quartzpy.cli.execution_lists import EXECUTIONS
-from quartzpy.cli.formatter import FUTURE, PAST, Formatter, cut, instant, padded, short_span, width_of
+from quartzpy.cli.formatter import Formatter, cut, instant, padded, short_span, width_of
 from quartzpy.errors import SettingsError
 from quartzpy.operations import ExecutionSummary, TriggerSummary
+from quartzpy.scheduler.typed_text import FUTURE, PAST
 from quartzpy.states import ExecutionState, PublicState, TriggerState
 
 NOW = datetime(2026, 11, 22, 8, 30, 15, tzinfo=UTC)

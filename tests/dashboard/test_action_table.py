@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import click
 import pytest
@@ -134,7 +135,7 @@ def test_the_form_begins_with_what_cannot_be_empty(action: str, field: str) -> N
 
 
 def test_a_box_that_is_not_ticked_is_false() -> None:
-    assert Flag("f", "help", "label").read("", "UTC") is False
+    assert Flag("f", "help", "label").read("", "UTC", lambda: datetime.now(UTC)) is False
 
 
 def test_the_entry_of_an_action_leads_to_the_form_that_undoes_it(

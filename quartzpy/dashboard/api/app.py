@@ -76,21 +76,25 @@ def create_api(
         async def endpoint(request: Request) -> Response:
             if (own := acting(request)) is None:
                 return unauthenticated()
-            values = values_of(read.parameters, request.query_params.multi_items())
             # Reads block.
-            return JsonResponse(await run_in_threadpool(read.answer, own, values))
+            return JsonResponse(await run_in_threadpool(answered, request, own, read))
 
         return endpoint
+
+    def answered(request: Request, own: Operations, read: Read) -> Any:
+        return read.answer(own, values_of(read.parameters, request.query_params.multi_items(), own))
 
     def action_endpoint(action: str) -> _Endpoint:
         async def endpoint(request: Request) -> Response:
             if (own := acting(request)) is None:
                 return unauthenticated()
             check_request(request)
-            arguments = bodies.arguments_of(action, await request.body())
-            return await run_in_threadpool(carried_out, request, own.actions, action, arguments)
+            return await run_in_threadpool(acted, request, own, action, await request.body())
 
         return endpoint
+
+    def acted(request: Request, own: Operations, action: str, body: bytes) -> Response:
+        return carried_out(request, own.actions, action, bodies.arguments_of(action, body, own.now))
 
     def carried_out(request: Request, actions: Actions, action: str, arguments: dict[str, Any]) -> Response:
         if action not in ACTIONS or not _is_many(arguments.get("selection")):
@@ -123,7 +127,7 @@ def create_api(
 
     def shown(request: Request, own: Operations, resource: definitions.Resource) -> Response:
         key, expected = resource.key_of(request), definitions.expected_by(request)
-        values_of((), request.query_params.multi_items())
+        values_of((), request.query_params.multi_items(), own)
         definition = resource.read(own.definitions, key)
         headers = definitions.etag(definition.tag)
         if not Expected(None, expected.other_tags).holds_for(definition):
@@ -134,7 +138,7 @@ def create_api(
 
     def changed(request: Request, own: Operations, resource: definitions.Resource, body: bytes) -> Response:
         key, expected = resource.key_of(request), definitions.expected_by(request)
-        values = values_of(definitions.CHANGE_PARAMETERS, request.query_params.multi_items())
+        values = values_of(definitions.CHANGE_PARAMETERS, request.query_params.multi_items(), own)
         if request.method == "DELETE":
             result = resource.delete(own.definitions, key, expected=expected, **values)
             return JsonResponse(result) if result.dry_run else Response(status_code=204)
@@ -152,7 +156,7 @@ def create_api(
 
     def put_batch(request: Request, own: Operations, body: bytes) -> Response:
         batch = definitions.batch_of(request)
-        values = values_of(definitions.CHANGE_PARAMETERS, request.query_params.multi_items())
+        values = values_of(definitions.CHANGE_PARAMETERS, request.query_params.multi_items(), own)
         result = own.definitions.put_batch(batch, definitions.json_document(request, body), **values)
         is_new = result.outcome is Outcome.CREATED and not result.dry_run
         return JsonResponse(result, 201 if is_new else 200)
@@ -165,7 +169,7 @@ def create_api(
         return await in_turn(applied, request, own, body)
 
     def applied(request: Request, own: Operations, body: bytes) -> Response:
-        values = values_of(definitions.APPLY_PARAMETERS, request.query_params.multi_items())
+        values = values_of(definitions.APPLY_PARAMETERS, request.query_params.multi_items(), own)
         return JsonResponse(own.definitions.apply(definitions.file_document(request, body), **values))
 
     async def described(request: Request) -> Response:

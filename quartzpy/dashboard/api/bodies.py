@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any
 
-from quartzpy.dashboard.api.reads import group_matcher, instant
 from quartzpy.errors import InvalidValueError
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
@@ -15,6 +15,7 @@ from quartzpy.operations import Actions, Selection
 from quartzpy.operations.actions.inputs import Input, Instant
 from quartzpy.operations.actions.table import ACTIONS
 from quartzpy.operations.selection import Subject
+from quartzpy.scheduler.typed_text import FUTURE, OFFSET_FORMS, PAST, read_group, read_instant
 from quartzpy.texts import quoted
 
 MOST_SELECTED = 10_000
@@ -22,6 +23,7 @@ MOST_SELECTED = 10_000
 MOST_BYTES = 2_000_000
 """The largest body."""
 _FILTERED = {"jobs": Selection.jobs, "triggers": Selection.triggers, "executions": Selection.executions}
+_DIRECTIONS = {"jobs": FUTURE, "triggers": FUTURE, "executions": PAST}
 _GROUPS = {"trigger_group": Selection.trigger_group, "job_group": Selection.job_group}
 
 _PREVIEWS = {
@@ -92,8 +94,8 @@ def _inputs_of(method: str) -> dict[str, Input]:
     return {item.name: item for item in ACTIONS[_PREVIEWS.get(method, method)].inputs}
 
 
-def arguments_of(action: str, body: bytes) -> dict[str, Any]:
-    """Return the arguments of an action from the body of a request.
+def arguments_of(action: str, body: bytes, now: Callable[[], datetime]) -> dict[str, Any]:
+    """Return the arguments of an action from the body of a request. Spans in place of instants count from `now`.
 
     Raises:
         InvalidValueError: the body is not a JSON object, or a member is unknown, missing or wrong.
@@ -115,11 +117,15 @@ def arguments_of(action: str, body: bytes) -> dict[str, Any]:
         if name not in members:
             raise InvalidValueError(f"{name}: is missing; {action} needs {', '.join(schema['required'])}")
     instants = {name: item for name, item in _inputs_of(action).items() if isinstance(item, Instant)}
-    readers = {
-        **_READERS,
-        **{name: _instant if item.is_required else _optional_instant for name, item in instants.items()},
-    }
-    return {name: readers.get(name, _as_it_is)(name, value) for name, value in members.items()}
+    values: dict[str, Any] = {}
+    for name, value in members.items():
+        if name == "selection":
+            values[name] = _selection(name, value, now)
+        elif name in instants:
+            values[name] = _instant(name, value, now, instants[name].direction, instants[name].is_required)
+        else:
+            values[name] = _READERS.get(name, _as_it_is)(name, value)
+    return values
 
 
 def _as_it_is(name: str, value: Any) -> Any:
@@ -147,7 +153,7 @@ def _fire_id(name: str, value: Any) -> int:
     return value
 
 
-def _selection(name: str, value: Any) -> Any:
+def _selection(name: str, value: Any, now: Callable[[], datetime]) -> Any:
     if not isinstance(value, dict) or len(value) != 1:
         raise InvalidValueError(
             f"{name}: must be an object with one member, which is one of {', '.join(_SELECTION['properties'])}"
@@ -157,7 +163,9 @@ def _selection(name: str, value: Any) -> Any:
     if kind in _KEY_READERS:
         return _KEY_READERS[kind](kind, subjects)
     if kind in _FILTERED and isinstance(subjects, dict):
-        return _FILTERED[kind](**{member: _filter(member, text) for member, text in subjects.items()})
+        return _FILTERED[kind](
+            **{member: _filter(member, text, now, _DIRECTIONS[kind]) for member, text in subjects.items()}
+        )
     if kind in _FILTERED:
         if not isinstance(subjects, list) or len(subjects) > MOST_SELECTED:
             raise InvalidValueError(
@@ -173,7 +181,7 @@ def _selection(name: str, value: Any) -> Any:
     raise InvalidValueError(f"{name}: must be one of {', '.join(_SELECTION['properties'])} (got {quoted(value)})")
 
 
-def _filter(name: str, value: Any) -> Any:
+def _filter(name: str, value: Any, now: Callable[[], datetime], direction: int) -> Any:
     match name:
         case "job":
             return _job(name, value)
@@ -182,24 +190,24 @@ def _filter(name: str, value: Any) -> Any:
         case "group":
             return _matcher(name, value)
         case "since" | "until":
-            return _instant(name, value)
+            return _instant(name, value, now, direction)
     return value
 
 
 def _matcher(name: str, value: Any) -> GroupMatcher:
     if not isinstance(value, str) or not value:
-        raise InvalidValueError(f"{name}: must be a group, or the beginning of groups and a * (got {quoted(value)})")
-    return group_matcher(name, value)
+        raise InvalidValueError(f"{name}: must be a group, with * in front and at the end only (got {quoted(value)})")
+    return read_group(value, name)
 
 
-def _optional_instant(name: str, value: Any) -> Any:
-    return None if value is None else _instant(name, value)
-
-
-def _instant(name: str, value: Any) -> Any:
+def _instant(
+    name: str, value: Any, now: Callable[[], datetime], direction: int, is_required: bool = True
+) -> datetime | None:
+    if value is None and not is_required:
+        return None
     if not isinstance(value, str):
-        raise InvalidValueError(f"{name}: must be an instant such as 2026-11-22T08:00:00Z (got {quoted(value)})")
-    return instant(name, value)
+        raise InvalidValueError(f"{name}: must be {OFFSET_FORMS} (got {quoted(value)})")
+    return read_instant(value, name, now, None, direction=direction)
 
 
 def _node(name: str, value: Any) -> str:
@@ -214,7 +222,6 @@ def _optional_trigger(name: str, value: Any) -> TriggerKey | None:
 
 _KEY_READERS: Mapping[str, Callable[[str, Any], Any]] = {"job": _job, "trigger": _trigger, "execution": _fire_id}
 _READERS: Mapping[str, Callable[[str, Any], Any]] = {
-    "selection": _selection,
     "job": _job,
     "trigger": _optional_trigger,
     "node": _node,

@@ -9,10 +9,10 @@ from enum import StrEnum
 from typing import Any
 
 from quartzpy.errors import InvalidValueError
-from quartzpy.instants import as_instant
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.operations import Operations
+from quartzpy.scheduler.typed_text import FUTURE, likely_key, read_group, read_instant
 from quartzpy.states import ActionState, ExecutionState, JobMode, MisfireAction, PublicState, TriggerState
 from quartzpy.store.queries import TriggerOrder
 
@@ -27,50 +27,44 @@ class Parameter:
     name: str
     description: str
     schema: Mapping[str, Any]
-    read: Callable[[str, str], Any] = lambda name, text: text
+    read: Callable[[str, str, Operations], Any] = lambda name, text, operations: text
     """Converts the text of the parameter, given with its name for the message of an error."""
     many: bool = False
     """True if the parameter may be repeated."""
     required: bool = False
 
 
-def _whole(name: str, text: str) -> int:
+def _whole(name: str, text: str, operations: Operations) -> int:
     if text.isascii() and text.isdecimal() and len(text) <= 19:
         return int(text)
     raise InvalidValueError(f"{name}: must be a whole number (got {text!r})")
 
 
-def boolean(name: str, text: str) -> bool:
+def boolean(name: str, text: str, operations: Operations) -> bool:
     """Return whether a parameter is true. Raises InvalidValueError if it is neither true nor false."""
     if text in ("true", "false"):
         return text == "true"
     raise InvalidValueError(f"{name}: must be true or false (got {text!r})")
 
 
-def instant(name: str, text: str) -> datetime:
-    """Return an instant that is parsed as ISO 8601 with an offset.
-
-    Raises:
-        InvalidValueError: it is none.
-    """
-    try:
-        # A "+" that was not encoded arrives as a space.
-        parsed = datetime.fromisoformat(text.replace(" ", "+"))
-    except ValueError:
-        raise InvalidValueError(f"{name}: must be an instant such as 2026-11-22T08:00:00Z (got {text!r})") from None
-    return as_instant(parsed, name, InvalidValueError)
+def _past(name: str, text: str, operations: Operations) -> datetime:
+    return read_instant(text, name, operations.now, None)
 
 
-def key_of(name: str, text: str, of: type[JobKey] | type[TriggerKey]) -> JobKey | TriggerKey:
-    """Return the key that is key_name as GROUP.NAME, or as NAME in the group DEFAULT."""
-    group, _, key_name = text.rpartition(".")
-    return of(key_name, group or "DEFAULT")
+def _future(name: str, text: str, operations: Operations) -> datetime:
+    return read_instant(text, name, operations.now, None, direction=FUTURE)
 
 
-def group_matcher(name: str, text: str) -> GroupMatcher:
-    if text.endswith("*"):
-        return GroupMatcher.starts_with(text[:-1]) if text != "*" else GroupMatcher.anything()
-    return GroupMatcher.equals(text)
+def _group(name: str, text: str, operations: Operations) -> GroupMatcher:
+    return read_group(text, name)
+
+
+def _job(name: str, text: str, operations: Operations) -> JobKey:
+    return likely_key(operations.scheduler, text, JobKey)
+
+
+def _trigger(name: str, text: str, operations: Operations) -> TriggerKey:
+    return likely_key(operations.scheduler, text, TriggerKey)
 
 
 def one_of(words: type[StrEnum]) -> dict[str, Any]:
@@ -78,7 +72,7 @@ def one_of(words: type[StrEnum]) -> dict[str, Any]:
 
 
 _TEXT = {"type": "string", "minLength": 1}
-_INSTANT = {"type": "string", "format": "date-time"}
+_INSTANT = {"type": "string", "description": "An instant as in RFC 3339, or a length of time such as 2h."}
 _STATES = list(dict.fromkeys([*map(str, TriggerState), *(str(state) for state in PublicState if state != "NONE")]))
 
 LIMIT = Parameter(
@@ -92,28 +86,30 @@ PAGE = (LIMIT, AFTER)
 NAME = Parameter("name", "The name.", _TEXT, required=True)
 GROUP_OF_KEY = Parameter("group", "The group.", {**_TEXT, "default": "DEFAULT"})
 GROUP = Parameter(
-    "group", "A group, or with a `*` at the end the beginning of the groups' names.", _TEXT, group_matcher
+    "group", "A group, or with `*` in front, at the end or both a part of the groups' names.", _TEXT, _group
 )
 ONE_GROUP = Parameter("group", "Only the jobs of this group.", _TEXT)
 CONTAINS = Parameter("contains", "A part of the name; upper and lower case differ.", _TEXT)
 JOB_TYPE = Parameter("job_type", "The registered type of the job.", _TEXT)
 MODE = Parameter("mode", "The mode of the job.", one_of(JobMode))
 STATE = Parameter("state", "A state; may be repeated.", {"type": "string", "enum": _STATES}, many=True)
-OF_JOB = Parameter(
-    "job", "The key of the job: GROUP.NAME, or NAME in the group DEFAULT.", _TEXT, lambda n, t: key_of(n, t, JobKey)
-)
+OF_JOB = Parameter("job", "The key of the job: GROUP.NAME, or NAME in the group DEFAULT.", _TEXT, _job)
 OF_TRIGGER = Parameter(
     "trigger",
     "The key of the trigger: GROUP.NAME, or NAME in the group DEFAULT.",
     _TEXT,
-    lambda n, t: key_of(n, t, TriggerKey),
+    _trigger,
 )
 CALENDAR = Parameter("calendar", "The name of the calendar that triggers use.", _TEXT)
 KIND = Parameter("kind", "The kind of the triggers: simple, cron, ...", _TEXT)
-SINCE = Parameter("since", "The earliest instant.", _INSTANT, instant)
-UNTIL = Parameter("until", "The instants are before this one.", _INSTANT, instant)
+SINCE = Parameter("since", "The earliest instant, or a length of time ago.", _INSTANT, _past)
+UNTIL = Parameter("until", "The instants are before this one, or before this length of time ago.", _INSTANT, _past)
+NEXT_SINCE = Parameter("since", "The earliest instant, or a length of time from now.", _INSTANT, _future)
+NEXT_UNTIL = Parameter(
+    "until", "The instants are before this one, or before this length of time from now.", _INSTANT, _future
+)
 DUE_UNTIL = Parameter(
-    "due_until", "The turns are before: the next fire time, or the later end of a rate limit's hold.", _INSTANT, instant
+    "due_until", "The turns are before: the next fire time, or the later end of a rate limit's hold.", _INSTANT, _future
 )
 BY_SCHEDULE = Parameter(
     "by_schedule", "Only triggers that repeat by a schedule.", {"type": "boolean", "default": False}, boolean
@@ -132,8 +128,8 @@ ACTOR = Parameter("actor", "The name of the actor.", _TEXT)
 AUDITED = Parameter("action", "The name of the action.", _TEXT)
 SUBJECT = Parameter("subject", "The whole subject, as an entry shows it.", _TEXT)
 ACTION_STATE = Parameter("state", "The state of the action.", one_of(ActionState))
-START = Parameter("start", "The beginning; by default one hour ago.", _INSTANT, instant)
-END = Parameter("end", "The end; by default two hours after the beginning.", _INSTANT, instant)
+START = Parameter("start", "The beginning; by default one hour ago.", _INSTANT, _past)
+END = Parameter("end", "The end; by default two hours after the beginning.", _INSTANT, _past)
 LANES = Parameter(
     "lanes", "The subjects of the lanes.", {"type": "string", "enum": ["node", "job", "group"], "default": "node"}
 )
@@ -159,7 +155,9 @@ EXAMINE = Parameter(
 )
 
 
-def values_of(parameters: Sequence[Parameter], pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
+def values_of(
+    parameters: Sequence[Parameter], pairs: Sequence[tuple[str, str]], operations: Operations
+) -> dict[str, Any]:
     """Return the arguments that a query string gives.
 
     Raises:
@@ -174,7 +172,7 @@ def values_of(parameters: Sequence[Parameter], pairs: Sequence[tuple[str, str]])
             raise InvalidValueError(f"{name}: is not a parameter of this resource; the parameters are {listed}")
         if name in values and not parameter.many:
             raise InvalidValueError(f"{name}: must be given once")
-        value = parameter.read(name, text)
+        value = parameter.read(name, text, operations)
         if parameter is LIMIT and not 1 <= value <= MOST_LIMIT:
             raise InvalidValueError(f"limit: must be a whole number from 1 to {MOST_LIMIT:,} (got {text!r})")
         if parameter.many:
@@ -240,7 +238,21 @@ READS: tuple[Read, ...] = (
         "/triggers",
         "triggers",
         "The triggers.",
-        (*PAGE, OF_JOB, GROUP, CONTAINS, STATE, CALENDAR, JOB_TYPE, KIND, SINCE, UNTIL, DUE_UNTIL, BY_SCHEDULE, ORDER),
+        (
+            *PAGE,
+            OF_JOB,
+            GROUP,
+            CONTAINS,
+            STATE,
+            CALENDAR,
+            JOB_TYPE,
+            KIND,
+            NEXT_SINCE,
+            NEXT_UNTIL,
+            DUE_UNTIL,
+            BY_SCHEDULE,
+            ORDER,
+        ),
     ),
     Read("/trigger", "trigger", "One trigger.", _KEY, TriggerKey),
     Read("/why", "why", "Why a trigger has not fired, or when it will.", _KEY, TriggerKey),
@@ -260,7 +272,9 @@ READS: tuple[Read, ...] = (
     Read("/counts", "counts", "The numbers of jobs, of triggers by state, of claims and of running executions."),
     Read("/late", "late", "The triggers that are due and that no node has claimed, without the reasons."),
     Read("/running", "running", "The claims and the running executions."),
-    Read("/upcoming", "upcoming", "The fires that are to come, by default those of the next hour.", (COUNT, UNTIL)),
+    Read(
+        "/upcoming", "upcoming", "The fires that are to come, by default those of the next hour.", (COUNT, NEXT_UNTIL)
+    ),
     Read("/timeline", "timeline", "What ran, what runs and what is planned.", (START, END, LANES, ONE_GROUP)),
     Read("/cluster", "cluster", "The nodes."),
     Read("/calendars", "calendars", "The calendars."),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from typing import Any, ClassVar
@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from quartzpy.errors import InvalidJobDataError, InvalidValueError
 from quartzpy.instants import zone
 from quartzpy.job_data import decode
+from quartzpy.scheduler.typed_text import FUTURE, PAST, read_instant
 from quartzpy.texts import quoted
 
 _MOST_DIGITS = 5
@@ -53,8 +54,8 @@ class Input:
     def _type(self) -> dict[str, Any]:
         raise NotImplementedError
 
-    def read(self, text: str, zone_name: str) -> Any:
-        """Return the value that a person typed. Instants without an offset are in the zone.
+    def read(self, text: str, zone_name: str, now: Callable[[], datetime]) -> Any:
+        """Return the value that a person typed. Instants without an offset are in the zone; spans count from `now`.
 
         Raises:
             InvalidValueError: the text is not a value of this kind.
@@ -71,7 +72,7 @@ class Text(Input):
     def _type(self) -> dict[str, Any]:
         return {"type": "string", "minLength": 1} if self.is_required else {"type": ["string", "null"]}
 
-    def read(self, text: str, zone_name: str) -> str | None:
+    def read(self, text: str, zone_name: str, now: Callable[[], datetime]) -> str | None:
         return text if self.is_required else text.strip() or None
 
 
@@ -91,7 +92,7 @@ class Flag(Input):
     def _type(self) -> dict[str, Any]:
         return {"type": "boolean"}
 
-    def read(self, text: str, zone_name: str) -> bool:
+    def read(self, text: str, zone_name: str, now: Callable[[], datetime]) -> bool:
         return bool(text)
 
 
@@ -105,7 +106,7 @@ class Number(Input):
     def _type(self) -> dict[str, Any]:
         return {"type": "integer", "minimum": 1, "maximum": self.maximum}
 
-    def read(self, text: str, zone_name: str) -> int:
+    def read(self, text: str, zone_name: str, now: Callable[[], datetime]) -> int:
         digits = text.strip()
         if not digits.isdecimal() or len(digits) > _MOST_DIGITS:
             raise InvalidValueError(
@@ -125,29 +126,25 @@ class Choice(Input):
     def _type(self) -> dict[str, Any]:
         return {"type": "string", "enum": list(self.words)}
 
-    def read(self, text: str, zone_name: str) -> str:
+    def read(self, text: str, zone_name: str, now: Callable[[], datetime]) -> str:
         return text or str(self.default)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Instant(Input):
     """An instant."""
 
-    __slots__ = ()
     kind = "instant"
+    direction: int = PAST
+    """The direction, from now, of a length of time."""
 
     def _type(self) -> dict[str, Any]:
         return {"type": "string" if self.is_required else ["string", "null"], "format": "date-time"}
 
-    def read(self, text: str, zone_name: str) -> datetime | None:
+    def read(self, text: str, zone_name: str, now: Callable[[], datetime]) -> datetime | None:
         if not (self.is_required or text.strip()):
             return None
-        try:
-            instant = datetime.fromisoformat(text.strip())
-        except ValueError:
-            raise InvalidValueError(
-                f"{self.name}: must be an instant such as 2026-11-22T08:00 (got {quoted(text.strip())})"
-            ) from None
-        return instant if instant.tzinfo is not None else instant.replace(tzinfo=zone(zone_name))
+        return read_instant(text, self.name, now, zone(zone_name), direction=self.direction)
 
 
 class End(Input):
@@ -159,14 +156,8 @@ class End(Input):
     def _type(self) -> dict[str, Any]:
         return {"type": ["string", "null"]}
 
-    def read(self, text: str, zone_name: str) -> datetime | str | None:
-        typed = text.strip()
-        try:
-            instant = datetime.fromisoformat(typed)
-        except ValueError:
-            # A span, or what the action refuses.
-            return typed or None
-        return instant if instant.tzinfo is not None else instant.replace(tzinfo=zone(zone_name))
+    def read(self, text: str, zone_name: str, now: Callable[[], datetime]) -> datetime | None:
+        return read_instant(text, self.name, now, zone(zone_name), direction=FUTURE) if text.strip() else None
 
 
 class Data(Input):
@@ -178,7 +169,7 @@ class Data(Input):
     def _type(self) -> dict[str, Any]:
         return {"type": ["object", "null"]}
 
-    def read(self, text: str, zone_name: str) -> dict[str, Any] | None:
+    def read(self, text: str, zone_name: str, now: Callable[[], datetime]) -> dict[str, Any] | None:
         if not text.strip():
             return None
         try:

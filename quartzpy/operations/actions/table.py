@@ -14,6 +14,7 @@ from quartzpy.operations.actions.inputs import Choice, Data, End, Flag, Instant,
 from quartzpy.operations.selection import Subject
 from quartzpy.scheduler.methods.pausing import MOST_SKIPPED
 from quartzpy.scheduler.past_fires import MOST_RUNS
+from quartzpy.scheduler.typed_text import FUTURE
 from quartzpy.states import ExecutionState, Missed, TriggerState
 
 _MISSED = Choice(
@@ -202,8 +203,8 @@ SECTIONS: Mapping[str, tuple[Action, ...]] = {
                     placeholder="Europe/Berlin",
                     field="in_zone",
                 ),
-                Instant("start", "The beginning of a window that comes once.", "Or once from"),
-                Instant("end", "The end of a window that comes once.", "Until"),
+                Instant("start", "The beginning of a window that comes once.", "Or once from", direction=FUTURE),
+                Instant("end", "The end of a window that comes once.", "Until", direction=FUTURE),
                 Text(
                     "trigger_group",
                     "The group of triggers that it pauses; without a group it pauses everything.",
@@ -451,6 +452,7 @@ SECTIONS: Mapping[str, tuple[Action, ...]] = {
                     "The instant at which it counts again, even if it is the same.",
                     "Until",
                     hint="empty: as long as it lasts",
+                    direction=FUTURE,
                 ),
             ),
             question="Acknowledge",

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 from typing import Any
 
 from quartzpy.jobs.continuation import Predecessor
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.states import ActionState, Outcome, TriggerState
+from quartzpy.states import ActionState, Outcome, TriggerState, Word
 from quartzpy.triggers.trigger import Trigger
 
 
@@ -50,7 +49,7 @@ class Minutes:
     """The instant from which all executions are counted. Earlier ones were left out if there are too many."""
 
 
-class Lanes(StrEnum):
+class Lanes(Word):
     """The subjects of the lanes of a timeline."""
 
     NODE = "node"

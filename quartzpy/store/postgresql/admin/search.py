@@ -53,8 +53,12 @@ def _statements(
     ]
     if not near:
         return walk
-    group, name = search.exact
-    of_near = {"pattern": pattern, "part": search.text, "exact_group": group, "exact_name": name}
+    of_near = {
+        "pattern": pattern,
+        "part": search.text,
+        "exact_groups": [group for group, _ in search.exact],
+        "exact_names": [name for _, name in search.exact],
+    }
     return [*walk, session.bind(NEAR[kind], limit=search.limit, **of_near)]
 
 

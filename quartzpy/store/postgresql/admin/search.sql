@@ -13,8 +13,9 @@ WITH RECURSIVE groups AS (
          WHERE sched_name = :'sched' AND job_group > g.name ORDER BY job_group LIMIT 1) AS following
      WHERE g.number < 1000
 )
-(SELECT job_group, job_name FROM qrtz_job_details
-  WHERE sched_name = :'sched' AND job_group = :'exact_group' AND job_name = :'exact_name')
+(SELECT job_group, job_name
+   FROM unnest(:'exact_groups'::text[], :'exact_names'::text[]) AS e(in_group, name)
+   JOIN qrtz_job_details ON sched_name = :'sched' AND job_group = e.in_group AND job_name = e.name)
 UNION
 (SELECT k.*
    FROM (SELECT name FROM groups WHERE lower(name COLLATE "C") LIKE :'pattern'::text COLLATE "C"
@@ -61,8 +62,9 @@ WITH RECURSIVE groups AS (
          WHERE sched_name = :'sched' AND trigger_group > g.name ORDER BY trigger_group LIMIT 1) AS following
      WHERE g.number < 1000
 )
-(SELECT trigger_group, trigger_name FROM qrtz_triggers
-  WHERE sched_name = :'sched' AND trigger_group = :'exact_group' AND trigger_name = :'exact_name')
+(SELECT trigger_group, trigger_name
+   FROM unnest(:'exact_groups'::text[], :'exact_names'::text[]) AS e(in_group, name)
+   JOIN qrtz_triggers ON sched_name = :'sched' AND trigger_group = e.in_group AND trigger_name = e.name)
 UNION
 (SELECT k.*
    FROM (SELECT name FROM groups WHERE lower(name COLLATE "C") LIKE :'pattern'::text COLLATE "C"
