@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.figures import Chart
+from quartzpy.installing import install_line
 
-HOW_TO_INSTALL = "pip install 'quartzpy[bench]'"
+HOW_TO_INSTALL = install_line("bench")
 
 
 def can_draw() -> bool:

@@ -3,7 +3,7 @@
     python -m tools.moves                     # cron, cloud-scheduler and cronjob
     python -m tools.moves cron --keep
 
-The files and the commands of a page are taken in their order. `pip install quartzpy` installs this checkout.
+The files and the commands of a page are taken in their order. `pip install '.[...]'` installs this checkout.
 api.example.com is a server of this process, `crontab -l` prints the crontab of the page, and the page of
 `quartzpy serve` is at any free port; nothing else differs.
 """
@@ -170,7 +170,7 @@ class Move:
         raise SystemExit(f"{text!r} is not in the output:\n{''.join(self._output)}")
 
     def _shell(self, text: str) -> list[str]:
-        return ["/bin/sh", "-ec", text.replace("pip install 'quartzpy[", f"pip install -q '{ROOT}[")]
+        return ["/bin/sh", "-ec", text.replace("pip install '.[", f"pip install -q '{ROOT}[")]
 
     def _surroundings(self) -> dict[str, object]:
         variables = {name: value for name, value in os.environ.items() if not name.startswith(("QUARTZPY_", "PYTHON"))}

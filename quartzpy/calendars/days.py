@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self, cast
 
 from quartzpy.calendars.calendar import BaseCalendar, WholeDayCalendar
 from quartzpy.errors import InvalidCalendarError, InvalidValueError
+from quartzpy.installing import install_line
 from quartzpy.instants import Converted
 from quartzpy.name_hints import constructor_hints
 from quartzpy.texts import quoted
@@ -203,7 +204,7 @@ class HolidayCalendar(WholeDayCalendar):
             library = importlib.import_module("holidays")
         except ImportError:
             raise InvalidCalendarError(
-                "public holidays need the holidays library: pip install 'quartzpy[holidays]'"
+                f"public holidays need the holidays library: {install_line('holidays')}"
             ) from None
         several = [years] if isinstance(years, int) else list(years)
         try:
@@ -239,7 +240,7 @@ class HolidayCalendar(WholeDayCalendar):
             library = importlib.import_module("exchange_calendars")
         except ImportError:
             raise InvalidCalendarError(
-                "the days of exchanges need the exchange-calendars library: pip install 'quartzpy[exchanges]'"
+                f"the days of exchanges need the exchange-calendars library: {install_line('exchanges')}"
             ) from None
         several = sorted({years} if isinstance(years, int) else set(years))
         excluded: set[date] = set()

@@ -10,6 +10,7 @@ import click
 from quartzpy.cli.target import Target, scheduler_options
 from quartzpy.errors import InvalidValueError, SettingsError
 from quartzpy.garbage import present_objects_exempted
+from quartzpy.installing import install_line
 
 if TYPE_CHECKING:
     from quartzpy.dashboard import Authenticator
@@ -85,7 +86,7 @@ def dashboard(
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("quartzpy"):
             raise
-        raise SettingsError(f"{error.name} is not installed; run pip install 'quartzpy[dashboard]'") from error
+        raise SettingsError(f"{error.name} is not installed; run {install_line('dashboard')}") from error
     auth = _authenticator(token, token_role, users, grants)
     if auth is None and not is_loopback(host):
         raise SettingsError(

@@ -14,6 +14,7 @@ import click
 
 from quartzpy.cli.commands import NOT_OK
 from quartzpy.errors import SettingsError
+from quartzpy.installing import install_line
 from quartzpy.instants import as_span
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def chosen_audience(json_output: bool) -> Audience:
     except ModuleNotFoundError as error:
         if not (error.name or "").startswith("rich"):
             raise
-        click.echo("printing plain lines: the live screen needs pip install 'quartzpy[embedded]' (rich)", err=True)
+        click.echo(f"printing plain lines: the live screen needs {install_line('embedded')} (rich)", err=True)
         return PlainLines()
     return LiveScreen()
 

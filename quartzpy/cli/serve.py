@@ -15,6 +15,7 @@ from quartzpy.cli.dashboard import PORT
 from quartzpy.cli.log_options import log_options
 from quartzpy.cli.node import EXIT_STATUS
 from quartzpy.errors import SettingsError
+from quartzpy.installing import install_line
 from quartzpy.logs.default_handler import ensure_logging
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def serve(
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("quartzpy"):
             raise
-        raise SettingsError(f"{error.name} is not installed; run pip install 'quartzpy[embedded,yaml]'") from error
+        raise SettingsError(f"{error.name} is not installed; run {install_line('embedded', 'yaml')}") from error
     ensure_logging(log_level, log_format)
 
     def report(text: str) -> None:
@@ -83,7 +84,7 @@ def _serve_page(server: ScheduleServer, port: int, read_only: bool, stack: ExitS
         if (error.name or "").startswith("quartzpy"):
             raise
         raise SettingsError(
-            f"{error.name} is not installed; run pip install 'quartzpy[dashboard]', or give --no-page"
+            f"{error.name} is not installed; run {install_line('dashboard')}, or give --no-page"
         ) from error
     listening = stack.enter_context(listen("127.0.0.1", port))
     page = DashboardServer(create_app(server.scheduler, read_only=read_only, title="quartzpy serve"))

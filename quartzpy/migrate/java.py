@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from quartzpy.errors import SettingsError
+from quartzpy.installing import install_line
 from quartzpy.texts import quoted, reason
 
 SERIALIZED = b"\xac\xed\x00\x05"
@@ -82,7 +83,7 @@ def read_object(data: bytes) -> Any:
     try:
         from javaobj.v2.main import loads
     except ImportError:
-        raise SettingsError("Java serialization needs javaobj: pip install 'quartzpy[import]'") from None
+        raise SettingsError(f"Java serialization needs javaobj: {install_line('import')}") from None
     try:
         result = loads(data)
     except Exception as error:

@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from quartzpy.errors import InvalidValueError, SettingsError
+from quartzpy.installing import install_line
 from quartzpy.migrate.plan import ImportedJob, ImportPlan
 from quartzpy.triggers.cron import CronTrigger
 
@@ -117,7 +118,7 @@ def _yaml(values: dict[str, Any]) -> str:
     try:
         import yaml
     except ImportError:
-        raise SettingsError("a schedule file needs PyYAML: pip install 'quartzpy[yaml]'") from None
+        raise SettingsError(f"a schedule file needs PyYAML: {install_line('yaml')}") from None
 
     class Dumper(yaml.SafeDumper):  # type: ignore[misc]
         """Writes a text of several lines as it stands."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from quartzpy import outgoing
 from quartzpy.config.notifying import Channel, is_webhook
 from quartzpy.errors import NotAllowedError
+from quartzpy.installing import install_line
 from quartzpy.jobs.included import settings_of_node
 from quartzpy.jobs.job import Job
 from quartzpy.operations.notifying import ENTRY, NOTIFICATION_TYPE, RETRY
@@ -85,7 +86,7 @@ def _by_apprise(url: str, document: Mapping[str, Any]) -> str:
     try:
         import apprise
     except ImportError:
-        raise OutgoingError("this URL needs apprise on the node: pip install 'quartzpy[notify]'") from None
+        raise OutgoingError(f"this URL needs apprise on the node: {install_line('notify')}") from None
     service = apprise.Apprise()
     title, text = visible(str(document["title"])), str(document["text"])
     try:

@@ -65,6 +65,7 @@ from quartzpy.calendars.registry import calendar_from_json, calendar_to_json
 from quartzpy.cron_expressions.crontab import is_crontab
 from quartzpy.errors import InvalidJobError, InvalidTriggerError, InvalidValueError, QuartzpyError, SettingsError
 from quartzpy.expect import Expect
+from quartzpy.installing import install_line
 from quartzpy.instants import as_instant
 from quartzpy.job_data import decode
 from quartzpy.jobs.continuation import Continuation
@@ -181,7 +182,7 @@ def parsed_yaml(text: str, where: str, *, takes_aliases: bool = True) -> object:
     try:
         import yaml
     except ImportError:
-        raise SettingsError(f"{where}: YAML needs PyYAML: pip install 'quartzpy[yaml]'") from None
+        raise SettingsError(f"{where}: YAML needs PyYAML: {install_line('yaml')}") from None
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc]
         """Loads plain values only, refuses duplicate keys, and limits nesting."""

@@ -19,6 +19,7 @@ from math import prod
 from typing import Any
 
 from quartzpy.errors import InvalidTriggerError, UnknownTimeZoneError, UnsupportedKindError
+from quartzpy.installing import install_line
 from quartzpy.instants import zone
 from quartzpy.texts import quoted
 from quartzpy.triggers.recurring import LOOK_AHEAD
@@ -374,9 +375,7 @@ def _dateutil() -> Any:
     try:
         return importlib.import_module("dateutil.rrule")
     except ImportError:
-        raise UnsupportedKindError(
-            "recurrence rules need the dateutil library: pip install 'quartzpy[rrule]'"
-        ) from None
+        raise UnsupportedKindError(f"recurrence rules need the dateutil library: {install_line('rrule')}") from None
 
 
 def _expanded(

@@ -168,5 +168,5 @@ def test_the_json_holds_all_values_and_the_verdicts(run: Run, tmp_path: Path) ->
 def test_without_matplotlib_the_report_says_how_to_install_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plots, "can_draw", lambda: False)
     text = report.markdown(run)
-    assert "pip install 'quartzpy[bench]'" in text
+    assert "pip install '.[bench]'" in text
     assert ".svg" not in text

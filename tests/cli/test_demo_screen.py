@@ -239,7 +239,7 @@ def test_without_rich_there_are_plain_lines_and_the_way_to_the_screen(
     monkeypatch.delitem(sys.modules, "quartzpy.demo.screen")
     monkeypatch.setitem(sys.modules, "rich.console", None)
     assert isinstance(cli_demo.chosen_audience(json_output=False), PlainLines)
-    assert "the live screen needs pip install 'quartzpy[embedded]'" in capsys.readouterr().err
+    assert "the live screen needs pip install '.[embedded]'" in capsys.readouterr().err
     monkeypatch.setenv("TERM", "dumb")
     assert isinstance(cli_demo.chosen_audience(json_output=False), PlainLines)
     assert isinstance(cli_demo.chosen_audience(json_output=True), JsonLines)

@@ -441,7 +441,7 @@ def test_without_rich_it_names_the_extra(postgres_dsn: str, tmp_path: Path) -> N
     (tmp_path / "rich.py").write_text("raise ModuleNotFoundError(name='rich')\n")
     session = Session(postgres_dsn, "top", PYTHONPATH=str(tmp_path))
     try:
-        session.wait_for("pip install 'quartzpy[terminal]'")
+        session.wait_for("pip install '.[terminal]'")
         assert session.process.wait(20) == 2
     finally:
         session.close()

@@ -92,4 +92,4 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "starlette.applications", None)
     said = error_of()
-    assert "pip install 'quartzpy[dashboard]'" in said
+    assert "pip install '.[dashboard]'" in said

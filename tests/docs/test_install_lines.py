@@ -1,0 +1,105 @@
+"""Every line that installs quartzpy works today: from a checkout, until there is a release, with extras that exist."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from quartzpy import installing
+from quartzpy.installing import install_line
+
+ROOT = Path(__file__).resolve().parents[2]
+PLACES = ("README.md", "SECURITY.md", "CONTRIBUTING.md", "docs", "examples", "quartzpy", "benchmarks", "tools", "schema")
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+INSTALLS = re.compile(
+    r"\b(?:pip3?|pipx|uv|poetry|pdm|rye|conda|mamba|hatch)\b[^`\n]*?\b(?:install|add|run|wheel|tool)\b(?P<rest>[^`\n#]*)"
+)
+BARE = re.compile(r"(?<![\w./\\-])quartzpy(?:\[[^\]]*\])?(?=[\s'\"=<>~]|$)")
+"""The name as an index knows it: not a path, a module or a wheel."""
+WITH_EXTRAS = re.compile(r"(?:quartzpy|\.|whl\)?)\[(?P<extras>[a-z, ]+)\]")
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    for place in PLACES:
+        start = ROOT / place
+        for path in [start] if start.is_file() else sorted(start.rglob("*")):
+            generated = {"reference", "__pycache__", "node_modules"}.intersection(path.parts)
+            if path.suffix in (".md", ".py", ".toml", ".yaml", ".yml", ".txt", ".sh", ".html") and not generated:
+                yield str(path.relative_to(ROOT)), path.read_text()
+
+
+def wrong_lines(text: str) -> list[str]:
+    wrong = []
+    for line in text.splitlines():
+        for match in INSTALLS.finditer(line):
+            rest = match["rest"]
+            names = [name.strip() for extras in WITH_EXTRAS.finditer(rest) for name in extras["extras"].split(",")]
+            if (not installing.IS_RELEASED and BARE.search(rest)) or any(name not in EXTRAS for name in names):
+                wrong.append(line.strip())
+    return wrong
+
+
+def test_each_line_that_installs_works_today() -> None:
+    wrong = {place: lines for place, text in texts() if (lines := wrong_lines(text))}
+    wrong.pop("quartzpy/installing.py", None)
+    assert not wrong
+    requirements = [
+        place for place, text in texts() if re.search(r"quartzpy\[[a-z,]+\]", text) and place != "quartzpy/installing.py"
+    ]
+    assert installing.IS_RELEASED or not requirements
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "pip install quartzpy",
+        "pip install 'quartzpy[yaml]'",
+        'pip install -U "quartzpy"',
+        "uv add quartzpy",
+        "pipx run quartzpy demo",
+        "uv tool install 'quartzpy[dashboard]'",
+        "poetry add quartzpy",
+        "python -m pip install fastapi quartzpy==0.1",
+        "pip install '.[yml]'",
+    ],
+)
+def test_a_line_that_does_not_work_is_found(line: str) -> None:
+    assert wrong_lines(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["pip install '.[yaml,http]'", "pip install .", "pip install fastapi uvicorn", "pip install -e '.[dev]'"],
+)
+def test_a_line_that_works_is_left_alone(line: str) -> None:
+    assert not wrong_lines(line)
+
+
+def calls() -> Iterator[tuple[str, list[str]]]:
+    for path in [*(ROOT / "quartzpy").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "install_line":
+                yield str(path.relative_to(ROOT)), [ast.literal_eval(argument) for argument in node.args]
+
+
+def test_each_message_names_extras_that_exist() -> None:
+    named = list(calls())
+    assert len(named) > 10
+    assert [(place, extras) for place, extras in named if not extras or not set(extras) <= set(EXTRAS)] == []
+
+
+def test_the_line_of_the_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(installing, "IS_RELEASED", False)
+    assert install_line("yaml", "http") == "pip install '.[yaml,http]' in a checkout of quartzpy"
+    monkeypatch.setattr(installing, "IS_RELEASED", True)
+    assert install_line("yaml") == "pip install 'quartzpy[yaml]'"
+
+
+def test_all_installs_what_a_user_can_use() -> None:
+    own = {name for requirement in EXTRAS["all"] for name in re.findall(r"[a-z]+", requirement.partition("[")[2])}
+    assert own == set(EXTRAS) - {"all", "bench", "docs", "dev"}
