@@ -14,7 +14,17 @@ from quartzpy import installing
 from quartzpy.installing import install_line
 
 ROOT = Path(__file__).resolve().parents[2]
-PLACES = ("README.md", "SECURITY.md", "CONTRIBUTING.md", "docs", "examples", "quartzpy", "benchmarks", "tools", "schema")
+PLACES = (
+    "README.md",
+    "SECURITY.md",
+    "CONTRIBUTING.md",
+    "docs",
+    "examples",
+    "quartzpy",
+    "benchmarks",
+    "tools",
+    "schema",
+)
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 INSTALLS = re.compile(
     r"\b(?:pip3?|pipx|uv|poetry|pdm|rye|conda|mamba|hatch)\b[^`\n]*?\b(?:install|add|run|wheel|tool)\b(?P<rest>[^`\n#]*)"
@@ -49,7 +59,9 @@ def test_each_line_that_installs_works_today() -> None:
     wrong.pop("quartzpy/installing.py", None)
     assert not wrong
     requirements = [
-        place for place, text in texts() if re.search(r"quartzpy\[[a-z,]+\]", text) and place != "quartzpy/installing.py"
+        place
+        for place, text in texts()
+        if re.search(r"quartzpy\[[a-z,]+\]", text) and place != "quartzpy/installing.py"
     ]
     assert installing.IS_RELEASED or not requirements
 
