@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--data", required=True, type=click.Path(file_okay=False, path_type=Path), help="Keep everything here.")
+@click.option("--run-as", metavar="USER", help="As whom root runs PostgreSQL, which refuses to run as root.")
 @click.option("--port", default=PORT, show_default=True, type=click.IntRange(0, 65_535), help="0 is any free port.")
 @click.option("--no-page", is_flag=True, help="Serve no web page.")
 @click.option("--read-only/--allow-actions", default=True, show_default=True, help="Forbid or permit changes by it.")
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 def serve(
     file: Path,
     data: Path,
+    run_as: str | None,
     port: int,
     no_page: bool,
     read_only: bool,
@@ -60,7 +62,7 @@ def serve(
         click.echo(f"{file}: {text}")
         sys.stdout.flush()
 
-    server = ScheduleServer(file, data, report=report, workers=workers)
+    server = ScheduleServer(file, data, run_as=run_as, report=report, workers=workers)
     with ExitStack() as stack:
         server.open()
         stack.callback(server.stop)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -12,7 +14,10 @@ from pathlib import Path
 
 from quartzpy.demo import jobs
 from quartzpy.embedded import EmbeddedPostgres
+from quartzpy.embedded.account import UNPRIVILEGED, VARIABLE
 from quartzpy.embedded.binaries import find_programs
+from quartzpy.embedded.copies import place_of_root
+from quartzpy.errors import SettingsError
 from quartzpy.keys import unique_name
 
 DRAIN_SECONDS = 15
@@ -76,7 +81,11 @@ def new_database(keep: bool, report: Callable[..., None]) -> Iterator[str]:
     name of an event, its text, and its facts by keyword.
     """
     report("starting", "starting PostgreSQL")
-    with EmbeddedPostgres(data_directory(), durable=True) as server:
+    directory = data_directory()
+    if directory.is_relative_to(_temporary_home()):
+        text = f"your data directory cannot be written to: the database is in {directory}"
+        report("temporary", text, directory=str(directory))
+    with _server(directory) as server:
         report("postgres", f"PostgreSQL {server.version} is running", version=server.version)
         # Demos that run at the same time share the server, but not the database.
         name = f"demo_{unique_name()[:12]}"
@@ -87,14 +96,40 @@ def new_database(keep: bool, report: Callable[..., None]) -> Iterator[str]:
             server.drop_database(name)
 
 
+def _server(directory: Path) -> EmbeddedPostgres:
+    # Nobody minds what other processes of that user do to the data of a demo.
+    run_as = UNPRIVILEGED if os.geteuid() == 0 and not os.environ.get(VARIABLE) else None
+    return EmbeddedPostgres(directory, durable=True, run_as=run_as)
+
+
 def data_home() -> Path:
     """Return the directory that holds the demo's servers: the user's data directory.
 
-    For root it is a directory that PostgreSQL's own user can reach.
+    For root it is a directory of the system. Where the user's cannot be written to, it is one for temporary files.
+
+    Raises:
+        SettingsError: none can be used; the message says why.
     """
     if os.geteuid() == 0:
-        return Path("/var/tmp/quartzpy/demo")  # noqa: S108 - its parent is checked by the server's wrapper
-    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "quartzpy" / "demo"
+        return place_of_root() / "demo"
+    try:
+        home = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "quartzpy" / "demo"
+        home.mkdir(parents=True, exist_ok=True)
+        if home.is_absolute() and os.access(home, os.W_OK | os.X_OK):
+            return home
+    except (OSError, RuntimeError):
+        pass
+    temporary = _temporary_home()
+    temporary.mkdir(mode=0o700, exist_ok=True)
+    status = temporary.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
+        raise SettingsError(f"{temporary} is not a directory of yours alone: set XDG_DATA_HOME to one, or TMPDIR")
+    return temporary
+
+
+def _temporary_home() -> Path:
+    """Return the directory for a user without a data directory, who may have no name either."""
+    return Path(tempfile.gettempdir()) / f"quartzpy-demo-{os.geteuid()}"
 
 
 def data_directory() -> Path:
@@ -104,7 +139,7 @@ def data_directory() -> Path:
 
 def stop_database() -> bool:
     """Stop the servers of all versions that demos left running. Returns True if there was one."""
-    servers = [EmbeddedPostgres(directory) for directory in sorted(data_home().glob("postgresql-*"))]
+    servers = [_server(directory) for directory in sorted(data_home().glob("postgresql-*"))]
     running = [server for server in servers if server.postmaster_pid is not None]
     for server in running:
         with server:

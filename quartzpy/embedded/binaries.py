@@ -1,17 +1,18 @@
-"""Locating PostgreSQL's programs, and making them accessible to the user that the server runs as."""
+"""Locating PostgreSQL's programs, and making them accessible to the account that the server runs as."""
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import os
-import pwd
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import IO, Any
 
+from quartzpy.embedded.account import Account, run, server_account
+from quartzpy.embedded.copies import copied
 from quartzpy.errors import SettingsError
 from quartzpy.installing import install_line
 
@@ -20,106 +21,99 @@ _HINT = (
     f"no PostgreSQL programs were found; run: {install_line('embedded')}"
     f" (or set {VARIABLE} to a directory that holds initdb and postgres)"
 )
-UNPRIVILEGED = "nobody"
-_CACHE = Path("/var/tmp/quartzpy")  # noqa: S108 - owned by root, and made so that only root writes there
+_NAMES = ("initdb", "postgres", "pg_ctl")
 
 
 class Programs:
-    """The directory of PostgreSQL's programs, and the user that runs them: PostgreSQL refuses to run as root."""
+    """The directory of PostgreSQL's programs, and the account that runs them; None is that of this process.
 
-    def __init__(self, directory: Path) -> None:
-        self.user = pwd.getpwnam(UNPRIVILEGED) if os.geteuid() == 0 else None
-        self.directory = self._reachable(directory)
-
-    def run(self, name: str, *arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-        """Run a program to its end and return its result with its output. A failure of the program does not raise."""
-        return subprocess.run(
-            [str(self.directory / name), *map(str, arguments)],
-            cwd=cwd,
-            check=False,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, "LC_ALL": "C", "TZ": "UTC"},
-            user=self.user.pw_uid if self.user else None,
-            group=self.user.pw_gid if self.user else None,
-            extra_groups=[] if self.user else None,
-        )
-
-    def own(self, path: Path) -> None:
-        """Change the owner of a file or directory to the server's user."""
-        if self.user is not None:
-            os.chown(path, self.user.pw_uid, self.user.pw_gid)
-
-    @property
-    def version(self) -> str:
-        """The version of PostgreSQL, such as 18.1; "?" if the programs do not say it."""
-        match = re.search(r"(\d+(?:\.\d+)*)", self._version_line(self.directory) or "")
-        return match[1] if match else "?"
-
-    def _version_line(self, directory: Path) -> str | None:
-        try:
-            done = subprocess.run(
-                [str(directory / "postgres"), "--version"],
-                check=False,
-                capture_output=True,
-                text=True,
-                cwd="/",
-                user=self.user.pw_uid if self.user else None,
-                group=self.user.pw_gid if self.user else None,
-                extra_groups=[] if self.user else None,
-            )
-        except OSError:
-            return None
-        return done.stdout if done.returncode == 0 else None
-
-    def _reachable(self, directory: Path) -> Path:
-        """Return `directory`, or that of a copy of the installation if the server's user cannot access the original."""
-        if self._version_line(directory) is not None:
-            return directory
-        if self.user is None:
-            raise SettingsError(f"{directory}/postgres does not run on this machine")
-        installation = directory.parent
-        key = hashlib.sha256(f"{installation}:{directory.stat().st_mtime_ns}".encode()).hexdigest()[:16]
-        copy = _CACHE / f"postgres-{key}"
-        if not copy.exists():
-            _CACHE.mkdir(mode=0o755, parents=True, exist_ok=True)
-            unfinished = _CACHE / f".{copy.name}-{os.getpid()}"
-            shutil.copytree(installation, unfinished, symlinks=True)
-            try:
-                unfinished.rename(copy)
-            except OSError:
-                shutil.rmtree(unfinished, ignore_errors=True)  # another process was faster
-        if self._version_line(copy / directory.name) is None:
-            raise SettingsError(f"{directory}/postgres does not run as user {UNPRIVILEGED}")
-        return copy / directory.name
-
-
-def find_programs(directory: Path | None = None) -> Programs:
-    """Locate PostgreSQL's programs: in `directory` if one is given, otherwise in `QUARTZPY_PG_BIN`, then in the wheels,
-    then in an installed server.
+    Where the account cannot run the programs in their directory, those of a copy are used.
 
     Raises:
-        SettingsError: none were found; the message says what to install.
+        SettingsError: the programs do not run; the message says why.
     """
+
+    def __init__(self, directory: Path, account: Account | None = None) -> None:
+        self.account = account
+        self.version = "?"
+        """The version of PostgreSQL, such as 18.1."""
+        self.directory = self._that_runs(directory)
+
+    def run(
+        self,
+        name: str,
+        *arguments: str | Path,
+        cwd: Path,
+        output: int | IO[Any] = subprocess.PIPE,
+        pass_fds: Sequence[int] = (),
+        before: Sequence[str] = (),
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a program to its end and return its result with its output. A failure of the program does not raise.
+
+        `before` is a command that runs the program.
+        """
+        command = [*before, self.directory / name, *arguments]
+        return run(command, self.account, cwd=cwd, output=output, pass_fds=pass_fds)
+
+    def _that_runs(self, directory: Path) -> Path:
+        failure = self._failure(directory)
+        if failure is None:
+            return directory
+        if self.account is None:
+            raise SettingsError(f"PostgreSQL does not run on this machine: {failure}")
+        copies = copied(directory, self.account)
+        while failure is not None:
+            try:
+                copy = next(copies)
+            except SettingsError as error:
+                raise SettingsError(
+                    f"PostgreSQL does not run as the user {self.account.name}: {failure}; {error}"
+                ) from None
+            failure = self._failure(copy)
+        return copy
+
+    def _failure(self, directory: Path) -> str | None:
+        """Return why the programs of a directory do not run; None if they do."""
+        for name in _NAMES:
+            try:
+                done = run([directory / name, "--version"], self.account)
+            except OSError as error:
+                return f"{directory / name}: {error.strerror}"
+            if done.returncode:
+                output = done.stdout.strip() or f"it ended with status {done.returncode}"
+                return f"{directory / name}: {output}"
+            if match := re.search(r"(\d+(?:\.\d+)*)", done.stdout):
+                self.version = match[1]
+        return None
+
+
+def find_programs(directory: Path | None = None, *, run_as: str | None = None, data: Path | None = None) -> Programs:
+    """Locate PostgreSQL's programs: in `directory` if one is given, otherwise in `QUARTZPY_PG_BIN`, then in the wheels,
+    then in an installed server. `run_as` and `data` say as whom root runs them, as for `server_account`.
+
+    Raises:
+        SettingsError: none were found, or they do not run; the message says what to do.
+    """
+    return Programs(_directory(directory), server_account(run_as, data))
+
+
+def _directory(directory: Path | None) -> Path:
     if directory is not None:
         if not _complete(directory):
-            raise SettingsError(f"binaries: {directory} holds no initdb and postgres")
-        return Programs(directory)
-    setting = os.environ.get(VARIABLE)
-    if setting:
+            raise SettingsError(f"binaries: {directory} holds no initdb, postgres and pg_ctl")
+        return directory
+    if setting := os.environ.get(VARIABLE):
         if not _complete(Path(setting)):
-            raise SettingsError(f"{VARIABLE}: {setting} holds no initdb and postgres")
-        return Programs(Path(setting))
-    for directory in _candidates():
-        if _complete(directory):
-            return Programs(directory)
+            raise SettingsError(f"{VARIABLE}: {setting} holds no initdb, postgres and pg_ctl")
+        return Path(setting).absolute()
+    for candidate in _candidates():
+        if _complete(candidate):
+            return candidate
     raise SettingsError(_HINT)
 
 
 def _complete(directory: Path) -> bool:
-    return all((directory / name).is_file() for name in ("initdb", "postgres", "pg_ctl"))
+    return all((directory / name).is_file() for name in _NAMES)
 
 
 def _candidates() -> Iterator[Path]:

@@ -30,8 +30,9 @@ class ScheduleServer:
 
     `data` is the directory of an embedded PostgreSQL server, which keeps the schedule, the history and what was missed
     across restarts. The file is read again when it has changed; one that is wrong changes nothing, and `report` is
-    called with the reason. What the commands and URLs of the file name is what the node allows. `settings` are further
-    settings of the scheduler. As a context manager it starts and stops without `run`.
+    called with the reason. What the commands and URLs of the file name is what the node allows. `run_as` is the user
+    of PostgreSQL in a program of root, as for `EmbeddedPostgres`. `settings` are further settings of the scheduler. As
+    a context manager it starts and stops without `run`.
 
     Raises:
         SettingsError: a setting is wrong.
@@ -42,12 +43,13 @@ class ScheduleServer:
         file: str | os.PathLike[str],
         data: str | os.PathLike[str],
         *,
+        run_as: str | None = None,
         reread_every: Span = "2s",
         report: Callable[[str], None] = lambda text: None,
         **settings: Any,
     ) -> None:
         self._file = Path(file)
-        self._postgres = EmbeddedPostgres(data)
+        self._postgres = EmbeddedPostgres(data, run_as=run_as)
         self._pause = as_span(reread_every, "reread_every", SettingsError, above_zero=True).total_seconds()
         self._report = report
         self._settings = {"log_executions": "INFO", **settings}

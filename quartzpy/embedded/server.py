@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import shutil
 import socket
@@ -18,9 +19,12 @@ from typing import Any, Literal, Self
 import psycopg
 from psycopg import sql
 
+from quartzpy.embedded.account import VARIABLE, environment
 from quartzpy.embedded.binaries import Programs
 from quartzpy.embedded.data_directory import USER, DataDirectory
 from quartzpy.errors import StoreUnavailableError
+
+logger = logging.getLogger(__name__)
 
 DATABASE = "quartzpy"
 _FAST_AND_FORGETFUL = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
@@ -41,7 +45,11 @@ class EmbeddedPostgres:
     `durable=False` the server is faster, but loses its data if the machine crashes. With `removed=True` the directory
     is deleted when the last user ends, even if that process is killed. `binaries` is the directory of `initdb` and
     `postgres`, for a server of another version than the one that is found without it. Relative paths are relative to
-    the working directory at the time of this call.
+    the working directory at the time of this call. A new directory is for its owner alone; the mode of one that exists
+    stays as it is.
+
+    PostgreSQL refuses to run as root. In a program of root it runs as `run_as`, otherwise as the user that the variable
+    `QUARTZPY_PG_USER` names, otherwise as the owner of the data, and as `nobody` if there are none yet.
     """
 
     def __init__(
@@ -52,6 +60,7 @@ class EmbeddedPostgres:
         removed: bool = False,
         settings: Mapping[str, str] | None = None,
         binaries: str | os.PathLike[str] | None = None,
+        run_as: str | None = None,
     ) -> None:
         # The programs of the server run in other working directories.
         self._root = Path(directory).absolute()
@@ -61,7 +70,7 @@ class EmbeddedPostgres:
             **({} if durable else _FAST_AND_FORGETFUL),
             **(settings or {}),
         }
-        self._files = DataDirectory(self._root, None if binaries is None else Path(binaries).absolute())
+        self._files = DataDirectory(self._root, None if binaries is None else Path(binaries).absolute(), run_as)
         self._lease: int | None = None
 
     @classmethod
@@ -70,6 +79,8 @@ class EmbeddedPostgres:
     ) -> EmbeddedPostgres:
         """Return a server whose data is deleted when it stops."""
         directory = tempfile.mkdtemp(prefix="quartzpy-pg-")
+        if os.geteuid() == 0:
+            Path(directory).chmod(0o711)  # the user of the server passes through
         return cls(directory, durable=False, removed=True, settings=settings, binaries=binaries)
 
     # --- what it is
@@ -119,10 +130,6 @@ class EmbeddedPostgres:
         """The programs of PostgreSQL, and the user that runs them."""
         return self._files.programs
 
-    @property
-    def _keep_marker(self) -> Path:
-        return self._root / "kept"
-
     # --- life
 
     def __enter__(self) -> Self:
@@ -138,18 +145,20 @@ class EmbeddedPostgres:
         """Start the server, or join the one that runs in this directory.
 
         Raises:
-            SettingsError: PostgreSQL's programs were not found.
+            SettingsError: PostgreSQL's programs were not found or do not run, or what is in the directory is a link or
+                belongs to another user.
             StoreUnavailableError: the server did not start (the message ends with its log), or the directory contains
                 the data of another major version of PostgreSQL.
         """
         if self._lease is not None:
             return
-        self._root.mkdir(mode=0o755, parents=True, exist_ok=True)
-        self._root.chmod(0o755)
+        self._files.make()
+        self._files.claim()
+        self._warn_about_nobody()
         with self._start_lock():
             if self._removed:
-                (self._root / "removed").touch()
-            lease = os.open(self._root / "lease.lock", os.O_RDWR | os.O_CREAT, 0o600)
+                os.close(self._files.open("removed"))
+            lease = self._files.open("lease.lock")
             fcntl.flock(lease, fcntl.LOCK_SH)
             self._lease = lease
             try:
@@ -157,8 +166,8 @@ class EmbeddedPostgres:
                 if not runs:
                     self._files.initialise()
                     self._start_server()
-                if not runs or self._keep_marker.exists():
-                    self._keep_marker.unlink(missing_ok=True)
+                if not runs or self._files.has("kept"):
+                    self._files.remove("kept")
                     self._watch()
             except BaseException:
                 self._give_up_lease()
@@ -166,7 +175,7 @@ class EmbeddedPostgres:
 
     def keep_running(self) -> None:
         """Keep the server running after its users have ended, until another user starts and stops it."""
-        self._keep_marker.touch()
+        os.close(self._files.open("kept"))
 
     def stop(self) -> None:
         """Leave the server; it stops with its last user."""
@@ -174,9 +183,9 @@ class EmbeddedPostgres:
             return
         with self._start_lock():
             self._give_up_lease()
-            if self._keep_marker.exists():
+            if self._files.has("kept"):
                 return
-            lease = os.open(self._root / "lease.lock", os.O_RDWR)
+            lease = self._files.open("lease.lock")
             try:
                 if not _is_free(lease):
                     return  # somebody else uses it
@@ -193,9 +202,8 @@ class EmbeddedPostgres:
         Raises:
             StoreUnavailableError: the server did not start again.
         """
-        done = self._files.pg_ctl("-m", mode, "-w", "-l", str(self.log_path), "restart")
-        if done.returncode:
-            raise self._failure("PostgreSQL did not come back after a restart", done.stdout)
+        if self._files.pg_ctl("-m", mode, "-w", "restart").returncode:
+            raise self._failure("PostgreSQL did not come back after a restart")
 
     def create_database(self, name: str, template: str | None = None) -> str:
         """Create a database, as a copy of `template` if it is given, and return its URL."""
@@ -216,7 +224,7 @@ class EmbeddedPostgres:
     @contextmanager
     def _start_lock(self) -> Iterator[None]:
         """Hold the lock that lets only one process at a time start, join or stop the server."""
-        descriptor = os.open(self._root / "start.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        descriptor = self._files.open("start.lock")
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
@@ -252,17 +260,13 @@ class EmbeddedPostgres:
             return False
 
     def _start_server(self) -> None:
-        self._files.prepare_log()
-        output = ""
         for _ in range(_START_TRIES):
             # Another process may take the port before the server does; then the next port is tried.
             self._files.configure(_free_port(), self._settings)
-            done = self._files.pg_ctl("-w", "-t", "30", "-l", str(self.log_path), "start")
-            if done.returncode == 0:
+            if self._files.pg_ctl("-w", "-t", "30", "start").returncode == 0:
                 self._make_database()
                 return
-            output = done.stdout
-        raise self._failure("PostgreSQL did not start", output)
+        raise self._failure("PostgreSQL did not start")
 
     def _make_database(self) -> None:
         with self._administrator() as connection:
@@ -272,19 +276,17 @@ class EmbeddedPostgres:
 
     def _watch(self) -> None:
         """Start the process that stops the server when all users are gone."""
-        user = self.programs.user
-        ids = [str(user.pw_uid), str(user.pw_gid)] if user else []
+        account = self.programs.account
+        ids = ("-", "-") if account is None else (str(account.uid), str(account.gid))
+        name, *arguments = self._files.pg_ctl_command
         script = Path(__file__).with_name("watcher.py")
         subprocess.run(
             [
-                sys.executable,
-                "-I",
-                str(script),
-                str(self._root),
-                str(self.programs.directory / "pg_ctl"),
-                *ids,
+                *(sys.executable, "-I", str(script), str(self._root), *ids),
+                *(str(self.programs.directory / name), *arguments, "-m", "fast", "-w", "stop"),
             ],
             cwd="/",
+            env=environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -292,9 +294,19 @@ class EmbeddedPostgres:
             check=True,
         )
 
-    def _failure(self, what: str, output: str) -> StoreUnavailableError:
-        log = self.log_path.read_text(errors="replace")[-2_000:] if self.log_path.exists() else ""
-        return StoreUnavailableError(f"{what}; its log is {self.log_path}:\n{output.strip()}\n{log.strip()}")
+    def _warn_about_nobody(self) -> None:
+        account = self.programs.account
+        if account is not None and account.is_default and not self._removed:
+            logger.warning(
+                "PostgreSQL runs as the user %s, whose other processes can read and change its data in %s: make a user"
+                " for it alone, such as by useradd --system quartzpy, and name it by run_as or %s",
+                account.name,
+                self._root,
+                VARIABLE,
+            )
+
+    def _failure(self, what: str) -> StoreUnavailableError:
+        return StoreUnavailableError(f"{what}; its log is {self.log_path}:\n{self._files.log_tail()}")
 
 
 def _is_free(lease: int) -> bool:

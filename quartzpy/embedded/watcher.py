@@ -14,9 +14,10 @@ import sys
 from pathlib import Path
 
 
-def main(root: Path, pg_ctl: str, uid: int | None, gid: int | None) -> None:
-    lease = os.open(root / "lease.lock", os.O_RDWR)
-    starting = os.open(root / "start.lock", os.O_RDWR)
+def main(root: Path, stop: list[str], uid: int | None, gid: int | None) -> None:
+    """Wait until nobody uses the server, and stop it with the command `stop`."""
+    lease = os.open(root / "lease.lock", os.O_RDWR | os.O_NOFOLLOW)
+    starting = os.open(root / "start.lock", os.O_RDWR | os.O_NOFOLLOW)
     while True:
         fcntl.flock(lease, fcntl.LOCK_EX)
         fcntl.flock(lease, fcntl.LOCK_UN)
@@ -26,25 +27,33 @@ def main(root: Path, pg_ctl: str, uid: int | None, gid: int | None) -> None:
             break
         except BlockingIOError:
             fcntl.flock(starting, fcntl.LOCK_UN)
-    if not (root / "kept").exists() and (root / "data" / "postmaster.pid").exists():
+    if not _has(root / "kept") and os.path.lexists(root / "data" / "postmaster.pid"):
         subprocess.run(
-            [pg_ctl, "-D", str(root / "data"), "-m", "fast", "-w", "stop"],
+            stop,
             check=False,
-            cwd="/",
+            cwd=root / "data",
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             user=uid,
             group=gid,
             extra_groups=None if uid is None else [],
         )
-    if (root / "removed").exists():
+    if _has(root / "removed"):
         shutil.rmtree(root, ignore_errors=True)
+
+
+def _has(marker: Path) -> bool:
+    """Return whether there is a marker of ours: others may be able to make files there."""
+    try:
+        return marker.lstat().st_uid == os.geteuid()
+    except OSError:
+        return False
 
 
 if __name__ == "__main__":
     # The watcher outlives the process that started it, so nobody waits for it.
     if os.fork():
         os._exit(0)
-    directory, program, *ids = sys.argv[1:]
-    uid, gid = (int(ids[0]), int(ids[1])) if ids else (None, None)
-    main(Path(directory), program, uid, gid)
+    directory, *ids = sys.argv[1:4]
+    uid, gid = (None, None) if ids[0] == "-" else (int(ids[0]), int(ids[1]))
+    main(Path(directory), sys.argv[4:], uid, gid)

@@ -48,15 +48,14 @@ class Pair(NamedTuple):
         return f"postgresql+psycopg://{url.username}:{url.password}@{hosts}/{url.database}"
 
     def promote(self) -> None:
-        done = self.standby._files.pg_ctl("-w", "promote")
-        assert done.returncode == 0, done.stdout
+        assert self.standby._files.pg_ctl("-w", "promote").returncode == 0, self.standby._files.log_tail()
 
     def stop_primary(self) -> None:
         assert self.primary._files.pg_ctl("-m", "fast", "-w", "stop").returncode == 0
 
     def start_primary(self) -> None:
         """On the port that it had."""
-        assert self.primary._files.pg_ctl("-w", "-l", str(self.primary.log_path), "start").returncode == 0
+        assert self.primary._files.pg_ctl("-w", "start").returncode == 0
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from sqlalchemy import URL
 
-from quartzpy.embedded.binaries import UNPRIVILEGED
+from quartzpy.embedded.account import UNPRIVILEGED
 from tests.waiting import wait_until
 from tests.worlds.installed import PGBOUNCER_PACKAGE, pgbouncer
 
