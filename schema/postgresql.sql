@@ -418,6 +418,29 @@ CREATE TABLE qrtz_limit_uses (
     CONSTRAINT qrtz_limit_uses_pkey PRIMARY KEY (sched_name, limit_name, fire_id)
 );
 
+CREATE TABLE qrtz_zone_rules (
+    sched_name VARCHAR(200) COLLATE "C" NOT NULL,
+    zone_name VARCHAR(200) COLLATE "C" NOT NULL,
+    digest VARCHAR(16) NOT NULL,
+    version TEXT NOT NULL,
+    rules JSONB NOT NULL,
+    noted_at TIMESTAMP WITH TIME ZONE NOT NULL,
+    renewed_by BIGINT,
+    renewed_until TIMESTAMP WITH TIME ZONE,
+    CONSTRAINT qrtz_zone_rules_pkey PRIMARY KEY (sched_name, zone_name, digest)
+);
+
+CREATE TABLE qrtz_identity (
+    id INTEGER NOT NULL,
+    system_identifier TEXT,
+    database_oid BIGINT NOT NULL,
+    database_name TEXT NOT NULL,
+    adopted_at TIMESTAMP WITH TIME ZONE NOT NULL,
+    adopted_by VARCHAR(200) COLLATE "C" NOT NULL,
+    CONSTRAINT qrtz_identity_pkey PRIMARY KEY (id),
+    CONSTRAINT qrtz_identity_only_check CHECK (id = 1)
+);
+
 CREATE TABLE qrtz_scheduler_state (
     sched_name VARCHAR(200) COLLATE "C" NOT NULL,
     instance_id VARCHAR(200) COLLATE "C" NOT NULL,

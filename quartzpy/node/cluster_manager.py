@@ -25,7 +25,7 @@ from quartzpy.node.registration import Epoch
 from quartzpy.node.service import NO_REST, EpochService, StoreWatch, is_without_connection, rest_after
 from quartzpy.node.signals import Wakeup
 from quartzpy.store.node_problems import NodeProblem
-from quartzpy.store.protocol import CheckIn, JobStore, RecoveryOutcome, TimeOff
+from quartzpy.store.protocol import CheckIn, JobStore, RecoveryOutcome, TimeOff, ZoneRenewal
 from quartzpy.store.records import NodeRecord
 from quartzpy.store.store_time import StoreTime
 
@@ -45,6 +45,12 @@ ENDED_TRIGGERS_KEPT = timedelta(days=7)
 """The time for which ended triggers are kept if the history is kept for ever."""
 REPAIR_EVERY = 3_600.0
 """The interval, in seconds, of repairs. They read all triggers, to fix what only manual edits or bugs can cause."""
+ZONE_CHECK_EVERY = 60.0
+"""The interval, in seconds, at which a node looks whether something was computed by other rules of time zones."""
+ZONE_REST = 0.1
+"""The rest, in seconds, between two parts of a renewal."""
+ZONE_LINES = 20
+"""The number of fires that the log names of those that one part of a renewal has moved."""
 SCHEMA_CHECK_EVERY = 30.0
 """The interval, in seconds, at which the tables are checked."""
 
@@ -87,6 +93,7 @@ class ClusterManager(EpochService):
         self._judging_fails = False
         self.schema = SchemaWatch(store, clock)
         self._peers = PeerWatch(config.checkin_interval, config.failure_window)
+        self._zones = ZoneWatch()
         self._lock = threading.Lock()
         self._dead: list[NodeRecord] = []
         self._has_answer = False
@@ -101,6 +108,7 @@ class ClusterManager(EpochService):
         """Evaluate the answer to a check-in sent at `asked_at`, and wake this thread for the consequences."""
         with self._lock:
             self._dead = self._peers.observe(answer, epoch.node.epoch, asked_at)
+            self._zones.observe(answer)
             self._has_answer = True
         self.wakeup.set()
 
@@ -130,15 +138,17 @@ class ClusterManager(EpochService):
             self._recover(epoch, dead)
             self._checked_in()
             self.schema.check()
-        elif not (self._has_more_to_purge or self._clock.monotonic() >= self._time_off_at):
+        elif not (self._has_more_to_purge or self._zones.has_more or self._clock.monotonic() >= self._time_off_at):
             return self._rest(self.period)
         if not self._performs_maintenance():
             return self.period
         self._apply_time_off(epoch)
+        self._renew_zones(epoch)
         if has_answer and self.schema.problem is None:
             self._judge_incidents()
         self._repair(self._clock.monotonic())
-        return self._rest(self._purge(self._clock.monotonic()))
+        rest = self._rest(self._purge(self._clock.monotonic()))
+        return min(rest, ZONE_REST) if self._zones.has_more else rest
 
     def _rest(self, seconds: float) -> float:
         """Return the seconds to rest, at most until a pause ends or a maintenance window needs something."""
@@ -167,6 +177,25 @@ class ClusterManager(EpochService):
         self._expect_time_off(outcome.next_change, is_done=bool(outcome.begun or outcome.ended))
         if outcome.begun or outcome.ended:
             self._time_off(outcome)
+
+    def _renew_zones(self, epoch: Epoch) -> None:
+        """Renew what was computed by other rules of time zones: when nodes come or go, and regularly."""
+        if not self._zones.is_due(self._clock.monotonic()):
+            return
+        try:
+            renewal = self._store.renew_zones(epoch.node)
+        except Exception as error:
+            if is_without_connection(error):
+                raise
+            self._logger.warning("%s: fire times could not be renewed", self.name, exc_info=error)
+            return
+        self._zones.looked(renewal, self._clock.monotonic())
+        for moved in renewal.moved[:ZONE_LINES]:
+            self._logger.warning("the rules of a time zone have changed: %s", moved)
+        if len(renewal.moved) > ZONE_LINES:
+            self._logger.warning(
+                "the rules of time zones have changed: %d triggers more", len(renewal.moved) - ZONE_LINES
+            )
 
     def _recover(self, epoch: Epoch, dead: Sequence[NodeRecord]) -> None:
         for peer in dead:
@@ -377,6 +406,31 @@ class PeerWatch:
                     self._interval,
                     self._window,
                 )
+
+
+class ZoneWatch:
+    """Knows when to look whether something was computed by other rules of time zones."""
+
+    def __init__(self) -> None:
+        self._nodes: frozenset[tuple[str, int]] = frozenset()
+        self._look_at = float("-inf")
+        self.has_more = False
+        """True if the last look has left something to do."""
+
+    def observe(self, answer: CheckIn) -> None:
+        """Look at once when nodes have come or gone."""
+        nodes = frozenset((node.instance_id, node.epoch) for node in answer.nodes)
+        if nodes != self._nodes:
+            self._nodes, self._look_at = nodes, float("-inf")
+
+    def is_due(self, at: float) -> bool:
+        """Return whether to look now."""
+        return at >= self._look_at
+
+    def looked(self, renewal: ZoneRenewal, at: float) -> None:
+        """Note when to look again: at the next check-in, while other nodes have other rules or have said nothing."""
+        self.has_more = not renewal.is_whole
+        self._look_at = at if self.has_more or renewal.waits else at + ZONE_CHECK_EVERY
 
 
 class SchemaWatch:

@@ -21,6 +21,7 @@ from quartzpy.scheduler.reading import Reading
 from quartzpy.scheduler.singles import mode_of_job, placements_of_jobs
 from quartzpy.states import JobMode, JoinState, MisfireAction, Missed, NodeMode, TriggerState
 from quartzpy.store.node_states import NodeState, takes_work, works
+from quartzpy.store.protocol import MovedFire
 from quartzpy.store.queries import ExecutionQuery, MisfireQuery
 from quartzpy.store.records import (
     ExecutionRecord,
@@ -32,6 +33,7 @@ from quartzpy.store.records import (
     RunningRecord,
     TriggerRecord,
 )
+from quartzpy.store.zone_renewal import Outdated, moved_fire
 from quartzpy.texts import coarse, headline, numbered
 from quartzpy.triggers.recurring import RecurringMisfire
 from quartzpy.triggers.trigger import FIRE_ALL, Trigger, TriggerProgress
@@ -97,12 +99,15 @@ class Situation:
     """The number of busy workers, by instance id and executor."""
     limits: Mapping[str, LimitRecord] = field(default_factory=dict)
     """The limits that jobs share."""
+    moves_to: MovedFire | None = None
+    """What the rules of the time zone that this process has change of its next fire."""
 
 
 def explain(situation: Situation) -> list[str]:
     """Return sentences: first what delays the trigger, or when it fires; then what happened last."""
     return [
         *_state(situation),
+        *_other_rules(situation),
         *_executions(situation),
         *_misfires(situation.now, situation.misfires, situation),
         *_history(situation),
@@ -194,6 +199,17 @@ def _state(situation: Situation) -> list[str]:
         case TriggerState.ERROR:
             reason = f" ({headline(situation.trigger.error)})" if situation.trigger.error else ""
             return [f"It is in ERROR{reason}. Remove the cause, then {situation.advice.reset(situation.trigger.key)}."]
+
+
+def _other_rules(situation: Situation) -> list[str]:
+    moved = situation.moves_to
+    if moved is None:
+        return []
+    after = "it does not fire again" if moved.after is None else f"it is at {moved.after.isoformat()}"
+    return [
+        f"That instant was computed by other rules of {moved.zone} (time zone data {moved.former_version}); by those of"
+        f" this process ({moved.version}) {after}. It moves as soon as all nodes have the same rules."
+    ]
 
 
 def _waiting(situation: Situation) -> list[str]:
@@ -503,6 +519,7 @@ class Moment:
         self.running = reading.ask(lambda store: store.list_running())
         self.pauses = reading.ask(lambda store: store.pauses())
         self.limits = reading.ask(lambda store: store.limits())
+        self.zones = reading.ask(lambda store: store.noted_zones())
         self._placements: Callable[[], Mapping[JobKey, Placement]] | None = None
         self._busy: Counter[tuple[str, str]] | None = None
 
@@ -583,7 +600,24 @@ class Explanation:
             advice=self._advice,
             busy=moment.busy(),
             limits=moment.limits(),
+            moves_to=self._moves_to(record),
             paused_groups=pauses.covering(key, job_key),
             resumed_at=pauses.until(key, job_key, alone=record.pause_missed is not None, end=record.paused_until),
         )
         return explain(situation)
+
+    def _moves_to(self, record: TriggerRecord) -> MovedFire | None:
+        outdated = Outdated.of(self._moment.zones())
+        if not outdated.rules or record.next_fire_time is None:
+            return None
+        try:
+            calendar = None
+            if record.calendar is not None:
+                read = self._moment.reading.ask(lambda store: store.calendars([record.calendar or ""]))
+                calendar = read().get(record.calendar)
+            move = outdated.move_of(record, calendar, self._moment.nodes().now)
+        except (QuartzpyError, ValueError, ArithmeticError):
+            # What is unreadable is explained by the state.
+            return None
+        moved = None if move is None else moved_fire(outdated, *move)
+        return moved if moved is not None and moved.before != moved.after else None

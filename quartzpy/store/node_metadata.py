@@ -12,6 +12,8 @@ TZDATA, RELEASE, CLOCK_AHEAD = "time zone data", "release", "clock_ahead"
 clock is ahead of the store's."""
 JOB_TYPES = "job types"
 """The name of the entry with the facts of the node's job types, which is read only where it is needed."""
+ZONES = "zones"
+"""The name of the entry with the digests of the rules of time zones, by their names, of the zones that are used."""
 SETTING = "setting "
 """The names of entries that are settings begin with this; their values are texts."""
 _SPAN = re.compile(r"(?:(\d+) days?, )?(\d+):(\d\d):(\d\d(?:\.\d+)?)")
@@ -25,10 +27,15 @@ def differing_values(metadata_of_nodes: Mapping[str, Mapping[str, Any]]) -> dict
     values_of_entries: dict[str, dict[str, tuple[str, ...]]] = {}
     for node, metadata in metadata_of_nodes.items():
         for name, value in metadata.items():
-            if name not in (CLOCK_AHEAD, JOB_TYPES):
+            if name not in (CLOCK_AHEAD, JOB_TYPES, ZONES):
                 values = values_of_entries.setdefault(name, {})
                 values[str(value)] = (*values.get(str(value), ()), node)
     return {name: values for name, values in sorted(values_of_entries.items()) if len(values) > 1}
+
+
+def differing_zones(metadata_of_nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, tuple[str, ...]]]:
+    """Return, for each time zone of which nodes have different rules, their digests with the nodes that have them."""
+    return differing_values({node: metadata.get(ZONES, {}) for node, metadata in metadata_of_nodes.items()})
 
 
 def setting_of_nodes(metadata_of_nodes: Mapping[str, Mapping[str, Any]], name: str, default: timedelta) -> timedelta:

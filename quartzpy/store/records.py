@@ -35,6 +35,7 @@ from quartzpy.states import (
 from quartzpy.store.health_findings import Severity
 from quartzpy.store.node_problems import NodeProblem
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
+from quartzpy.zone_rules import ZoneRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +215,15 @@ class Owned:
     triggers: frozenset[TriggerKey]
     calendars: frozenset[str] = frozenset()
     version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NotedZone:
+    """The rules of a time zone by which stored instants may have been computed, and when that was noted last."""
+
+    rules: ZoneRules
+    digest: str
+    noted_at: datetime
 
 
 @dataclass(frozen=True)

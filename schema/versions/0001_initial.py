@@ -35,6 +35,8 @@ TABLES = (
     "qrtz_rate_limits",
     "qrtz_limits",
     "qrtz_limit_uses",
+    "qrtz_zone_rules",
+    "qrtz_identity",
     "qrtz_triggers",
     "qrtz_calendars",
     "qrtz_job_upstreams",
@@ -938,6 +940,31 @@ def upgrade() -> None:
         sa.Column("limit_name", Name, nullable=False),
         sa.Column("fire_id", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("sched_name", "limit_name", "fire_id", name="qrtz_limit_uses_pkey"),
+        schema=schema,
+    )
+    op.create_table(
+        "qrtz_zone_rules",
+        sa.Column("sched_name", Name, nullable=False),
+        sa.Column("zone_name", Name, nullable=False),
+        sa.Column("digest", sa.String(length=16), nullable=False),
+        sa.Column("version", sa.Text(), nullable=False),
+        sa.Column("rules", JSONB(), nullable=False),
+        sa.Column("noted_at", Instant, nullable=False),
+        sa.Column("renewed_by", sa.BigInteger(), nullable=True),
+        sa.Column("renewed_until", Instant, nullable=True),
+        sa.PrimaryKeyConstraint("sched_name", "zone_name", "digest", name="qrtz_zone_rules_pkey"),
+        schema=schema,
+    )
+    op.create_table(
+        "qrtz_identity",
+        sa.Column("id", sa.Integer(), nullable=False, autoincrement=False),
+        sa.Column("system_identifier", sa.Text(), nullable=True),
+        sa.Column("database_oid", sa.BigInteger(), nullable=False),
+        sa.Column("database_name", sa.Text(), nullable=False),
+        sa.Column("adopted_at", Instant, nullable=False),
+        sa.Column("adopted_by", Name, nullable=False),
+        sa.PrimaryKeyConstraint("id", name="qrtz_identity_pkey"),
+        sa.CheckConstraint("id = 1", name="qrtz_identity_only_check"),
         schema=schema,
     )
     op.create_table(

@@ -293,6 +293,13 @@
 \set with_all false
 \set within '1 day'
 \set workers {5}
+\set zones {Asia/Tokyo}
+\set zone_digests {0123456789abcdef}
+\set zone_versions {2025b}
+\set zone_rules '{"[[0,32400]]"}'
+\set zones_entry zones
+\set zones_json '{"Asia/Tokyo": "0123456789abcdef"}'
+\set expected_start '2026-01-01 00:00:00+00'
 SET quartzpy.ended = '{1,2}';
 SET quartzpy.role = none;
 SET quartzpy.search_path = public;

@@ -34,7 +34,7 @@ IMPORTING = {
     "scheduler/declarations.py": "a class of calendars that a file of declarations names",
     "triggers/recurrence_rule.py": "dateutil",
     "calendars/days.py": "holidays",
-    "store/postgresql/steps/facts.py": "tzdata",
+    "zone_rules.py": "tzdata",
     "node/workers/process_messages.py": "in a worker process: the modules of the types that its node has registered",
 }
 """Where `import_module` may be called, and for what."""

@@ -27,8 +27,19 @@ from quartzpy.store.memory import recover as recover_step
 from quartzpy.store.memory.joins import settle_left_batches
 from quartzpy.store.memory.notifications import Notifications
 from quartzpy.store.memory.tables import Tables
-from quartzpy.store.protocol import BatchEntry, JobEntry, JobStore, JobTransaction, Notification, Repairs, Subscription
+from quartzpy.store.protocol import (
+    BatchEntry,
+    JobEntry,
+    JobStore,
+    JobTransaction,
+    Node,
+    Notification,
+    Repairs,
+    Subscription,
+    ZoneRenewal,
+)
 from quartzpy.store.queries import Position, RecordQuery
+from quartzpy.store.records import NotedZone
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
@@ -107,6 +118,13 @@ class RamJobStore:
 
     def check_tables(self) -> None:
         """Do nothing: there are no tables that another release could change."""
+
+    def renew_zones(self, node: Node) -> ZoneRenewal:
+        """Renew nothing: this process has computed all by its own rules."""
+        return ZoneRenewal()
+
+    def noted_zones(self) -> list[NotedZone]:
+        return []
 
     def repair(self) -> Repairs:
         """Repair nothing: only this process writes here, and each step is atomic."""

@@ -16,12 +16,13 @@ from quartzpy.calendars.calendar import Calendar
 from quartzpy.calendars.registry import calendar_from_json, storable_json
 from quartzpy.keys import TriggerKey
 from quartzpy.store import refusals
-from quartzpy.store.postgresql import slices
+from quartzpy.store.postgresql import slices, zone_marks
 from quartzpy.store.postgresql.connection.listen import news
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement
 from quartzpy.store.postgresql.connection.session import SqlSession, Transaction
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.protocol import StoredCalendar, TriggerMove
+from quartzpy.zone_rules import zones_in
 
 _SQL = SqlFile("calendars.sql")
 PUT = _SQL("put")
@@ -37,7 +38,9 @@ MOVE = _SQL("move")
 
 def put_calendar(session: SqlSession, name: str, calendar: Calendar, *, replace: bool) -> None:
     """Store a calendar; see `JobStore.put_calendar`."""
-    text = json.dumps(storable_json(calendar))
+    stored = storable_json(calendar)
+    text = json.dumps(stored)
+    zone_marks.note(session, zones_in(stored))
     if replace:
         _clear_ahead(session, name)
 

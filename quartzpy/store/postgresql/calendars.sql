@@ -103,7 +103,7 @@ moved AS (
            upcoming_is_complete = h.is_complete, times_triggered = h.times, fire_id = NULL,
            trigger_state = CASE t.trigger_state WHEN 'ACQUIRED' THEN 'WAITING' ELSE t.trigger_state END,
            -- A catch-up ends with the fire times before its end.
-           missed_policy = NULL,
+           missed_policy = CASE WHEN h.next_fire_time = h.expected THEN t.missed_policy END,
            -- include: admission_afresh
            -- A rate limit is asked again about a trigger that was late.
            admission = nullif(t.admission, 'LATE'),

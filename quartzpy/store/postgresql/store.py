@@ -33,6 +33,7 @@ from quartzpy.store.postgresql import (
     schema_version,
     storing,
     time_off,
+    zone_rules,
 )
 from quartzpy.store.postgresql.connection.checkin_connection import ControlConnection
 from quartzpy.store.postgresql.connection.connections import Connections
@@ -55,7 +56,16 @@ from quartzpy.store.postgresql.steps import fire as fire_step
 from quartzpy.store.postgresql.steps import holdings as holdings_step
 from quartzpy.store.postgresql.steps import recover as recover_step
 from quartzpy.store.postgresql.steps.job_transaction import WorkTransaction
-from quartzpy.store.protocol import MAX_NODE_DEATHS, CheckIn, ConnectionUsage, JobStore, Node, Notification, Repairs
+from quartzpy.store.protocol import (
+    MAX_NODE_DEATHS,
+    CheckIn,
+    ConnectionUsage,
+    JobStore,
+    Node,
+    Notification,
+    Repairs,
+    ZoneRenewal,
+)
 from quartzpy.store.queries import Position, RecordQuery
 
 if TYPE_CHECKING:
@@ -88,6 +98,7 @@ class SqlJobStore:
         self._differences: set[tuple[str, ...]] = set()
         self._emit: Callable[[Event], None] = lambda event: None
         self._of_parents: list[Connections] = []
+        self._zone_renewal = zone_rules.Renewal()
         self._prepare_connections()
 
     def __str__(self) -> str:
@@ -277,6 +288,10 @@ class SqlJobStore:
     reconcile = _steps(holdings_step.reconcile)
     recover = _steps(recover_step.recover)
     apply_time_off = _steps(time_off.apply_time_off)
+
+    def renew_zones(self, node: Node) -> ZoneRenewal:
+        return self._zone_renewal.run(self._steps, node)
+
     list_nodes = calls(checkin.list_nodes)
     set_node_mode = calls(checkin.set_node_mode)
 
@@ -328,6 +343,7 @@ class SqlJobStore:
     names = calls(lookups.names)
     pauses = calls(lookups.pauses)
     windows = calls(time_off.windows)
+    noted_zones = calls(zone_rules.noted)
     waiting_dispatch_keys = calls(lookups.waiting_dispatch_keys)
     calendars = calls(sql_calendars.calendars)
     limits = calls(shared_limits.limits)

@@ -30,7 +30,7 @@ from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import MAIN, JobKey, TriggerKey
 from quartzpy.store import refusals
 from quartzpy.store.definition_differences import refuse_other_job, refuse_other_trigger
-from quartzpy.store.postgresql import batches
+from quartzpy.store.postgresql import batches, zone_marks
 from quartzpy.store.postgresql.batches import CHUNK_BYTES, bound, chunks, computed_ahead
 from quartzpy.store.postgresql.calendars import held_revisions
 from quartzpy.store.postgresql.connection.error_translation import RefusedRowError
@@ -52,6 +52,7 @@ from quartzpy.store.postgresql.schema.rows import (
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.shared_limits import require_limits
 from quartzpy.store.postgresql.steps.slots import pass_on_of
+from quartzpy.store.postgresql.zone_rules import renew_some
 from quartzpy.store.protocol import BatchEntry, JobEntry
 from quartzpy.triggers.upcoming import PreparedTrigger, UnpreparedTrigger, UpcomingFireTimes
 
@@ -112,6 +113,7 @@ def store_jobs(
     require_limits(session, [entry.job for entry in entries if entry.job is not None and entry.job.limits])
     # All programs lock the rows in the same order, so that two that store the same triggers do not deadlock.
     triggers = sorted((new_trigger for entry in entries for new_trigger in entry.triggers), key=_order)
+    zone_marks.note(session, zone_marks.zones_of(new_trigger.trigger for new_trigger in triggers))
     start = _start_time(session, triggers)
     if not replace:
         if batch is None and _may_be_new(session, entries, triggers):
@@ -122,7 +124,13 @@ def store_jobs(
                 )
         # Unless it finds something stored.
         session.expects_new = True
-    return _store_in_several_round_trips(session, entries, triggers, start, replace=replace, batch=batch)
+    earliest = _store_in_several_round_trips(session, entries, triggers, start, replace=replace, batch=batch)
+    if replace:
+        # Those whose schedule did not change have kept what was computed before.
+        renew_some(
+            session, [new_trigger.trigger.key for new_trigger in triggers if zone_marks.has_zone(new_trigger.trigger)]
+        )
+    return earliest
 
 
 def _refuse_types_of_main(job: JobDetail) -> None:
@@ -159,6 +167,7 @@ def modify_job(
 
 def replace_trigger(session: SqlSession, old: TriggerKey, new: PreparedTrigger) -> datetime | None:
     """Replace `old` by `new`; see `JobStore.replace_trigger`."""
+    zone_marks.note(session, zone_marks.zones_of([new.trigger]))
 
     def work(transaction: Transaction) -> datetime | None:
         deleted = transaction.execute(

@@ -18,7 +18,7 @@ from quartzpy.errors import QuartzpyError
 from quartzpy.keys import TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.store.pause_scopes import ALL_SCOPE, JOB_SCOPE, TRIGGER_SCOPE, place_of, subjects_of
-from quartzpy.store.postgresql import pausing, slices
+from quartzpy.store.postgresql import pausing, slices, zone_marks
 from quartzpy.store.postgresql.connection.listen import news
 from quartzpy.store.postgresql.connection.session import SqlSession, Transaction
 from quartzpy.store.postgresql.lookups import match_values
@@ -117,7 +117,8 @@ def set_window(
     session: SqlSession, name: str, window: MaintenanceWindow | None, *, replace: bool = True, by: str | None = None
 ) -> bool:
     """Store, replace or remove a maintenance window; see `SchedulingStore.set_window`."""
-
+    if window is not None:
+        zone_marks.note(session, [window.time_zone])
     now = session.now()
 
     def work(transaction: Transaction) -> bool:

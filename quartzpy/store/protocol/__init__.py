@@ -42,10 +42,12 @@ from quartzpy.store.protocol.outcomes import (
     Firing,
     Holdings,
     MisfireOutcome,
+    MovedFire,
     Reconciliation,
     RecoveryOutcome,
     Repairs,
     TimeOff,
+    ZoneRenewal,
 )
 from quartzpy.store.protocol.queries import NameKind, QueryStore
 from quartzpy.store.protocol.scheduling import (
@@ -135,6 +137,7 @@ __all__ = [
     "JobStore",
     "JobTransaction",
     "MisfireOutcome",
+    "MovedFire",
     "NameKind",
     "NamedTriggers",
     "Node",
@@ -154,5 +157,6 @@ __all__ = [
     "TriggerGroups",
     "TriggerMove",
     "TriggersOfJobs",
+    "ZoneRenewal",
     "no_calendar",
 ]

@@ -15,7 +15,7 @@ from quartzpy.states import NodeMode
 from quartzpy.store.node_metadata import setting_of_nodes
 from quartzpy.store.node_problems import NodeProblem
 from quartzpy.store.node_states import NodeState, states_of
-from quartzpy.store.protocol.outcomes import RecoveryOutcome, Repairs, TimeOff
+from quartzpy.store.protocol.outcomes import RecoveryOutcome, Repairs, TimeOff, ZoneRenewal
 from quartzpy.store.records import NodeRecord
 
 MAX_NODE_DEATHS = 3
@@ -212,6 +212,15 @@ class ClusterStore(Protocol):
         `resume`, with the treatment of missed fires that the pause has. What another pause or a mode still holds stays
         paused. Very many proceed in slices; the call returns after a few seconds, and the next one goes on. Several
         nodes may call it at the same time: each trigger is resumed once.
+        """
+        ...
+
+    def renew_zones(self, node: Node) -> ZoneRenewal:
+        """Compute anew what was computed by other rules of a time zone, once all nodes have the rules of this one.
+
+        Triggers, and maintenance windows that have not begun, keep their times on the clocks of their zones. What has
+        fired does not fire again, and a fire whose new instant has passed is late. One node at a time does it. The call
+        returns after a few seconds, and the next one goes on. A store without other processes has nothing to renew.
         """
         ...
 

@@ -205,6 +205,38 @@ class TimeOff:
 
 
 @dataclass(frozen=True, slots=True)
+class MovedFire:
+    """A trigger whose next fire has another instant by other rules of its time zone."""
+
+    key: TriggerKey
+    before: datetime | None
+    after: datetime | None
+    """None: it does not fire again."""
+    zone: str
+    former_version: str
+    version: str
+    """The versions of the time zone data, for people."""
+
+    def __str__(self) -> str:
+        before, after = (
+            "no instant" if at is None else at.strftime("%Y-%m-%d %H:%M:%S UTC") for at in (self.before, self.after)
+        )
+        return f"trigger {self.key}: {before} becomes {after} ({self.zone}, {self.former_version} -> {self.version})"
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneRenewal:
+    """The result of `renew_zones`: the triggers whose fire times have changed, and whether all were looked at.
+
+    `waits` is true if something was computed by other rules, and not all nodes have said that they have these.
+    """
+
+    moved: Sequence[MovedFire] = ()
+    is_whole: bool = True
+    waits: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class RecoveryOutcome:
     """The result of `recover`.
 

@@ -17,6 +17,7 @@ from quartzpy.store.records import (
     ExecutionRecord,
     JobHeader,
     LimitRecord,
+    NotedZone,
     Pauses,
     RunningRecord,
     TriggerRecord,
@@ -75,6 +76,13 @@ class QueryStore(Protocol):
 
     def windows(self) -> list[WindowRecord]:
         """Return the maintenance windows that are stored, by their names."""
+        ...
+
+    def noted_zones(self) -> list[NotedZone]:
+        """Return the rules of time zones by which what is stored may have been computed; those of a zone together.
+
+        A store without other processes computes all by the same, and notes none.
+        """
         ...
 
     def calendars(self, names: Collection[str]) -> dict[str, StoredCalendar]:

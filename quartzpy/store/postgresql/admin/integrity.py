@@ -24,10 +24,12 @@ from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.checkin import list_nodes
 from quartzpy.store.postgresql.steps.recover import FREE, REPAIR, STUCK
 from quartzpy.store.postgresql.steps.slots import pass_on
+from quartzpy.store.postgresql.zone_rules import zone_findings
 from quartzpy.store.protocol import CheckIn, Repairs
 from quartzpy.store.records import NodeRecord
 from quartzpy.texts import numbered
 
+TZDATA_ADVICE = "fire times may differ: bring all nodes to one version of the time zone data"
 LONG_TRANSACTION = timedelta(minutes=10)
 HELD_LONG = timedelta(seconds=5)
 
@@ -67,7 +69,9 @@ def audit(session: SqlSession, config: SchedulerConfig) -> list[Finding]:
     findings: list[Finding] = []
     for text, values, judged in questions:
         findings += judged(session.read(session.bind(text, **values))[0])
-    return findings + _overdue(session, late, nodes.alive()) + _nodes(nodes) + _holders(session)
+    return (
+        findings + _overdue(session, late, nodes.alive()) + _nodes(nodes) + zone_findings(session) + _holders(session)
+    )
 
 
 def repair(session: SqlSession) -> Repairs:
@@ -325,13 +329,12 @@ def _nodes(answer: CheckIn) -> list[Finding]:
         )
     for subject, values in node_metadata.differing_values(answer.metadata).items():
         check = "tzdata" if subject == node_metadata.TZDATA else "nodes-differ"
-        advice = (
-            "fire times may differ: bring all nodes to one version"
-            if check == "tzdata"
-            else "use the same value everywhere"
-        )
+        advice = TZDATA_ADVICE if check == "tzdata" else "use the same value everywhere"
         what = f"nodes differ in {subject}: {node_metadata.listed_by_value(values)}"
         findings.append(Finding(Severity.WARNING, check, what, advice))
+    for zone, nodes_by_rules in node_metadata.differing_zones(answer.metadata).items():
+        what = f"nodes have different rules of {zone}: {node_metadata.listed_by_value(nodes_by_rules)}"
+        findings.append(Finding(Severity.WARNING, "tzdata", what, TZDATA_ADVICE))
     skewed = [
         f"{name}: {ahead:+.1f} s"
         for name, metadata in answer.metadata.items()

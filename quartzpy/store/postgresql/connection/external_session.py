@@ -39,6 +39,8 @@ class ExternalSession(SqlSession):
             misfire_threshold=session.misfire_threshold,
         )
         self._transaction = transaction
+        # What this transaction notes is not kept if it is rolled back.
+        self.noted_zones = dict(session.noted_zones)
 
     def lock(self, name: LockName) -> BoundStatement:
         """Return a statement that locks nothing; see `NO_LOCK`."""

@@ -180,6 +180,9 @@ class SqlSession:
         """The largest batch of the misfire step: its write holds the lock."""
         self.late_since: tuple[int, datetime | str] | None = None
         """The epoch that handles a backlog of late triggers, and where its next batch begins; see `misfire`."""
+        self.noted_zones: dict[str, float] = {}
+        """The digests of the rules of zones that are noted beside what is stored, and when they were, by the monotonic
+        clock; see `zone_rules`."""
         self.purged_up_to: datetime | None = None
         """The end of the last execution that a full batch deleted; see `purge`."""
 

@@ -57,6 +57,9 @@ TABLES: Mapping[str, Mapping[Use, tuple[str, ...]]] = {
     "qrtz_limits": {Use.NODE: _ALL, Use.CLIENT: _ALL, Use.READER: _READ},
     # A client counts the uses of a limit that it shows; only nodes use one.
     "qrtz_limit_uses": {Use.NODE: _ALL, Use.CLIENT: _READ, Use.READER: _READ},
+    # Whoever stores fire times notes the rules of the time zones by which they were computed.
+    "qrtz_zone_rules": {Use.NODE: _ALL, Use.CLIENT: ("SELECT", "INSERT", "UPDATE"), Use.READER: _READ},
+    "qrtz_identity": {Use.NODE: ("SELECT", "INSERT"), Use.CLIENT: _READ, Use.READER: _READ},
     "qrtz_job_upstreams": {Use.NODE: _ALL, Use.CLIENT: _ALL, Use.READER: _READ},
     "qrtz_joins": {Use.NODE: _ALL, Use.CLIENT: _ALL, Use.READER: _READ},
     "qrtz_calendars": {Use.NODE: _ALL, Use.CLIENT: _ALL, Use.READER: _READ},

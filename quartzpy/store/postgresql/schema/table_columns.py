@@ -105,6 +105,14 @@ TABLES: Mapping[str, tuple[str, ...]] = {
         "progress_message",
         "recent_log",
     ),
+    "qrtz_identity": (
+        "id",
+        "system_identifier",
+        "database_oid",
+        "database_name",
+        "adopted_at",
+        "adopted_by",
+    ),
     "qrtz_incidents": (
         "id",
         "sched_name",
@@ -307,6 +315,16 @@ TABLES: Mapping[str, tuple[str, ...]] = {
         "mode",
         "mode_since",
         "accepted_keys",
+    ),
+    "qrtz_zone_rules": (
+        "sched_name",
+        "zone_name",
+        "digest",
+        "version",
+        "rules",
+        "noted_at",
+        "renewed_by",
+        "renewed_until",
     ),
     "qrtz_triggers": (
         "sched_name",

@@ -5,13 +5,10 @@ Fire times are computed from the time zone data, and the others should agree; di
 
 from __future__ import annotations
 
-import importlib
 import json
 import time
-import zoneinfo
 from collections.abc import Collection, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any
 
 from quartzpy.config.config import SchedulerConfig
@@ -22,6 +19,7 @@ from quartzpy.store.postgresql.connection.pipeline import BoundStatement
 from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.protocol import Node
+from quartzpy.zone_rules import UNKNOWN, tzdata_version
 
 ALIKE = (
     "checkin_interval",
@@ -34,35 +32,13 @@ ALIKE = (
     "pause_grace",
 )
 """Settings whose values should be the same on all nodes of a cluster."""
-UNKNOWN = "unknown"
 
 _SQL = SqlFile("steps/facts.sql")
 SAVE = _SQL("save")
+SAVE_ZONES = _SQL("save_zones")
 READ = _SQL("read")
 STARTED = _SQL("started")
 READ_TYPES = _SQL("read_types")
-
-
-def tzdata_version() -> str:
-    """Return the version of the time zone data of this process: the system's, else the package's."""
-    for place in map(Path, zoneinfo.TZPATH):
-        if (place / "UTC").is_file() or (place / "Europe").is_dir():
-            return _version_in(place)
-    try:
-        return str(importlib.import_module("tzdata").IANA_VERSION)
-    except (ImportError, AttributeError):
-        return UNKNOWN
-
-
-def _version_in(place: Path) -> str:
-    for name in ("tzdata.zi", "+VERSION"):
-        try:
-            with (place / name).open(encoding="ascii", errors="replace") as file:
-                line = file.readline(100)
-        except OSError:
-            continue
-        return line.removeprefix("# version ").strip() or UNKNOWN
-    return UNKNOWN
 
 
 def of_this_process(config: SchedulerConfig, type_names: Collection[str] = ()) -> dict[str, Any]:

@@ -5,6 +5,12 @@ UPDATE qrtz_scheduler_state
        :'clock_ahead'::text, round((:'wall'::float8 - extract(epoch FROM clock_timestamp())::float8)::numeric, 3))
  WHERE sched_name = :'sched' AND instance_id = :'instance' AND epoch = :'epoch'::bigint;
 
+-- name: save_zones
+-- Adds the digests of the rules by which a node computes in time zones, by the names of the zones.
+UPDATE qrtz_scheduler_state
+   SET facts = coalesce(facts, '{}') || jsonb_build_object(:'zones_entry'::text, :'zones_json'::jsonb)
+ WHERE sched_name = :'sched' AND instance_id = :'instance' AND epoch = :'epoch'::bigint;
+
 -- name: read
 -- The facts of the nodes without those of their job types, which may be many.
 SELECT instance_id, (facts - :'types_entry'::text)::text

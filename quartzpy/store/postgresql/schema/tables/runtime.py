@@ -137,6 +137,41 @@ limit_uses = Table(
     Column("fire_id", BigInteger, nullable=False),
     PrimaryKeyConstraint("sched_name", "limit_name", "fire_id", name="qrtz_limit_uses_pkey"),
 )
+# The rules of a time zone by which stored instants may have been computed. Usually there is one row for each zone.
+zone_rules = Table(
+    "qrtz_zone_rules",
+    metadata,
+    Column("sched_name", Name, nullable=False),
+    Column("zone_name", Name, nullable=False),
+    # Identifies the offsets: releases of the time zone data in which they are the same have the same.
+    Column("digest", String(16), nullable=False),
+    # The release of the time zone data, for people.
+    Column("version", Text, nullable=False),
+    # The offsets: [[seconds since 1970 from which on it holds, seconds east of UTC], ...]
+    Column("rules", JSONB, nullable=False),
+    # The last time, to the minute, at which somebody computed by them and stored what came out.
+    Column("noted_at", Instant, nullable=False),
+    # The epoch of the node that renews what was computed by them, and until when no other node does.
+    Column("renewed_by", BigInteger),
+    Column("renewed_until", Instant),
+    PrimaryKeyConstraint("sched_name", "zone_name", "digest", name="qrtz_zone_rules_pkey"),
+)
+
+# The database for which the tables were made, or by which they were adopted: the only row.
+identity = Table(
+    "qrtz_identity",
+    metadata,
+    Column("id", Integer, nullable=False, autoincrement=False),
+    # Of the server: pg_control_system(). NULL: the role may not call it.
+    Column("system_identifier", Text),
+    Column("database_oid", BigInteger, nullable=False),
+    Column("database_name", Text, nullable=False),
+    Column("adopted_at", Instant, nullable=False),
+    Column("adopted_by", Name, nullable=False),
+    PrimaryKeyConstraint("id", name="qrtz_identity_pkey"),
+    CheckConstraint("id = 1", name="qrtz_identity_only_check"),
+)
+
 joins = Table(
     "qrtz_joins",
     metadata,
