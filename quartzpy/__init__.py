@@ -18,6 +18,7 @@ from quartzpy.errors import JobExecutionError, QuartzpyError
 from quartzpy.events.listener_kinds import JobListener, SchedulerListener, TriggerListener
 from quartzpy.expect import Expect
 from quartzpy.factory import Scheduler
+from quartzpy.foreign_names import is_imported, missing_name
 from quartzpy.job_data import JobDataMap
 from quartzpy.jobs.context import JobExecutionContext, Middleware
 from quartzpy.jobs.continuation import Continuation, Predecessor
@@ -176,7 +177,7 @@ _LATER = {
 
 def __getattr__(name: str) -> Any:
     if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise missing_name(__name__, name, __all__, imported=is_imported())
     value = getattr(importlib.import_module(_LATER[name]), name)
     globals()[name] = value
     return value

@@ -57,7 +57,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from quartzpy.foreign_names import is_imported, missing_name
 
 
 class QuartzpyError(Exception):
@@ -442,3 +444,9 @@ class WorkerDiedError(QuartzpyError):
     def __init__(self, message: str, *, exit_code: int | None) -> None:
         super().__init__(message)
         self.exit_code = exit_code
+
+
+if not TYPE_CHECKING:  # A type checker would accept every name.
+
+    def __getattr__(name: str) -> Any:
+        raise missing_name(__name__, name, globals(), imported=is_imported())

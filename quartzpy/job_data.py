@@ -26,6 +26,7 @@ from uuid import UUID
 
 from quartzpy.errors import InvalidJobDataError
 from quartzpy.keys import module_of
+from quartzpy.name_hints import NameHints
 from quartzpy.texts import quoted, reason
 
 _ORIGINAL = "QRTZ_FAILED_JOB_ORIG_TRIGGER_"
@@ -431,11 +432,13 @@ def _reading() -> Iterator[None]:
         raise InvalidJobDataError(f"stored data cannot be read: {reason(error)}") from error
 
 
-class JobDataMap(MutableMapping[str, Any]):
+class JobDataMap(NameHints, MutableMapping[str, Any]):
     """The data of a running job: a dict that detects changes.
 
     Changes of nested values, such as appending to a list, are found by comparing the JSON that would be stored.
     """
+
+    _quartz_sections = ("JobDataMap",)
 
     __slots__ = ("_original", "_values")
 

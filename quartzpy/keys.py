@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeAlias, TypeVar
 
 from quartzpy.errors import InvalidKeyError
+from quartzpy.name_hints import NameHints
 from quartzpy.texts import quoted
 
 DEFAULT_GROUP = "DEFAULT"
@@ -75,8 +76,10 @@ def module_of(cls: type | Callable[..., Any]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class Key(NameHints):
     """A name within a group; the pair is unique in a scheduler. Keys sort by group, then by name."""
+
+    _quartz_sections = ("Job, JobDetail, JobBuilder",)
 
     name: str
     group: str = DEFAULT_GROUP

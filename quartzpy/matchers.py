@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from quartzpy.errors import InvalidMatcherError
+from quartzpy.foreign_names import NamedByQuartz
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.texts import check_storable, quoted
 
@@ -39,7 +40,7 @@ def compare(operator: MatchOperator, text: str, value: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupMatcher:
+class GroupMatcher(metaclass=NamedByQuartz):
     """Selects groups: `GroupMatcher.starts_with("billing-")`. All characters are literal: there are no wildcards."""
 
     operator: MatchOperator
@@ -98,7 +99,7 @@ def as_group_matcher(group: str | GroupMatcher) -> GroupMatcher:
 
 
 @dataclass(frozen=True, slots=True)
-class KeyMatcher:
+class KeyMatcher(metaclass=NamedByQuartz):
     """Selects jobs or triggers by their keys: `KeyMatcher.group("equals", "eu") & ~KeyMatcher.name("contains", "x")`.
 
     `&`, `|` and `~` combine matchers.

@@ -9,9 +9,11 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import wraps
+from functools import partial, wraps
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, TypeVar
+
+from quartzpy.foreign_names import answer, quartz_answer, snake_case
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -205,21 +207,27 @@ BUILDER_NAMES: Mapping[str, str] = {
 class NameHints:
     """A base class whose AttributeError for a name of another library shows the line to write here."""
 
+    __slots__ = ()
     _name_hints: ClassVar[Mapping[str, str]] = {}
+    _quartz_sections: ClassVar[tuple[str, ...]] = ()
+    """The sections of the page "Coming from Quartz" about this class."""
 
     if not TYPE_CHECKING:  # A type checker would accept every attribute.
 
         def __getattr__(self, name: str) -> Any:
-            hint = type(self)._name_hints.get(name)
+            own = type(self)
+            # A property of this name has raised an AttributeError of its own.
+            is_own = name.startswith("_") or hasattr(own, name)
+            hint = None if is_own else answer(name, partial(hasattr, own), own._name_hints, own._quartz_sections)
             if hint is None:
-                # Raise Python's own error, or the AttributeError that a property of this name has raised.
+                # Raise Python's own error, or that of the property.
                 return object.__getattribute__(self, name)
-            raise _no_attribute(f"{type(self).__name__!r} object", name, hint.format(getattr(self, "__name__", "")))
+            raise _no_attribute(f"{own.__name__!r} object", name, hint.replace("{0}", getattr(self, "__name__", "")))
 
 
 def _no_attribute(owner: str, name: str, hint: str) -> AttributeError:
     # Without `obj`, tracebacks do not add the most similar name to the hint.
-    return AttributeError(f"{owner} has no attribute {name!r}; hint: {hint}", name=name, obj=None)
+    return AttributeError(f"{owner} has no attribute {name!r}; {hint}", name=name, obj=None)
 
 
 def hint_of(name: str, names: Collection[str], hints: Mapping[str, str]) -> str:
@@ -231,6 +239,13 @@ def hint_of(name: str, names: Collection[str], hints: Mapping[str, str]) -> str:
         return f"did you mean {alias}?"
     if alias in hints:
         return f"hint: {hints[alias]}"
+    if snake_case(name) in names:
+        return f"did you mean {snake_case(name)}?"
+    if snake_case(name) in hints:
+        return f"hint: {hints[snake_case(name)]}"
+    of_quartz = quartz_answer(name)
+    if of_quartz is not None:
+        return f"hint: {of_quartz}"
     near = difflib.get_close_matches(name, names, n=1)
     return f"did you mean {near[0]}?" if near else f"the arguments are {', '.join(names)}"
 
@@ -351,7 +366,15 @@ SETTING_NAMES: Mapping[str, str] = {
         ("timezone", "tz", "time_zone"), 'each trigger has its time zone: CronTrigger(..., time_zone="Europe/Berlin")'
     ),
     **dict.fromkeys(("id", "scheduler_name", "cluster"), 'name="billing"; nodes of one name are one cluster'),
-    **dict.fromkeys(("jobstores", "job_stores"), "a scheduler has one store, its database"),
+    **dict.fromkeys(
+        ("jobstores", "job_stores", "job_store", "jobstore"),
+        'a scheduler has one store, its database: Scheduler("postgresql+psycopg://..."), or Scheduler("memory://")',
+    ),
+    **dict.fromkeys(
+        ("max_workers", "concurrency", "threads", "pool", "thread_pool"),
+        "workers=10 threads on each node; other pools are executors={...}",
+    ),
+    **dict.fromkeys(("broker", "backend", "broker_url", "result_backend"), "the database is all that nodes share"),
 }
 """Settings of other libraries for which users look on `Scheduler`, each with the line to write here."""
 
@@ -433,7 +456,7 @@ class BuilderModule(ModuleType):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            hint = BUILDER_NAMES.get(name)
+            hint = None if name.startswith("_") else answer(name, vars(self).__contains__, BUILDER_NAMES)
             if hint is None:
                 return ModuleType.__getattribute__(self, name)
             raise _no_attribute("module 'quartzpy.cron'", name, hint)

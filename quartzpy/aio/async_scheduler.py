@@ -75,6 +75,8 @@ class AsyncScheduler(NameHints, AsyncSchedulerMethods[BaseScheduler]):
         SettingsError: a wrong URL, an unknown setting, or a wrong value.
     """
 
+    _quartz_sections = ("Scheduler", "Matchers and listeners")
+
     _name_hints = SCHEDULER_NAMES
 
     def __init__(

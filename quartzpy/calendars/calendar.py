@@ -18,6 +18,7 @@ from quartzpy.errors import InvalidCalendarError, InvalidJobDataError
 from quartzpy.instants import as_instant, zone, zone_name
 from quartzpy.job_data import MAX_BYTES, decode_value, encode_value
 from quartzpy.main_module import import_path
+from quartzpy.name_hints import NameHints
 from quartzpy.texts import check_description, quoted
 
 SEARCH_LIMIT = timedelta(days=36525)
@@ -58,7 +59,7 @@ class Calendar(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BaseCalendar(ABC):
+class BaseCalendar(NameHints, ABC):
     """Base class of calendars: one excludes wall-clock times of `time_zone`.
 
     `base` is another calendar, whose excluded times are excluded as well. `description` is for people.
@@ -69,6 +70,8 @@ class BaseCalendar(ABC):
     and `from_rules`. Every node that computes fire times with the calendar must have imported the class: a database
     row never names code to import, so a node that does not know the kind leaves its triggers to other nodes.
     """
+
+    _quartz_sections = ("Calendars",)
 
     kind: ClassVar[str]
     """The name under which calendars of this class are stored, unique in a process."""

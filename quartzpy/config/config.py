@@ -14,6 +14,7 @@ from typing import Any, Self, cast
 
 from quartzpy.config.notifying import NOTIFIERS, Channel, channel_label, check_place
 from quartzpy.errors import InvalidKeyError, SettingsError
+from quartzpy.foreign_names import answer
 from quartzpy.instants import Converted, Span, as_span
 from quartzpy.keys import check_name, unique_name
 from quartzpy.logs.captured import DEFAULT_LIMIT, SMALLEST_LIMIT
@@ -562,11 +563,8 @@ class SchedulerConfig:
         names = {setting.name for setting in fields(cls)}
         for name in settings:
             if name not in names:
-                hint = (
-                    f"hint: {SETTING_NAMES[name]}"
-                    if name in SETTING_NAMES
-                    else did_you_mean(name, sorted(names), "settings")
-                )
+                hint = answer(name, names.__contains__, SETTING_NAMES, ("Properties",), only_methods=False)
+                hint = hint or did_you_mean(name, sorted(names), "settings")
                 raise SettingsError(f"{name} is not a setting; {hint}")
         return cls(**settings)
 

@@ -19,6 +19,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import SettingsError
+from quartzpy.foreign_names import quartz_answer
 from quartzpy.instants import Converted, as_span
 from quartzpy.texts import did_you_mean, quoted, reason
 
@@ -201,6 +202,22 @@ def _error_message(settings: Mapping[str, Any]) -> str | None:
     return None
 
 
+_PROPERTY = re.compile(r"^\s*(?:org\.quartz\.)(?P<name>[\w.]+?)\s*[=:]\s*(?P<value>\S.*?)?\s*$", re.M)
+_MOST_PROPERTIES = 10
+
+
+def _of_quartz(path: Path) -> str | None:
+    """Return the error about a file with the properties of Quartz; None for another file."""
+    properties = dict.fromkeys(match["name"] for match in _PROPERTY.finditer(path.read_text(errors="replace")))
+    if not properties:
+        return None
+    lines = [f"{name}: {quartz_answer(name, 'Properties') or 'unknown'}" for name in properties][:_MOST_PROPERTIES]
+    return (
+        f"{path} is a properties file of Quartz; settings are in TOML, such as quartzpy.toml with name = 'billing' and"
+        f" workers = 10, and docs/from-quartz.md lists each property. {'; '.join(lines)}"
+    )
+
+
 def _table(path: Path) -> dict[str, Any]:
     import tomllib  # Most nodes read no file.
 
@@ -219,7 +236,7 @@ def _table(path: Path) -> dict[str, Any]:
         ) from error
     except ValueError as error:
         # int() raises ValueError as well, for a number with thousands of digits.
-        raise SettingsError(f"{path} is not valid TOML: {reason(error)}") from error
+        raise SettingsError(_of_quartz(path) or f"{path} is not valid TOML: {reason(error)}") from error
     keys = ("tool", "quartzpy") if path.name == "pyproject.toml" else ("quartzpy",)
     if path.name == CONFIG_FILE and not isinstance(table.get("quartzpy"), dict):
         return dict(table)

@@ -37,6 +37,7 @@ from quartzpy.events.listener_kinds import (
 )
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import KeyMatcher
+from quartzpy.name_hints import NameHints
 
 if TYPE_CHECKING:
     from quartzpy.jobs.context import JobExecutionContext
@@ -72,8 +73,10 @@ class _Call:
     is_reported: bool = False
 
 
-class Listeners:
+class Listeners(NameHints):
     """The listeners of a scheduler (Quartz's `ListenerManager`). It is thread-safe."""
+
+    _quartz_sections = ("Matchers and listeners",)
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -152,6 +152,8 @@ class JobExecutionContext(NameHints):
     external resource can use it as a fencing token and reject a smaller one.
     """
 
+    _quartz_sections = ("JobExecutionContext",)
+
     _name_hints = CONTEXT_NAMES
 
     def __init__(

@@ -32,7 +32,7 @@ from quartzpy.jobs.typed_data import as_mapping, checked_type, own_type
 from quartzpy.keys import DEFAULT_GROUP, UNNAMED, JobKey, check_name, unique_name
 from quartzpy.logs.captured import checked_level
 from quartzpy.main_module import import_path
-from quartzpy.name_hints import OPTION_NAMES, constructor_hints
+from quartzpy.name_hints import OPTION_NAMES, NameHints, constructor_hints
 from quartzpy.placement import ANYWHERE, Placement
 from quartzpy.states import OverlapPolicy
 from quartzpy.texts import check_description, did_you_mean, quoted
@@ -336,8 +336,10 @@ def _check_url(url: object) -> None:
         )
 
 
-class _Derived:
+class _Derived(NameHints):
     """What a `JobDetail` derives from its values when it is made. These are no fields of it."""
+
+    _quartz_sections = ("Job, JobDetail, JobBuilder",)
 
     key: JobKey
     """The job's key: name and group."""

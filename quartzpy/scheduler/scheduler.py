@@ -40,7 +40,7 @@ from quartzpy.jobs.job import JobFactory, JobTypes, checked_defaults, new_instan
 from quartzpy.jobs.job_transaction import AsyncJobConnection
 from quartzpy.keys import JobKey, checked_key
 from quartzpy.logs.default_handler import ensure_logging
-from quartzpy.name_hints import BLOCKING_ARGUMENTS, argument_hints
+from quartzpy.name_hints import BLOCKING_ARGUMENTS, NameHints, argument_hints
 from quartzpy.node.health import HealthState, SchedulerHealth
 from quartzpy.node.node import SchedulerNode
 from quartzpy.node.observers import Observers
@@ -71,8 +71,10 @@ ABANDONED = (
 
 
 @dataclass(frozen=True, slots=True)
-class SchedulerMetadata:
+class SchedulerMetadata(NameHints):
     """The name, state and counts of a scheduler in this process (Quartz's `SchedulerMetaData`)."""
+
+    _quartz_sections = ("SchedulerFactory, SchedulerMetaData",)
 
     name: str
     instance_id: str | None

@@ -16,7 +16,7 @@ from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import InvalidTriggerError
 from quartzpy.instants import LATEST, LONGEST_SPAN, Converted, Span, as_instant, as_span
 from quartzpy.keys import DEFAULT_GROUP, check_name
-from quartzpy.name_hints import INTERVAL_NAMES, TRIGGER_ARGUMENTS, NameHints, constructor_hints
+from quartzpy.name_hints import INTERVAL_NAMES, TRIGGER_ARGUMENTS, constructor_hints
 from quartzpy.states import Missed
 from quartzpy.texts import quoted
 from quartzpy.triggers.misfire import caught_up_from
@@ -59,7 +59,7 @@ class SimpleMisfire(StrEnum):
 
 @constructor_hints(TRIGGER_ARGUMENTS)
 @dataclass(frozen=True)
-class SimpleTrigger(NameHints, Trigger):
+class SimpleTrigger(Trigger):
     """A trigger that fires at its start, and then repeatedly after each `interval`.
 
     Without an `interval` it fires once. With one it repeats for ever, unless `repeat_count` gives the number of fires

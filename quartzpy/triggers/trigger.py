@@ -23,8 +23,10 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias, TypedDict
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import InvalidKeyError, InvalidTriggerError, TriggerNeverFiresError, UnsupportedKindError
 from quartzpy.expect import Expect, as_expectation
+from quartzpy.foreign_names import misfire_instruction
 from quartzpy.instants import Converted, Span, as_instant, as_span
 from quartzpy.keys import DEFAULT_GROUP, JobKey, TriggerKey, check_name
+from quartzpy.name_hints import NameHints
 from quartzpy.states import CompletionInstruction, Missed, Outcome
 from quartzpy.texts import check_description
 
@@ -141,7 +143,7 @@ class TriggerOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trigger(ABC):
+class Trigger(NameHints, ABC):
     """Base class with the values that triggers of all kinds have.
 
     Without a `name` a trigger takes the name and group of its job when it is scheduled. Without a `start_time` it
@@ -152,6 +154,8 @@ class Trigger(ABC):
     one by one, each with its own scheduled time: the last `catch_up_max` of them, and none older than
     `catch_up_within`. `expect` is what is expected of its fires, in place of its job's `expect`.
     """
+
+    _quartz_sections = ("Trigger, TriggerBuilder", "Schedule builders")
 
     kind: ClassVar[str]
     misfire_type: ClassVar[type[StrEnum]]
@@ -562,7 +566,10 @@ def checked_instruction(misfire: str, allowed: type[StrEnum], kind: str) -> StrE
     try:
         return allowed(misfire)
     except ValueError:
-        raise InvalidTriggerError(f"misfire: {kind} triggers accept {', '.join(allowed)} (got {misfire!r})") from None
+        meant = misfire_instruction(misfire, allowed)
+        hint = "" if meant is None else f'; did you mean misfire="{meant}"?'
+        text = f"misfire: {kind} triggers accept {', '.join(allowed)} (got {misfire!r}){hint}"
+        raise InvalidTriggerError(text) from None
 
 
 def check_catch_up(misfire: str, most: object, within: timedelta | None) -> None:

@@ -62,7 +62,7 @@ def test_a_damaged_stream_is_reported(stream: bytes) -> None:
 
 def test_the_extra_is_named_where_its_library_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "javaobj.v2.main", None)
-    with pytest.raises(SettingsError, match=r"pip install 'quartzpy\[import\]'"):
+    with pytest.raises(SettingsError, match=r"pip install '\.\[import\]'"):
         java.read_object(java.SERIALIZED)
 
 

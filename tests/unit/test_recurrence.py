@@ -264,7 +264,7 @@ def test_other_wrong_values_are_named() -> None:
 def test_without_the_library_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     trigger = recurrence("FREQ=DAILY", "2026-05-15 09:00")
     monkeypatch.setitem(sys.modules, "dateutil.rrule", None)
-    with pytest.raises(InvalidTriggerError, match=r"pip install 'quartzpy\[rrule\]'"):
+    with pytest.raises(InvalidTriggerError, match=r"pip install '\.\[rrule\]'"):
         trigger.first_progress()
 
 

@@ -24,6 +24,8 @@ MOST_NEAR = 100
 class Methods(NameHints, KeyHints, ABC):
     """Methods on one store. A method that names one job or trigger raises an error if that is not stored."""
 
+    _quartz_sections = ("Scheduler", "Matchers and listeners")
+
     _name_hints = SCHEDULER_NAMES
 
     _config: SchedulerConfig
