@@ -146,7 +146,9 @@ def _of_node(health: SchedulerHealth) -> list[Family]:
         opened.add(health.connections.opened)
     unrecorded = _gauge("quartzpy_unrecorded_executions", "Executions that have ended and are not recorded yet.")
     unrecorded.add(health.unrecorded)
-    return [checkin, lease, outage, skew, connections, opened, unrecorded]
+    problems = _gauge("quartzpy_node_problems", "Problems that the node finds with itself; the health names them.")
+    problems.add(len(health.details))
+    return [checkin, lease, outage, skew, connections, opened, unrecorded, problems]
 
 
 def _of_executors(health: SchedulerHealth) -> list[Family]:

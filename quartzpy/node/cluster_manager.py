@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -22,7 +23,7 @@ from quartzpy.clock import Clock
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import InstanceIdInUseError, SchemaError
 from quartzpy.node.registration import Epoch
-from quartzpy.node.service import NO_REST, EpochService, StoreWatch, is_without_connection, rest_after
+from quartzpy.node.service import NO_REST, EpochService, Repetitions, StoreWatch, is_without_connection, rest_after
 from quartzpy.node.signals import Wakeup
 from quartzpy.store.node_problems import NodeProblem
 from quartzpy.store.protocol import CheckIn, JobStore, RecoveryOutcome, TimeOff, ZoneRenewal
@@ -73,6 +74,7 @@ class ClusterManager(EpochService):
         rejoin: Callable[[], None],
         performs_maintenance: Callable[[], bool],
         judge: Callable[[], None] = lambda: None,
+        during: Callable[[str], AbstractContextManager[None]] = lambda what: nullcontext(),
         time_off: Callable[[TimeOff], None] = lambda outcome: None,
         wakeup: Wakeup | None = None,
     ) -> None:
@@ -88,9 +90,11 @@ class ClusterManager(EpochService):
         self._rejoin = rejoin
         self._performs_maintenance = performs_maintenance
         self._judge = judge
+        self._during = during
+        self._repetitions = Repetitions(clock.monotonic)
+        self._judging = Repetitions(clock.monotonic)
         self._time_off = time_off
         self._time_off_at = float("inf")
-        self._judging_fails = False
         self.schema = SchemaWatch(store, clock)
         self._peers = PeerWatch(config.checkin_interval, config.failure_window)
         self._zones = ZoneWatch()
@@ -136,7 +140,8 @@ class ClusterManager(EpochService):
             self._dead, self._has_answer = [], False
         if has_answer:
             self._recover(epoch, dead)
-            self._checked_in()
+            with self._during("what follows a check-in"):
+                self._checked_in()
             self.schema.check()
         elif not (self._has_more_to_purge or self._zones.has_more or self._clock.monotonic() >= self._time_off_at):
             return self._rest(self.period)
@@ -171,9 +176,11 @@ class ClusterManager(EpochService):
             if is_without_connection(error):
                 raise
             # The other work of this thread must not wait for that.
-            self._logger.warning("%s: pauses could not be ended or begun", self.name, exc_info=error)
+            if self._repetitions.are_told(error):
+                self._logger.warning("%s: pauses could not be ended or begun", self.name, exc_info=error)
             self._time_off_at = self._clock.monotonic() + self.period
             return
+        self._repetitions.end()
         self._expect_time_off(outcome.next_change, is_done=bool(outcome.begun or outcome.ended))
         if outcome.begun or outcome.ended:
             self._time_off(outcome)
@@ -231,16 +238,16 @@ class ClusterManager(EpochService):
     def _judge_incidents(self) -> None:
         """Judge what is wrong with the cluster. A failure ends nothing here, and it is tried again at the next turn."""
         try:
-            self._judge()
+            with self._during("judging what is wrong with the cluster"):
+                self._judge()
         except Exception as error:
-            is_known, self._judging_fails = self._judging_fails, True
-            if is_without_connection(error):
-                # The check-ins report it.
+            if is_without_connection(error) or not self._judging.are_told(error):
+                # Troubles and check-ins report it.
                 self._logger.debug("%s: nothing was judged: %s", self.name, error)
-            elif not is_known:
+            else:
                 self._logger.warning("%s: what is wrong could not be judged", self.name, exc_info=error)
         else:
-            self._judging_fails = False
+            self._judging.end()
 
     def _repair(self, at: float) -> None:
         """Regularly repair inconsistent rows."""

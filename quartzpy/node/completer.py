@@ -9,7 +9,7 @@ import heapq
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from itertools import count
 from typing import NamedTuple
@@ -18,13 +18,15 @@ from quartzpy.clock import Clock
 from quartzpy.errors import LeaseLostError, OutcomeUnknownError, QuartzpyError, SchemaError, StoreUnavailableError
 from quartzpy.keys import JobKey
 from quartzpy.node.observers import Observers
-from quartzpy.node.service import NO_REST, Service, StoreWatch
+from quartzpy.node.service import NO_REST, Repetitions, Service, StoreWatch
 from quartzpy.node.workers.execution import Execution
 from quartzpy.node.workers.outcomes import describe
 from quartzpy.node.workers.worker_pool import LONGEST_WAIT
 from quartzpy.states import Outcome
+from quartzpy.store.node_problems import MOST_FIRE_IDS, NodeProblem
 from quartzpy.store.protocol import Completion, FiredTrigger, JobStore, Notification
 from quartzpy.store.store_time import StoreTime
+from quartzpy.texts import numbered, reason
 from quartzpy.triggers.upcoming import UpcomingFireTimes, refill
 
 logger = logging.getLogger(__name__)
@@ -39,6 +41,10 @@ LONG_LOCKED_ROW_REST = 1.0
 """The same for one that is recorded at length: each try locks very many rows."""
 REFUSED_REST = 5.0
 """The delay, in seconds, before a completion is tried again that the store refuses even without its data."""
+LONGEST_REFUSED_REST = 60.0
+"""The longest such delay: it doubles with each refusal."""
+RECORDED_WITHIN = 10.0
+"""The time, in seconds, within which an ended execution is recorded, if nothing is wrong."""
 WATCHED_FOR = 15.0
 """The time, in seconds, for which a node announces recorded executions after the notification of a watcher."""
 ANNOUNCE_EVERY = 0.1
@@ -91,6 +97,12 @@ class Completer(Service):
         self._postponed: list[_Postponed] = []
         self._numbers = count()
         self._unfinished: set[int] = set()
+        self._in_hand: Sequence[_Item] = ()
+        """The batch that is being recorded."""
+        self._refusals: dict[int, int] = {}
+        """The number of times that the store has refused the completion of a fire even without its data."""
+        self._refusal: str | None = None
+        self._repetitions = Repetitions(clock.monotonic)
         self._empty: threading.Condition = threading.Condition() if for_long is None else for_long._empty
         self._in_flight = 0
         self.recorded = 0
@@ -108,6 +120,29 @@ class Completer(Service):
         """Return the number of ended executions that are not yet recorded."""
         others = 0 if self._for_long is None else self._for_long.backlog()
         return len(self._queue) + self._in_flight + len(self._postponed) + others
+
+    def problem(self) -> NodeProblem | None:
+        """Return a problem if executions have ended for long and could not be recorded."""
+        now = self._store_time.now()
+        late = [
+            execution.fired.fire_id
+            for execution, completion in [
+                *self._in_hand,
+                *self._queue.copy(),
+                *(row.item for row in self._postponed[:]),
+            ]
+            if completion.ended_at is not None and (now - completion.ended_at).total_seconds() >= RECORDED_WITHIN
+        ]
+        if not late:
+            return None if self._for_long is None else self._for_long.problem()
+        why = self._refusal if self._refusals else self.last_error if self.failed_passes else None
+        return NodeProblem(
+            "unrecorded",
+            f"{numbered(len(late), 'execution has', 'executions have')} ended and could not be recorded for"
+            f" {RECORDED_WITHIN:.0f} s or longer, so the cluster takes {'it' if len(late) == 1 else 'them'} for running"
+            + (f": {why}" if why else ""),
+            fire_ids=tuple(sorted(late)[:MOST_FIRE_IDS]),
+        )
 
     def wait_until_empty(self, timeout: float | None) -> bool:
         # After an outage, the next attempt may be seconds away, although the store can be reached again.
@@ -135,12 +170,13 @@ class Completer(Service):
                 break
             batch.append(self._queue.popleft())
         self._in_flight = len(batch)
+        self._in_hand = batch
         try:
             if batch:
                 self._complete_batch(batch)
                 self._recorded_some()
         finally:
-            self._in_flight = 0
+            self._in_flight, self._in_hand = 0, ()
             self._notify_if_empty()
         return NO_REST if self._queue else self._rest()
 
@@ -201,13 +237,14 @@ class Completer(Service):
         execution, completion = item
         fired = completion.fired
         was = completion.outcome
-        self._logger.error(
-            "job %s: the store refused the completion of fire %s",
-            fired.job_key,
-            fired.fire_id,
-            exc_info=error,
-            extra=execution.log_attributes,
-        )
+        if fired.fire_id not in self._refusals:
+            self._logger.error(
+                "job %s: the store refused the completion of fire %s",
+                fired.job_key,
+                fired.fire_id,
+                exc_info=error if self._repetitions.are_told(error) else None,
+                extra=execution.log_attributes,
+            )
         refused = Completion(
             fired,
             completion.started_at,
@@ -221,12 +258,18 @@ class Completer(Service):
             self._record([(execution, refused)])
         except (StoreUnavailableError, OutcomeUnknownError, LeaseLostError, SchemaError, MemoryError):
             raise
-        except Exception:
-            self._logger.exception(
-                "fire %s cannot be recorded; it is tried again later", fired.fire_id, extra=execution.log_attributes
+        except Exception as error:
+            tries = self._refusals[fired.fire_id] = self._refusals.get(fired.fire_id, 0) + 1
+            self._refusal = reason(error)
+            self._logger.log(
+                logging.ERROR if tries == 1 else logging.DEBUG,
+                "fire %s cannot be recorded, and is tried again until it can: %s",
+                fired.fire_id,
+                self._refusal,
+                extra=execution.log_attributes,
             )
             self._unfinished.discard(fired.fire_id)
-            self._try_later([item], REFUSED_REST)
+            self._try_later([item], min(REFUSED_REST * 2 ** min(tries - 1, 10), LONGEST_REFUSED_REST))
 
     def _record(self, batch: list[_Item]) -> None:
         """Record a batch, and postpone completions whose rows another transaction has locked."""
@@ -278,6 +321,9 @@ class Completer(Service):
     def _done(self, batch: list[_Item]) -> None:
         if batch:
             self._unfinished.difference_update(execution.fired.fire_id for execution, _ in batch)
+            if self._refusals:
+                for execution, _ in batch:
+                    self._refusals.pop(execution.fired.fire_id, None)
             batch[0][0].epoch.discard_unrecorded([execution.fired.fire_id for execution, _ in batch])
             self.recorded += len(batch)
 

@@ -113,6 +113,7 @@ def health_of(
     executors: Sequence[ExecutorLoad] = (),
     unrecorded: int = 0,
     is_oldest: bool = False,
+    outage_error: str | None = None,
     others: Iterable[NodeProblem] = (),
     dated: Callable[[Sequence[NodeProblem]], Sequence[NodeProblem]] = tuple,
 ) -> SchedulerHealth:
@@ -139,10 +140,10 @@ def health_of(
     problems += others
     if schema is not None:
         problems.append(NodeProblem("schema", schema))
-    if outage is not None and schema is not None:
-        problems.append(NodeProblem(NO_CHECK_IN, f"no check-in has succeeded for {outage:.1f} s"))
-    elif outage is not None:
-        problems.append(NodeProblem(NO_CHECK_IN, f"the database has not answered a check-in for {outage:.1f} s"))
+    if outage is not None:
+        what = "the database has not answered a check-in" if schema is None else "no check-in has succeeded"
+        why = f": {outage_error}" if outage_error is not None and schema is None else ""
+        problems.append(NodeProblem(NO_CHECK_IN, f"{what} for {outage:.1f} s{why}"))
     if not epoch.seconds_left:
         problems.append(NodeProblem(NO_LEASE, "this node has no lease" + (f": {refusal}" if refusal else "")))
     problems = list(dated(problems))

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from quartzpy.expect import BreachRecord
+from quartzpy.node.service import Repetitions
 from quartzpy.store.protocol import Completion, JobStore
 
 logger = logging.getLogger(__name__)
@@ -31,6 +32,17 @@ STEPS = {
     "purge_history": "purge",
 }
 """The methods of a store that are steps of a node, and the names of the steps."""
+OWN_STEPS = {
+    "report_progress": "progress",
+    "apply_time_off": "time_off",
+    "publish": "publish",
+    "decide": "decide",
+    "reject": "reject",
+    "set_node_mode": "mode",
+    "subscribe": "subscribe",
+    "subtract_node_deaths": "deaths",
+}
+"""Further steps, of which only the node itself is told."""
 
 
 class Observer:
@@ -61,6 +73,7 @@ class Observers:
     def __init__(self) -> None:
         # Replaced and never modified, because the threads of the node read it.
         self.members: tuple[Observer, ...] = ()
+        self._repetitions: dict[int, Repetitions] = {}
 
     def add(self, observer: Observer) -> None:
         self.members = (*self.members, observer)
@@ -74,9 +87,9 @@ class Observers:
     def stopped(self) -> None:
         self._tell(lambda observer: observer.stopped())
 
-    def watched(self, store: JobStore) -> JobStore:
-        """Return the store with its steps observed."""
-        return cast("JobStore", _WatchedStore(store, self))
+    def watched(self, store: JobStore, own: Observer | None = None) -> JobStore:
+        """Return the store with its steps observed, for a node whose own observer is `own`."""
+        return cast("JobStore", _WatchedStore(store, self, own or Observer()))
 
     def run(self, step: str, call: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Return the answer of a step, and tell the observers of it."""
@@ -95,25 +108,39 @@ class Observers:
         for observer in self.members:
             try:
                 what(observer)
-            except Exception:
-                logger.exception("an observer of the node failed: %r", observer)
+            except Exception as error:
+                # One that fails fails at each step.
+                if self._repetitions.setdefault(id(observer), Repetitions(time.monotonic)).are_told(error):
+                    logger.exception("an observer of the node failed: %r", observer)
 
 
 class _WatchedStore:
     """A store whose steps are observed. Everything else is the store's own."""
 
-    def __init__(self, store: JobStore, observers: Observers) -> None:
+    def __init__(self, store: JobStore, observers: Observers, own: Observer) -> None:
         self._store = store
         self._observers = observers
+        self._own = own
 
     def __getattr__(self, name: str) -> Any:
-        step = STEPS.get(name)
+        step = STEPS.get(name) or OWN_STEPS.get(name)
         if step is None:
             return getattr(self._store, name)
-        store, observers = self._store, self._observers
+        store, observers, own = self._store, self._observers, self._own
+        is_private = name in OWN_STEPS
 
         def observed(*arguments: Any, **options: Any) -> Any:
-            return observers.run(step, getattr(store, name), arguments, options)
+            call = getattr(store, name)
+            try:
+                if is_private or not observers.members:
+                    answer = call(*arguments, **options)
+                else:
+                    answer = observers.run(step, call, arguments, options)
+            except BaseException as error:
+                own.failed(step, 0.0, error)
+                raise
+            own.stepped(step, 0.0, answer)
+            return answer
 
         self.__dict__[name] = observed
         return observed

@@ -26,6 +26,7 @@ from quartzpy.node.scheduler_thread import SchedulerThread
 from quartzpy.node.service import Service, StoreWatch
 from quartzpy.node.signals import Signals
 from quartzpy.node.supervisor import Supervisor, Watchdog
+from quartzpy.node.troubles import Troubles
 from quartzpy.node.turns import Turns
 from quartzpy.node.workers.capacity import Capacity, KnownTypes
 from quartzpy.node.workers.deadlines import Deadlines
@@ -62,14 +63,16 @@ class NodeParts:
         observers = observers or Observers()
         self.config, self.clock, self.job_types, self.listeners = config, clock, job_types, listeners
         load_allowed(job_types, config)
-        self.store = store = observers.watched(store) if observers.members else store
         self.store_time = store_time = StoreTime(clock)
         self._problem_times = ProblemTimes(store_time.now)
         self.signals = signals = Signals(store_time)
-        self.registration = registration = Registration(store, config, clock, signals.stop)
-        self.name = name = f"quartzpy-{registration.instance_id}"
         events = NodeEvents(listeners)
-        self.watch = watch = StoreWatch(logger, f"node {registration.instance_id}", clock, events.error)
+        self.watch = watch = StoreWatch(logger, "node", clock, events.error)
+        self.troubles = Troubles(logger, watch, clock.monotonic)
+        self.store = store = observers.watched(store, self.troubles)
+        self.registration = registration = Registration(store, config, clock, signals.stop)
+        watch.what = f"node {registration.instance_id}"
+        self.name = name = f"quartzpy-{registration.instance_id}"
         self.announcer = Announcer(store, clock)
 
         # What runs the jobs, and what follows their ends.
@@ -202,6 +205,7 @@ class NodeParts:
             time_off=reactions.time_off,
             rejoin=reactions.rejoin,
             judge=judge,
+            during=self.troubles.during,
             performs_maintenance=lambda: self.capacity.performs_maintenance,
         )
         self.check_in = CheckInThread(
@@ -229,6 +233,7 @@ class NodeParts:
         )
         for service in self.services():
             service.report_error = events.error
+            service.is_told_elsewhere = True
         self.supervisor = Supervisor(f"{name}-supervisor", clock, then=self.watchdog.wake_if_busy)
         self.supervisor.watch(*self.services(), *self.executors.pools(), self.loop, self.deadlines)
 
@@ -254,6 +259,7 @@ class NodeParts:
             now=self.clock.monotonic(),
             answered_at=self.check_in.answered_at,
             outage=self.watch.outage,
+            outage_error=self.watch.last_error,
             refusal=self.cluster.refusal,
             schema=self.cluster.schema.problem,
             failure=self.supervisor.failure,
@@ -263,8 +269,15 @@ class NodeParts:
             executors=self.executors.load(),
             unrecorded=self.completer.backlog(),
             is_oldest=self.reactions.is_oldest,
+            others=self._problems_of_parts(),
             dated=self._problem_times.dated,
         )
+
+    def _problems_of_parts(self) -> list[NodeProblem]:
+        problems = self.troubles.problems()
+        if (unrecorded := self.completer.problem()) is not None:
+            problems.append(unrecorded)
+        return problems
 
     def _problems_to_report(self) -> list[NodeProblem]:
         """Return what a check-in reports: those that its success ends are over when others read it."""

@@ -19,11 +19,14 @@ from quartzpy.errors import LeaseLostError, OutcomeUnknownError, SchemaError, St
 from quartzpy.node.registration import Epoch
 from quartzpy.node.signals import Wakeup
 from quartzpy.store.node_states import LONGEST_PROBE_WAIT, PROBE_SHARE
+from quartzpy.texts import reason
 
 FIRST_WAIT, LONGEST_WAIT = 0.1, 15.0
 """Seconds."""
 WARN_AFTER = 2
 """The number of consecutive failures that is logged as an outage. A single failure has no consequences."""
+TOLD_AGAIN_AFTER, TOLD_AGAIN_AT_LEAST = 60.0, 3_600.0
+"""The time, in seconds, after which an error that a loop repeats is logged again: it doubles, up to the second one."""
 _NO_CONNECTION = ("08", "57P0", "53", "25006")
 
 
@@ -42,32 +45,86 @@ def back_off(failures: int, longest: float) -> float:
     return uniform(0.75 * most, most)
 
 
+class Repetitions:
+    """Decides which of the errors that a loop repeats are logged: the first, one of another kind, and then ever fewer.
+
+    So a loop that fails for days fills no disk, and its log still says that it fails.
+    """
+
+    def __init__(self, steady: Callable[[], float]) -> None:
+        self._steady = steady
+        self._kind: object = None
+        self._next_at = 0.0
+        self._interval = TOLD_AGAIN_AFTER
+
+    def are_told(self, error: BaseException) -> bool:
+        """Return whether to log this error."""
+        now, kind = self._steady(), (type(error), getattr(error, "sqlstate", None))
+        if kind != self._kind:
+            self._kind, self._interval = kind, TOLD_AGAIN_AFTER
+        elif now < self._next_at:
+            return False
+        else:
+            self._interval = min(2 * self._interval, TOLD_AGAIN_AT_LEAST)
+        self._next_at = now + self._interval
+        return True
+
+    def end(self) -> None:
+        """Take note of a success: the next error is logged, whatever it is."""
+        self._kind = None
+
+
 class Outage:
     """Counts the failures of one loop, logs the begin and the end of an outage, and computes the backoff."""
 
-    def __init__(self, logger: logging.Logger, what: str, longest_wait: float = LONGEST_WAIT) -> None:
+    def __init__(
+        self,
+        logger: logging.Logger,
+        what: str,
+        longest_wait: float = LONGEST_WAIT,
+        steady: Callable[[], float] | None = None,
+    ) -> None:
         self._logger = logger
         self._what = what
         self._longest_wait = longest_wait
         self._failures = 0
         self._is_without_connection = False
+        self._repetitions = Repetitions(steady or SystemClock().monotonic)
+        self._is_told = False
 
-    def failed(self, error: BaseException) -> float:
-        """Record a failure. Return the seconds to wait before the next attempt."""
+    def failed(self, error: BaseException, *, quietly: bool = False) -> float:
+        """Record a failure, and log it if it lasts, unless `quietly`.
+
+        Return the seconds to wait before the next attempt.
+        """
         self._failures += 1
-        level = logging.WARNING if self._failures == WARN_AFTER else logging.DEBUG
-        if not is_without_connection(error):
-            self._logger.log(level, "%s failed and is retried: %s", self._what, error)
-        else:
-            self._is_without_connection = True
-            self._logger.log(level, "%s: the database is unavailable: %s", self._what, error)
+        self._is_without_connection |= is_without_connection(error)
+        is_told = not quietly and self._failures >= WARN_AFTER and self._repetitions.are_told(error)
+        self._is_told |= is_told
+        what = "the database is unavailable" if is_without_connection(error) else "it failed and is retried"
+        self._logger.log(logging.WARNING if is_told else logging.DEBUG, "%s: %s: %s", self._what, what, error)
+        return self.wait()
+
+    def failed_by_bug(self, error: BaseException) -> bool:
+        """Record a failure that no retry is expected to mend. Return whether it was logged, with its traceback."""
+        self._failures += 1
+        is_told = self._repetitions.are_told(error)
+        if is_told:
+            self._is_told = True
+            self._logger.error("%s: a pass failed", self._what, exc_info=error)
+        return is_told
+
+    def wait(self) -> float:
+        """Return the seconds to wait before the next attempt."""
         return back_off(self._failures, self._longest_wait)
 
     def succeeded(self) -> bool:
         """Record a success. Return whether it ended an outage."""
         failures, self._failures = self._failures, 0
         was_without, self._is_without_connection = self._is_without_connection, False
-        if failures >= WARN_AFTER:
+        was_told, self._is_told = self._is_told, False
+        if was_told:
+            self._repetitions.end()
             what = "the database answers again" if was_without else "it works again"
             self._logger.warning("%s: %s after %d failed attempts", self._what, what, failures)
         return failures > 0
@@ -84,7 +141,8 @@ class StoreWatch:
         report_error: Callable[[str, BaseException], None] = lambda message, error: None,
     ) -> None:
         self._logger = logger
-        self._what = what
+        self.what = what
+        """The name of the node in the log."""
         self._clock = clock
         self._report_error = report_error
         self._wakes: list[Callable[[], None]] = []
@@ -93,10 +151,19 @@ class StoreWatch:
         self._first_failure: float | None = None
         self._tries = 0
         self._next_try = 0.0
+        self.answers = 0
+        """The number of check-ins that succeeded."""
+        self.last_error: str | None = None
+        """The error of the last failed check-in."""
 
     def wake_when_back(self, wake: Callable[[], None]) -> None:
         """Call `wake` when the database is available again."""
         self._wakes.append(wake)
+
+    @property
+    def is_failing(self) -> bool:
+        """True if the last check-in failed."""
+        return self._failures > 0
 
     @property
     def outage(self) -> float | None:
@@ -113,13 +180,14 @@ class StoreWatch:
         with self._lock:
             self._failures += 1
             failures = self._failures
+            self.last_error = reason(error)
             if self._first_failure is None:
                 self._first_failure = self._clock.monotonic()
         if failures == WARN_AFTER:
-            self._logger.warning("%s: the database is unavailable: %s", self._what, error)
+            self._logger.warning("%s: the database is unavailable: %s", self.what, error)
             self._report_error("the database is unavailable", error)
         else:
-            self._logger.debug("%s: a check-in failed: %s", self._what, error)
+            self._logger.debug("%s: a check-in failed: %s", self.what, error)
         return 0.0 if failures == 1 else back_off(failures - 1, min(LONGEST_PROBE_WAIT, PROBE_SHARE * window))
 
     def checked_in(self) -> None:
@@ -129,10 +197,11 @@ class StoreWatch:
             since, self._first_failure = self._first_failure, None
             waited, self._tries = self._tries > 0, 0
             self._next_try = 0.0
+            self.answers += 1
         if failures >= WARN_AFTER and since is not None:
             seconds = self._clock.monotonic() - since
             self._logger.warning(
-                "%s: the database is back after %.1f s and %d failed check-ins", self._what, seconds, failures
+                "%s: the database is back after %.1f s and %d failed check-ins", self.what, seconds, failures
             )
         if failures or waited:
             for wake in self._wakes:
@@ -169,6 +238,8 @@ class Service(ABC):
     """
 
     period = PERIOD
+    is_told_elsewhere = False
+    """True if the errors of the store are logged by whom they reach first."""
     report_error: Callable[[str, BaseException], None] = staticmethod(lambda message, error: None)
     """Called with each error of a pass, except errors of the store."""
 
@@ -199,7 +270,7 @@ class Service(ABC):
         self._watch = watch
         self._logger = logging.getLogger(f"{type(self).__module__}")
         self._stopping = threading.Event()
-        self._outage = Outage(self._logger, name, longest_wait)
+        self._outage = Outage(self._logger, name, longest_wait, self._steady)
         self._thread = self._new_thread()
 
     @abstractmethod
@@ -290,9 +361,9 @@ class Service(ABC):
             # A bug, or no memory. The loop must continue, because no other thread does this work on this node.
             self._note_failure(error)
             self.after_failure(error)
-            self._logger.exception("%s: a pass failed", self.name)
-            self.report_error(f"{self.name}: a pass failed", error)
-            return self._outage.failed(error)
+            if self._outage.failed_by_bug(error):
+                self.report_error(f"{self.name}: a pass failed", error)
+            return self._outage.wait()
         self._outage.succeeded()
         self.failed_passes, self.failing_since = 0, None
         return rest
@@ -310,7 +381,7 @@ class Service(ABC):
         if self._watch is not None and is_without_connection(error):
             self._logger.debug("%s: no connection: %s", self.name, error)
             return self._watch.try_failed()
-        return self._outage.failed(error)
+        return self._outage.failed(error, quietly=self.is_told_elsewhere)
 
 
 def rest_after(spent: float, times: float, bounds: tuple[float, float]) -> float:

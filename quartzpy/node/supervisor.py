@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import sys
 import threading
+import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -19,7 +20,7 @@ from typing import Protocol
 
 from quartzpy.clock import Clock, seconds_suspended
 from quartzpy.node.health import ThreadHealth
-from quartzpy.node.service import Service
+from quartzpy.node.service import Repetitions, Service
 from quartzpy.node.signals import Wakeup
 
 logger = logging.getLogger(__name__)
@@ -64,6 +65,7 @@ class _Watched:
     recent: deque[float] = field(default_factory=deque)
     error: str | None = None
     reported_overdue: bool = False
+    refusals: Repetitions = field(default_factory=lambda: Repetitions(time.monotonic))
 
 
 class Supervisor:
@@ -102,6 +104,7 @@ class Supervisor:
         self._lock = threading.Lock()
         self._checked_at: float | None = None
         self._restarts = 0
+        self._failures = Repetitions(clock.monotonic)
         self._thread: threading.Thread | None = None
 
     def watch(self, *supervised: Supervised) -> None:
@@ -130,7 +133,8 @@ class Supervisor:
             try:
                 self.check()
             except BaseException as error:
-                _log(logging.ERROR, "the supervisor failed: %r", error)
+                if self._failures.are_told(error):
+                    _log(logging.ERROR, "the supervisor failed: %r", error)
             self._wakeup.wait(CHECK_EVERY)
 
     def check(self) -> None:
@@ -169,7 +173,8 @@ class Supervisor:
             watched.supervised.restart()
         except BaseException as error:
             watched.error = f"{type(error).__name__}: {error}"
-            _log(logging.ERROR, "thread %s ended and cannot be restarted: %s", name, watched.error)
+            if watched.refusals.are_told(error):
+                _log(logging.ERROR, "thread %s ended and cannot be restarted: %s", name, watched.error)
             return
         watched.restarts += 1
         _log(
@@ -267,6 +272,7 @@ class Watchdog(Service):
         self._checks = checks
         self._is_busy = is_busy
         self._is_resting = False
+        self._failures = Repetitions(time.monotonic)
 
     def wake_if_busy(self) -> None:
         """End a long rest if the node runs user code. The caller calls it about every second."""
@@ -277,8 +283,9 @@ class Watchdog(Service):
         for check in self._checks:
             try:
                 check()
-            except BaseException:
+            except BaseException as error:
                 # An error of one check must not stop the others.
-                logger.exception("%s: a check raised an error", self.name)
+                if self._failures.are_told(error):
+                    logger.exception("%s: a check raised an error", self.name)
         self._is_resting = not self._is_busy()
         return IDLE_REST if self._is_resting else WATCHDOG_REST

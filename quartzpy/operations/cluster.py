@@ -147,7 +147,7 @@ def cluster(reading: Reading) -> Cluster:
 def of_records(answer: CheckIn, running: Sequence[RunningRecord], ends: Sequence[NodeEndRecord] = ()) -> Cluster:
     """Return the cluster that these records describe."""
     now = answer.now
-    busy = Counter((row.instance_id, row.state) for row in running)
+    busy = Counter((row.instance_id, row.state) for row in running if not row.is_unrecorded)
     states = answer.states()
     views = tuple(
         _node(node, states[node.instance_id], now, busy, answer.metadata.get(node.instance_id, {}))

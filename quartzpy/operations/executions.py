@@ -149,6 +149,8 @@ class RunningView:
     recovering: bool
     triggered_by: str | None = None
     """Who asked for it, if it is a run by hand that names somebody, or repeats one."""
+    is_unrecorded: bool = False
+    """True if it has ended, and its node reports that it cannot record that: it does not run any more."""
     actions: tuple[str, ...] = ()
     """The names of the actions that are possible now, whatever the role of the actor."""
 
@@ -165,7 +167,9 @@ def running_view(record: RunningRecord, now: datetime) -> RunningView:
         node=record.instance_id,
         fire_time=record.fire_time if fired else None,
         elapsed=max(timedelta(), now - record.fire_time) if fired else None,
-        actions=allowed_actions.on_execution(state, None, has_ended=False, cancel_requested=record.cancel_requested),
+        actions=allowed_actions.on_execution(
+            state, None, has_ended=record.is_unrecorded, cancel_requested=record.cancel_requested
+        ),
     )
 
 

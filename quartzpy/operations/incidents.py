@@ -204,6 +204,8 @@ def _frees(job: JobKey, rows: Sequence[RunningView]) -> tuple[Remedy, ...]:
 
 def runs(row: RunningView) -> str:
     elapsed = "only claimed" if row.elapsed is None else f"running for {short_span(row.elapsed)}"
+    if row.is_unrecorded:
+        elapsed = "it has ended, and its node cannot record that"
     cancelled = ", and asked to stop" if row.cancel_requested else ""
     return Naming(f"Execution {row.fire_id} of job {row.job} on node {row.node}: {elapsed}{cancelled}.", row.job)
 
@@ -500,7 +502,7 @@ def ignored_timeouts(running: Sequence[RunningView], timeouts: Mapping[JobKey, t
     """Return the jobs of which executions still run long after their timeout."""
     by_job: defaultdict[JobKey, list[RunningView]] = defaultdict(list)
     for row in running:
-        if row.job in timeouts and (row.elapsed or timedelta()) > timeouts[row.job] + GRACE:
+        if row.job in timeouts and not row.is_unrecorded and (row.elapsed or timedelta()) > timeouts[row.job] + GRACE:
             by_job[row.job].append(row)
     incidents = []
     for job, rows in sorted(by_job.items()):

@@ -87,8 +87,7 @@ class IncidentJudge:
 
     def judge(self, turn: JudgementTurn) -> None:
         """Record what is wrong: what begins, what lasts and what is over, with the notifications about it."""
-        if turn.expects:
-            self._judge_expectations(turn)
+        failure = self._judge_expectations(turn) if turn.expects else None
         store = self._store
         # The reading uses the store itself, because a node judges to the end of its drain.
         situation = Situation(Source(self._scheduler, Redaction(), page=Reading(lambda: store)))
@@ -109,6 +108,9 @@ class IncidentJudge:
         self._scheduler._changed(due)
         self._deliver_in_spite_of(situation.pauses())
         self._beat(turn, incidents.values())
+        if failure is not None:
+            # The node counts it; the incidents of the cluster must not depend on the expectations of its jobs.
+            raise failure
 
     def _plan(
         self,
@@ -162,8 +164,11 @@ class IncidentJudge:
         else:
             self._pinger.put(ping(url, Moment.HEARTBEAT, config.name, what="the heartbeat"))
 
-    def _judge_expectations(self, turn: JudgementTurn) -> None:
-        """Record what fires have not done that is expected of them, and tell listeners and observers of what is new."""
+    def _judge_expectations(self, turn: JudgementTurn) -> Exception | None:
+        """Record what fires have not done that is expected of them, and tell listeners and observers of what is new.
+
+        Return the error because of which that could not be judged.
+        """
         assert turn.turn is not None
         try:
             breaches = [
@@ -172,15 +177,15 @@ class IncidentJudge:
             ]
         except StoreUnavailableError:
             raise
-        except Exception:
-            # The incidents of the cluster must not depend on the expectations of its jobs.
-            logger.warning("what is expected of jobs could not be judged", exc_info=True)
-            return
+        except Exception as error:
+            error.add_note("What is expected of jobs could not be judged.")
+            return error
         if breaches:
             self._scheduler.observers.breached(breaches)
         for breach in breaches:
             logger.warning("%s %s", breach.what, " ".join(breach.why))
             self._scheduler.listeners.post(ExpectationBroken(breach))
+        return None
 
     def _gap(self, turn: JudgementTurn, now: datetime) -> tuple[JudgedIncident, datetime, datetime] | None:
         """Return the time in which nobody judged, if it was long."""

@@ -11,6 +11,8 @@ from quartzpy.texts import visible
 
 MOST_PROBLEMS = 10
 """The largest number of problems that a record holds."""
+MOST_FIRE_IDS = 100
+"""The largest number of executions that one of them names."""
 LONGEST_PROBLEM = 400
 """The largest number of characters of one of them."""
 
@@ -27,6 +29,8 @@ class NodeProblem:
     """The part of the node that has it, if its kind has several: the name of a thread."""
     since: datetime | None = None
     """The instant at which the node found it, by the store's clock; None if that is not known."""
+    fire_ids: tuple[int, ...] = ()
+    """The executions that have ended and that the node cannot record, the first of them."""
 
     @property
     def text(self) -> str:
@@ -40,7 +44,7 @@ class NodeProblem:
 
 
 def as_text(problems: Collection[NodeProblem]) -> str | None:
-    """Return the text that a record holds: the first problems, each shortened; None if there is nproblem."""
+    """Return the text that a record holds: the first problems, each shortened; None if there is none."""
     if not problems:
         return None
     return json.dumps(
@@ -50,6 +54,7 @@ def as_text(problems: Collection[NodeProblem]) -> str | None:
                 "what": problem.text,
                 "subject": problem.subject[:LONGEST_PROBLEM],
                 "since": problem.since.isoformat() if problem.since else None,
+                **({"fire_ids": list(problem.fire_ids[:MOST_FIRE_IDS])} if problem.fire_ids else {}),
             }
             for problem in list(problems)[:MOST_PROBLEMS]
         ]
@@ -65,6 +70,7 @@ def from_text(text: str | None) -> tuple[NodeProblem, ...]:
             str(row["what"]),
             str(row.get("subject", "")),
             datetime.fromisoformat(since) if (since := row.get("since")) else None,
+            tuple(row.get("fire_ids", ())),
         )
         for row in rows
         if isinstance(row, dict) and "kind" in row and "what" in row

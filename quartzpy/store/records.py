@@ -367,6 +367,8 @@ class RunningRecord:
     """The message of that report."""
     triggered_by: str | None = None
     """Who asked for it, if it is a run by hand that names somebody, or repeats one."""
+    is_unrecorded: bool = False
+    """True if it has ended, and its node reports that it cannot record that."""
 
     @property
     def recovering(self) -> bool:

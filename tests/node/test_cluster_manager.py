@@ -256,6 +256,7 @@ def test_a_judgement_that_fails_is_logged_once_and_keeps_nothing_from_being_done
         error.append(StoreUnavailableError("gone"))
         assert judge_and_count() == 0, "the check-ins report an outage"
         error[:] = [ValueError("another one")]
+        assert judge_and_count() == 1, "an error of another kind"
         assert judge_and_count() == 0
         error.clear()
         judge_and_count()

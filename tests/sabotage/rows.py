@@ -68,7 +68,7 @@ ROWS = (
     Sabotage(
         "failing_passes_are_healthy",
         "a node on which every pass of a thread fails is healthy",
-        (Edit("quartzpy.node.health", "if thread.alive and thread.is_failing]", "if False]"),),
+        (Edit("quartzpy.node.health", "if thread.alive and thread.is_failing\n", "if False\n"),),
         (f"{_PASSES}::test_passes_that_fail_again_and_again_are_a_problem_until_one_succeeds",),
     ),
     Sabotage(

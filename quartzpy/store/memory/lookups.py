@@ -141,10 +141,17 @@ def _beside(names: list[str], name: str, limit: int) -> list[str]:
 
 
 def list_running(tables: Tables) -> list[RunningRecord]:
-    return [_running(row) for row in sorted(tables.fired.values(), key=lambda row: (row.fire_time, row.fire_id))]
+    unrecorded = {
+        (node.epoch, fire_id)
+        for node in tables.nodes.values()
+        for problem in node.problems
+        for fire_id in problem.fire_ids
+    }
+    rows = sorted(tables.fired.values(), key=lambda row: (row.fire_time, row.fire_id))
+    return [_running(row, is_unrecorded=(row.epoch, row.fire_id) in unrecorded) for row in rows]
 
 
-def _running(row: FiredRow) -> RunningRecord:
+def _running(row: FiredRow, *, is_unrecorded: bool) -> RunningRecord:
     return RunningRecord(
         fire_id=row.fire_id,
         trigger_key=row.trigger_key,
@@ -159,6 +166,7 @@ def _running(row: FiredRow) -> RunningRecord:
         progress=None if row.progress is None else row.progress.fraction,
         progress_message=None if row.progress is None else row.progress.message,
         triggered_by=row.record().triggered_by,
+        is_unrecorded=is_unrecorded,
     )
 
 

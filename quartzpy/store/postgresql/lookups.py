@@ -193,6 +193,7 @@ class RunningColumns(NamedTuple):
     progress: float | None
     progress_message: str | None
     triggered_by: str | None
+    is_unrecorded: bool
 
     def record(self) -> RunningRecord:
         return RunningRecord(
@@ -209,6 +210,7 @@ class RunningColumns(NamedTuple):
             progress=self.progress,
             progress_message=self.progress_message,
             triggered_by=self.triggered_by,
+            is_unrecorded=self.is_unrecorded,
         )
 
 

@@ -145,11 +145,16 @@ SELECT 'TRIGGER', trigger_group, NULL, NULL, NULL, NULL, NULL, NULL FROM paused_
  ORDER BY 1, 2;
 
 -- name: running
-SELECT fire_id, trigger_group, trigger_name, job_group, job_name, instance_id, epoch, state, scheduled_time, fired_time,
-       attempt, cancel_requested, progress, progress_message,
-       CASE WHEN trigger_group IN ('MANUAL_TRIGGERS', 'RETRYING_JOBS', 'RECOVERING_JOBS')
-            THEN trigger_data ->> 'QRTZ_TRIGGERED_BY' END AS triggered_by
-  FROM qrtz_fired_triggers WHERE sched_name = :'sched' ORDER BY fired_time, fire_id;
+SELECT f.fire_id, f.trigger_group, f.trigger_name, f.job_group, f.job_name, f.instance_id, f.epoch, f.state,
+       f.scheduled_time, f.fired_time, f.attempt, f.cancel_requested, f.progress, f.progress_message,
+       CASE WHEN f.trigger_group IN ('MANUAL_TRIGGERS', 'RETRYING_JOBS', 'RECOVERING_JOBS')
+            THEN f.trigger_data ->> 'QRTZ_TRIGGERED_BY' END AS triggered_by,
+       n.problems IS NOT NULL
+       AND jsonb_path_exists(n.problems, '$[*].fire_ids[*] ? (@ == $id)', jsonb_build_object('id', f.fire_id))
+  FROM qrtz_fired_triggers f
+  LEFT JOIN qrtz_scheduler_state n
+         ON n.sched_name = f.sched_name AND n.instance_id = f.instance_id AND n.epoch = f.epoch
+ WHERE f.sched_name = :'sched' ORDER BY f.fired_time, f.fire_id;
 
 -- name: execution
 -- Only this query reads the log: a page of executions would drag megabytes.
