@@ -367,7 +367,7 @@ class JobExecutionContext(NameHints):
         """The instant of the schedule that this execution processes.
 
         It is `scheduled_fire_time`. A retry, a recovery and a repetition by `run_again` have that of the original
-        execution.
+        execution, and one that follows others, as a continuation or by `after`, has that of these.
         """
         return self._nominal[1]
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 from quartzpy.job_data import (
     BATCH,
     JOINED,
+    NOMINAL_FIRE_TIME,
     ORIGINAL_FIRE_TIME,
     ORIGINAL_GROUP,
     ORIGINAL_NAME,
@@ -34,8 +35,8 @@ from quartzpy.job_data import (
     TRIGGERED_BY,
 )
 from quartzpy.jobs.continuation import Predecessor
-from quartzpy.jobs.join import Joined, joined_from_data
-from quartzpy.keys import MANUAL_TRIGGERS, RECOVERING_JOBS, RETRYING_JOBS, JobKey, TriggerKey
+from quartzpy.jobs.join import Joined, instant_of_occasion, joined_from_data, occasion_of_instant
+from quartzpy.keys import MANUAL_TRIGGERS, RECOVERING_JOBS, RETRYING_JOBS, UNSCHEDULED_GROUPS, JobKey, TriggerKey
 from quartzpy.states import Outcome
 from quartzpy.triggers.trigger import Trigger
 
@@ -46,9 +47,13 @@ _FIRST_RETRIED = (RETRIED_GROUP, RETRIED_NAME, RETRIED_SCHEDULED_FIRE_TIME)
 
 
 def repeats(trigger_key: TriggerKey, scheduled_fire_time: datetime, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the data of a trigger that repeats an execution with this `data`. It names the original execution."""
+    """Return the data of a trigger that repeats an execution with this `data`. It names the original execution.
+
+    It is no part of the batch of the original, whose end has been counted, and that of its retries would count again.
+    """
     values = (trigger_key.group, trigger_key.name, _milliseconds(scheduled_fire_time))
-    return {**dict(zip(_FIRST_RETRIED, values, strict=True)), **data}
+    own = {name: value for name, value in data.items() if name != BATCH}
+    return {**dict(zip(_FIRST_RETRIED, values, strict=True)), **own}
 
 
 class BatchKey(NamedTuple):
@@ -99,20 +104,27 @@ def continuation_data(predecessor: Predecessor) -> dict[str, Any]:
     }
 
 
+def nominal_entry(instant: datetime) -> dict[str, Any]:
+    """Return the entry by which a trigger that follows executions has the instant of the schedule that they had."""
+    return {NOMINAL_FIRE_TIME: occasion_of_instant(instant)}
+
+
 def nominal_fire(
     key: TriggerKey, scheduled_fire_time: datetime, data: Mapping[str, Any]
 ) -> tuple[TriggerKey, datetime]:
     """Return the trigger and the instant of the schedule of the first execution that one with this `data` repeats.
 
-    They are `key` and `scheduled_fire_time` themselves if it repeats none.
+    They are `key` and `scheduled_fire_time` themselves if it repeats none. One that follows other executions has the
+    instant of these.
     """
     instant = scheduled_fire_time
+    carried = data.get(NOMINAL_FIRE_TIME) if key.group in UNSCHEDULED_GROUPS else None
     # A recovery may be retried, and a retry recovered. Each kind records its original only once.
     repeating = {RECOVERING_JOBS: _FIRST_RECOVERED, RETRYING_JOBS: _FIRST_RETRIED, MANUAL_TRIGGERS: _FIRST_RETRIED}
     while (names := repeating.pop(key.group, None)) and names[0] in data:
         group, name, at = (str(data[entry]) for entry in names)
         key, instant = TriggerKey(name, group), _from_milliseconds(at)
-    return key, instant
+    return key, instant if carried is None else instant_of_occasion(str(carried))
 
 
 def retried_trigger_of(data: Mapping[str, Any]) -> TriggerKey | None:

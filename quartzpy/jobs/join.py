@@ -138,6 +138,16 @@ class Join:
             return instant.astimezone(zone(self.time_zone)).date().isoformat()
         return occasion_of_instant(instant)
 
+    def instant(self, occasion: str) -> datetime:
+        """Return the instant for which the job counts that an occasion starts: of a day, its beginning in `time_zone`.
+
+        Of a midnight that comes twice, it is the second one, as PostgreSQL has it.
+        """
+        if self.per == "instant":
+            return instant_of_occasion(occasion)
+        midnight = datetime.fromisoformat(occasion).replace(tzinfo=zone(self.time_zone))
+        return max(midnight.astimezone(UTC), midnight.replace(fold=1).astimezone(UTC))
+
 
 def instant_of_occasion(occasion: str) -> datetime:
     """Return the instant of an occasion; of a day, the beginning of that day in UTC."""

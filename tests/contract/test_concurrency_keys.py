@@ -231,3 +231,22 @@ def test_a_trigger_that_is_stored_again_with_other_data_waits_for_the_new_key(st
         assert store.state("moved") == ("BLOCKED" if fired else state)
     store.complete(node, x, y)
     assert not store.claims()
+
+
+@pytest.mark.parametrize("way", ["retry", "recovery"])
+def test_what_runs_again_has_the_key_that_the_job_computes_now(store: Harness, way: str) -> None:
+    a, b = store.node("a"), store.node("b")
+    data = {"customer": "x", "region": "eu"}
+    store.schedule(job(requests_recovery=True, **KEYED), once("first", data=data))
+    fired = store.fire_one(a)
+    store.store.modify_job(job_key(), lambda old: old.with_values({"concurrency_key": "region"}), keeps_data=True)
+    store.add_triggers(job_key(), once("second", data={"region": "eu"}))
+    other = store.fire_one(b)
+    if way == "retry":
+        store.complete(a, fired, outcome=Outcome.FAILED, error="no", retry_after=SECOND)
+    else:
+        store.recover(b, a)
+    store.clock.advance(SECOND)
+    assert not store.fire_due(b)
+    store.complete(b, other)
+    assert customer(store.fire_one(b)) == "x"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from quartzpy.job_data import (
+    NOMINAL_FIRE_TIME,
     PREDECESSOR_FIRE_ID,
     PREDECESSOR_GROUP,
     PREDECESSOR_NAME,
@@ -15,6 +16,7 @@ from quartzpy.job_data import (
     PREDECESSOR_RESULT,
 )
 from quartzpy.jobs.continuation import Continuation
+from quartzpy.jobs.join import occasion_of_instant
 from quartzpy.keys import CONTINUATIONS, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import JobMode, Outcome
@@ -57,6 +59,7 @@ def test_a_job_runs_once_after_each_success_with_the_result_as_data(store: Harne
             PREDECESSOR_FIRE_ID: first.fire_id,
             PREDECESSOR_OUTCOME: "SUCCEEDED",
             PREDECESSOR_RESULT: {"rows": n},
+            NOMINAL_FIRE_TIME: occasion_of_instant(first.scheduled_fire_time),
         }
         store.complete(node, second)
         assert not store.fire_due(node)

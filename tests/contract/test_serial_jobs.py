@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from quartzpy.store.protocol import NamedTriggers
 from tests.contract.harness import (
     HOUR,
@@ -9,6 +13,8 @@ from tests.contract.harness import (
     Harness,
     at,
     every,
+    job,
+    job_key,
     key,
     names,
     once,
@@ -98,3 +104,27 @@ def test_the_last_fire_of_a_serial_job_leaves_it_complete_and_blocks_the_others(
     store.schedule(serial(), once(), once("other", at(5)))
     store.fire_one(node)
     assert store.states("once", "other") == ["COMPLETE", "BLOCKED"]
+
+
+@pytest.mark.parametrize(
+    ("was", "now"),
+    [
+        ({"disallow_concurrent": True}, {"disallow_concurrent": False}),
+        ({"max_concurrent": 1}, {"max_concurrent": None}),
+        ({"max_concurrent": 1}, {"max_concurrent": 2}),
+        ({"max_concurrent": 1, "concurrency_key": "key"}, {"max_concurrent": None, "concurrency_key": None}),
+    ],
+)
+@pytest.mark.parametrize("way", ["modify", "replace"])
+def test_a_limit_that_is_removed_holds_nothing_any_more(
+    store: Harness, was: dict[str, Any], now: dict[str, Any], way: str
+) -> None:
+    node = store.node()
+    store.schedule(job(durable=True, **was), once("a"), once("b"))
+    store.fire_one(node)
+    assert store.state("b") == "BLOCKED"
+    if way == "modify":
+        store.store.modify_job(job_key(), lambda old: old.with_values(now), keeps_data=True)
+    else:
+        store.schedule(job(durable=True, **{**was, **now}), replace=True)
+    store.fire_one(node)

@@ -21,7 +21,20 @@ from quartzpy.store.protocol import (
     TriggerGroups,
     TriggersOfJobs,
 )
-from tests.contract.harness import HOUR, MINUTE, START, Harness, at, every, job, job_key, key, names, once
+from tests.contract.harness import (
+    HOUR,
+    MINUTE,
+    START,
+    Harness,
+    at,
+    every,
+    job,
+    job_key,
+    key,
+    names,
+    once,
+    stored_trigger,
+)
 
 UNTIL = PauseNote("the bank is closed", "ann", START + HOUR)
 GROUP = TriggerGroups(GroupMatcher.equals("DEFAULT"))
@@ -342,3 +355,15 @@ def test_a_window_of_one_span_is_gone_when_it_is_over(store: Harness) -> None:
     assert (store.state("a"), store.store.windows()) == ("WAITING", [])
     with pytest.raises(InvalidValueError, match="it ended at"):
         store.store.set_window("move", MaintenanceWindow("move", start=at(3600), end=at(7200)))
+
+
+@pytest.mark.parametrize("missed", [Missed.MISFIRE, Missed.SKIP, Missed.ONCE])
+@each_subject
+def test_each_end_of_a_pause_is_a_resumption(store: Harness, subjects: PauseSubjects, missed: Missed) -> None:
+    """Expectations are looked at anew from that instant, and do not blame what the pause has delayed."""
+    store.schedule(job(), every(1800))
+    store.store.pause(subjects, replace(UNTIL, missed=missed))
+    applied(store, 3605)
+    record = stored_trigger(store.store, key("every"))
+    assert record is not None
+    assert record.resumed_at == at(3605)

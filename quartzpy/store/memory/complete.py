@@ -58,6 +58,8 @@ def complete(
         if row.cancel_requested and completion.retry_after is not None:
             stopped.add(row.fire_id)
             completion = _not_again(completion)
+        if job is None:
+            completion = replace(completion, retry_after=None)
         tables.history.append(
             row.ended(
                 completion.outcome,
@@ -66,7 +68,7 @@ def complete(
                 error=completion.error,
                 result_text=completion.result,
                 log_text=completion.log,
-                retry_at=now + completion.retry_after if completion.retry_after is not None and job else None,
+                retry_at=None if completion.retry_after is None else now + completion.retry_after,
             )
         )
         _store_data(tables, row, completion)

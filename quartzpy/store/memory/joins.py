@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 from quartzpy.job_data import JOINED
 from quartzpy.jobs.continuation import Predecessor
-from quartzpy.jobs.internal_entries import BatchKey, batch_of, continuation_data, nominal_fire
+from quartzpy.jobs.internal_entries import BatchKey, batch_of, continuation_data, nominal_entry
 from quartzpy.jobs.join import Join
 from quartzpy.keys import CONTINUATIONS, MANUAL_TRIGGERS, JobKey
 from quartzpy.states import JoinState, Outcome, TriggerState
-from quartzpy.store.memory.rerun import store_once
+from quartzpy.store.memory.rerun import instant_of, store_once
 from quartzpy.store.memory.rows import FiredRow, JobRow, JoinRow, TriggerRow, concurrency_key
 from quartzpy.store.memory.tables import Tables
 from quartzpy.store.protocol import Notification
@@ -34,6 +34,8 @@ class Arrivals:
     """The ends of one step, by what they mean to the jobs that wait for several."""
 
     tables: Tables
+    _followers: Counter[int] = field(default_factory=Counter)
+    """The number of jobs that follow each end."""
     _of_joins: defaultdict[tuple[JobKey, str], list[_Arrival]] = field(default_factory=lambda: defaultdict(list))
     _of_batches: defaultdict[BatchKey, list[_Arrival]] = field(default_factory=lambda: defaultdict(list))
 
@@ -80,11 +82,12 @@ class Arrivals:
             return []
         last = max(arrivals, key=lambda arrival: arrival.row.fire_id)
         row.fire_id = last.row.fire_id
-        data = json.dumps({JOINED: _entry(occasion, row)}, ensure_ascii=False)
+        instant = job.after.instant(occasion) if row.total is None and job.after is not None else self.tables.now()
+        data = json.dumps({JOINED: _entry(occasion, row), **nominal_entry(instant)}, ensure_ascii=False)
         after = replace(last.row, job_key=job.key, trigger_data=data, fired=None)
-        after.concurrency_key = concurrency_key(job.concurrency_key, job.data, data)
         ended = continuation_data(_predecessor(last))
-        name = f"after_{last.row.fire_id}_{'batch' if row.total is not None else 'join_' + job.key.name}"
+        self._followers[last.row.fire_id] += 1
+        name = f"after_{last.row.fire_id}_join_{self._followers[last.row.fire_id]}"
         return [store_once(self.tables, after, job, CONTINUATIONS, name, self.tables.now(), 1, ended)]
 
 
@@ -114,14 +117,6 @@ def _start(tables: Tables, job: JobRow, data: str) -> None:
     paused = tables.pauses.cover(row.key, job)
     tables.add_trigger(row, TriggerState.PAUSED if paused else TriggerState.WAITING)
     tables.notifications.add(Notification.SCHEDULED)
-
-
-def instant_of(row: FiredRow) -> datetime:
-    """Return the scheduled instant for which an execution counts."""
-    coalesced = () if row.fired is None else row.fired.coalesced_fire_times
-    if coalesced:
-        return coalesced[-1]
-    return nominal_fire(row.trigger_key, row.scheduled_time, json.loads(row.trigger_data or "{}"))[1]
 
 
 def _count(row: JoinRow, arrival: _Arrival, now: datetime) -> None:

@@ -39,7 +39,8 @@ def hold(
 ) -> None:
     """Pause triggers and drop the claims on them, so that no claimed one fires any more.
 
-    `alone` is a pause of the triggers themselves or of their jobs, which holds beside those of their groups.
+    `alone` is a pause of the triggers themselves or of their jobs, which holds beside those of their groups and keeps
+    its name beside them. A pause of a group that has an end, such as a maintenance window, takes nobody's name off.
     """
     now = tables.now()
     for row in list(rows):
@@ -51,7 +52,8 @@ def hold(
         elif row.state in PAUSED_STATES and not by_mode:
             own = row.own_pause
             is_other = alone and (own is None or (own.until, own.missed) != (note.until, note.missed))
-            if row.held_by_mode or note.reason is not None or is_other:
+            may_rename = alone or (own is None and note.until is None)
+            if row.held_by_mode or is_other or (note.reason is not None and may_rename):
                 row.pause = (row.pause[0] if row.pause else now, note)
             if alone:
                 row.own_pause = note

@@ -172,7 +172,7 @@ def _free(tables: Tables, now: datetime, died: Collection[int]) -> tuple[int, in
             lost += 1
             if job is not None:
                 follow(tables, row, job, Outcome.TERMINATED, None)
-                arrivals.add(row, Outcome.TERMINATED)
+            arrivals.add(row, Outcome.TERMINATED)
     arrivals.settle()
     tables.unblock(unblocked)
     for key in suspects & tables.jobs.keys():

@@ -10,7 +10,14 @@ from typing import Any
 
 from quartzpy.job_data import encode
 from quartzpy.jobs.continuation import Predecessor
-from quartzpy.jobs.internal_entries import LostExecution, continuation_data, recovery_data, repeats
+from quartzpy.jobs.internal_entries import (
+    LostExecution,
+    continuation_data,
+    nominal_entry,
+    nominal_fire,
+    recovery_data,
+    repeats,
+)
 from quartzpy.keys import CONTINUATIONS, RECOVERING_JOBS, RETRYING_JOBS
 from quartzpy.states import Admission, Outcome, TriggerState
 from quartzpy.store.memory.rows import FiredRow, JobRow, TriggerRow, concurrency_key
@@ -48,11 +55,19 @@ def follow(tables: Tables, row: FiredRow, job: JobRow, outcome: Outcome, result:
         if target is None or outcome not in link.outcomes:
             continue
         ended = Predecessor(job.key, row.fire_id, outcome, None if result is None else json.loads(result))
-        after = replace(row, job_key=target.key, trigger_data=encode(link.data), fired=None)
-        after.concurrency_key = concurrency_key(target.concurrency_key, target.data, after.trigger_data)
+        data = {**json.loads(encode(link.data) or "{}"), **nominal_entry(instant_of(row))}
+        after = replace(row, job_key=target.key, trigger_data=json.dumps(data, ensure_ascii=False), fired=None)
         name = f"after_{row.fire_id}_{place}"
         stored.append(store_once(tables, after, target, CONTINUATIONS, name, tables.now(), 1, continuation_data(ended)))
     return stored
+
+
+def instant_of(row: FiredRow) -> datetime:
+    """Return the scheduled instant for which an execution counts."""
+    coalesced = () if row.fired is None else row.fired.coalesced_fire_times
+    if coalesced:
+        return coalesced[-1]
+    return nominal_fire(row.trigger_key, row.scheduled_time, json.loads(row.trigger_data or "{}"))[1]
 
 
 def store_once(
@@ -81,7 +96,7 @@ def store_once(
     # An execution that is itself a repetition already carries the keys of the first original; those are kept.
     again.data = json.dumps({**original, **json.loads(row.trigger_data or "{}")}, ensure_ascii=False)
     again.attempt = attempt
-    again.concurrency_key = row.concurrency_key
+    again.concurrency_key = concurrency_key(job.concurrency_key, job.data, again.data)
     again.coalesced_fire_times = () if row.fired is None else row.fired.coalesced_fire_times
     if keeps_admission and job.rate_limit is not None:
         again.admission = Admission.CHARGED

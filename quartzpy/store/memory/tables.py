@@ -103,8 +103,16 @@ class Pauses:
 
     def cover_groups(self, trigger_key: TriggerKey, job: JobRow) -> bool:
         """Return True if everything, or a group of the trigger, is paused."""
+        return bool(self.marks) and self.longest_cover(trigger_key, job) is not None
+
+    def longest_cover(self, trigger_key: TriggerKey, job: JobRow) -> PauseMark | None:
+        """Return the pause of everything, or of a group of the trigger, that lasts longest."""
         places = EVERYTHING_MARK, ("TRIGGER", trigger_key.group), ("JOB", job.key.group)
-        return bool(self.marks) and any(place in self.marks for place in places)
+        covers = [self.marks[place] for place in places if place in self.marks]
+        endless = [mark for mark in covers if mark.note.until is None]
+        if endless:
+            return min(endless, key=lambda mark: mark.at)
+        return max(covers, key=lambda mark: mark.note.until or mark.at, default=None)
 
     def forbid(self, trigger_key: TriggerKey, job: JobRow) -> bool:
         """Return True if manual mode, or the mode of its job, prevents a trigger from firing."""
@@ -203,6 +211,7 @@ class Tables:
     # --- triggers
 
     def add_trigger(self, row: TriggerRow, state: TriggerState) -> None:
+        assert row.key not in self.triggers, f"a second trigger {row.key}, in place of a fire that is recorded"
         self.triggers[row.key] = row
         row.job.triggers[row.key] = row
         row.state = state
@@ -298,6 +307,9 @@ class Tables:
                 row.admission = None
         for row in waiting:
             self.due.add(job.dispatch_key, row.part, row.entry)
+        for row in job.triggers.values():
+            if row.state in BLOCKED_STATES and not self.is_blocked(row):
+                self.move(row, AFTER_UNBLOCKING[row.state])
         is_other = was != (job.dispatch_key, job.limit, job.overlap_policy, job.rate_limit, job.limits)
         if had_key is not None or job.concurrency_key is not None:
             for row in job.triggers.values():

@@ -102,7 +102,11 @@ def _is_held_by_groups(row: TriggerRow) -> bool:
 def _end_own(tables: Tables, row: TriggerRow) -> bool:
     note, row.own_pause, row.pause = row.own_pause, None, None
     assert note is not None
-    if row.state not in PAUSED_STATES or tables.pauses.cover_groups(row.key, row.job):
+    if row.state not in PAUSED_STATES:
+        return False
+    if cover := tables.pauses.longest_cover(row.key, row.job):
+        # What holds it from now on says since when, by whom and why.
+        row.pause = (cover.at, cover.note)
         return False
     return release(tables, row, note.missed) is not None
 

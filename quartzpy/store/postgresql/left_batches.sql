@@ -45,12 +45,11 @@ marked AS (
 \if :by_trigger
       FROM unnest(:'groups'::text[], :'names'::text[], :'batch_entries'::text[]) AS k(trigger_group, trigger_name, entry)
      WHERE t.sched_name = :'sched' AND t.trigger_group = k.trigger_group AND t.trigger_name = k.trigger_name
-       AND t.trigger_state <> 'COMPLETE' AND t.job_data -> 'QRTZ_BATCH' IS DISTINCT FROM k.entry::jsonb
+       AND t.job_data -> 'QRTZ_BATCH' IS DISTINCT FROM k.entry::jsonb
 \else
 \if :by_job
       FROM unnest(:'groups'::text[], :'names'::text[]) AS k(job_group, job_name)
      WHERE t.sched_name = :'sched' AND t.job_group = k.job_group AND t.job_name = k.job_name
-       AND t.trigger_state <> 'COMPLETE'
 \else
       FROM candidates c
      WHERE t.ctid = c.row AND c.entry IN (SELECT entry FROM free)

@@ -18,7 +18,9 @@ WITH affected AS (
                     AND ((t.held_by_mode AND NOT :'by_mode'::bool)
                          OR (:'alone'::bool AND (t.pause_until, t.pause_missed)
                                                 IS DISTINCT FROM (:'until'::timestamptz, :'missed'::text))
+                         -- A pause of a group that has an end, such as a maintenance window, takes nobody's name off.
                          OR (:'reason'::text IS NOT NULL
+                             AND (:'alone'::bool OR (t.pause_missed IS NULL AND :'until'::timestamptz IS NULL))
                              AND (t.pause_reason, t.paused_by) IS DISTINCT FROM (:'reason'::text, :'by'::text)))))
                -- end
 \if :from_start
@@ -66,7 +68,9 @@ WITH affected AS (
                 AND ((t.held_by_mode AND NOT :'by_mode'::bool)
                      OR (:'alone'::bool AND (t.pause_until, t.pause_missed)
                                             IS DISTINCT FROM (:'until'::timestamptz, :'missed'::text))
+                     -- A pause of a group that has an end, such as a maintenance window, takes nobody's name off.
                      OR (:'reason'::text IS NOT NULL
+                         AND (:'alone'::bool OR (t.pause_missed IS NULL AND :'until'::timestamptz IS NULL))
                          AND (t.pause_reason, t.paused_by) IS DISTINCT FROM (:'reason'::text, :'by'::text)))))
            -- end
        FOR NO KEY UPDATE
@@ -108,7 +112,9 @@ paused AS (
                 AND ((t.held_by_mode AND NOT :'by_mode'::bool)
                      OR (:'alone'::bool AND (t.pause_until, t.pause_missed)
                                             IS DISTINCT FROM (:'until'::timestamptz, :'missed'::text))
+                     -- A pause of a group that has an end, such as a maintenance window, takes nobody's name off.
                      OR (:'reason'::text IS NOT NULL
+                         AND (:'alone'::bool OR (t.pause_missed IS NULL AND :'until'::timestamptz IS NULL))
                          AND (t.pause_reason, t.paused_by) IS DISTINCT FROM (:'reason'::text, :'by'::text)))))
            -- end
     RETURNING affected.fire_id, affected.trigger_state AS before, t.job_group, t.job_name, t.max_concurrent,

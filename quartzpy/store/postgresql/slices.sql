@@ -49,7 +49,9 @@ SELECT page.at::text, page.generation, page.trigger_group, page.trigger_name
                     AND ((t.held_by_mode AND NOT :'by_mode'::bool)
                          OR (:'alone'::bool AND (t.pause_until, t.pause_missed)
                                                 IS DISTINCT FROM (:'until'::timestamptz, :'missed'::text))
+                         -- A pause of a group that has an end, such as a maintenance window, takes nobody's name off.
                          OR (:'reason'::text IS NOT NULL
+                             AND (:'alone'::bool OR (t.pause_missed IS NULL AND :'until'::timestamptz IS NULL))
                              AND (t.pause_reason, t.paused_by) IS DISTINCT FROM (:'reason'::text, :'by'::text)))))
                -- end
 \endif

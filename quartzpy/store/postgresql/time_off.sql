@@ -10,7 +10,7 @@ SELECT least((SELECT min(p.pause_until) FROM qrtz_paused_trigger_groups p WHERE 
 -- A slice of the triggers whose own pause has ended. One whose group is paused as well is held by that from now on, and
 -- one that a mode forbids to fire, by the mode.
 WITH affected AS (
-    SELECT t.trigger_group, t.trigger_name, t.pause_until, t.paused_by, t.pause_reason, t.pause_missed,
+    SELECT t.trigger_group, t.trigger_name, t.job_group, t.pause_until, t.paused_by, t.pause_reason, t.pause_missed,
            t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') AND t.next_fire_time IS NOT NULL AS is_paused,
            -- include: group_is_paused_t
            EXISTS (SELECT FROM qrtz_paused_trigger_groups p
@@ -42,7 +42,8 @@ WITH affected AS (
 ),
 ended AS (
     UPDATE qrtz_triggers t
-       SET pause_until = NULL, pause_missed = NULL, paused_at = NULL, paused_by = NULL, pause_reason = NULL,
+       SET pause_until = NULL, pause_missed = NULL, paused_at = cover.paused_at, paused_by = cover.paused_by,
+           pause_reason = cover.pause_reason,
            trigger_state = CASE WHEN going.is_so THEN 'WAITING' ELSE t.trigger_state END,
            held_by_mode = affected.is_paused AND affected.is_forbidden AND NOT affected.is_covered,
            unreconciled = CASE WHEN going.is_so AND t.unreconciled IS NOT NULL THEN 'NEW' ELSE t.unreconciled END,
@@ -50,10 +51,17 @@ ended AS (
            catch_up_until = CASE WHEN NOT going.is_so OR affected.missed_policy IS NULL THEN t.catch_up_until END,
            admission = CASE WHEN going.is_so THEN nullif(t.admission, 'LATE') ELSE t.admission END,
            resumed_at = CASE WHEN going.is_so
-                             THEN CASE affected.pause_missed WHEN 'skip' THEN :now END ELSE t.resumed_at END
+                             THEN :now ELSE t.resumed_at END
       FROM affected
      CROSS JOIN LATERAL (
         SELECT affected.is_paused AND NOT affected.is_covered AND NOT affected.is_forbidden AS is_so) AS going
+      -- What holds it from now on says since when, by whom and why; of several, the one that lasts longest.
+      LEFT JOIN LATERAL (
+        SELECT p.paused_at, p.paused_by, p.pause_reason FROM qrtz_paused_trigger_groups p
+         WHERE affected.is_paused AND affected.is_covered AND p.sched_name = :'sched'
+           AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = affected.trigger_group)
+                OR (p.scope = 'JOB' AND p.group_name = affected.job_group))
+         ORDER BY p.pause_until DESC NULLS FIRST, p.paused_at LIMIT 1) AS cover ON true
      -- include: own_of_affected
      CROSS JOIN LATERAL (
         SELECT o.ctid AS row FROM qrtz_triggers o

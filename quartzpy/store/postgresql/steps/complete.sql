@@ -11,12 +11,13 @@
 WITH ended AS MATERIALIZED (
 \if :retries
     -- An execution that somebody has asked to stop does not run again: one that was snoozed, by its job or because it
-    -- was handed back, is CANCELLED, and a failure remains one without a further attempt.
+    -- was handed back, is CANCELLED, and a failure remains one without a further attempt. Nor does one whose job is
+    -- gone: this is its end, for those who wait for it as well.
     SELECT e.fire_id, e.started_at, e.ended_at,
            CASE WHEN own.asked_to_stop AND e.outcome = 'SNOOZED' THEN 'CANCELLED' ELSE e.outcome END AS outcome,
            CASE WHEN own.asked_to_stop AND e.is_handed_back THEN NULL ELSE e.error END AS error,
            e.stores_data, e.is_last,
-           CASE WHEN NOT own.asked_to_stop THEN e.retry_after END AS retry_after, e.result,
+           CASE WHEN NOT own.asked_to_stop AND own.has_job THEN e.retry_after END AS retry_after, e.result,
 \if :captures
            e.log,
 \endif
@@ -43,7 +44,11 @@ WITH ended AS MATERIALIZED (
                        )
 \if :retries
      CROSS JOIN LATERAL (
-        SELECT r.cancel_requested AS asked_to_stop FROM qrtz_fired_triggers r
+        SELECT r.cancel_requested AS asked_to_stop,
+               EXISTS (SELECT FROM qrtz_job_details j
+                        WHERE j.sched_name = r.sched_name AND j.job_group = r.job_group AND j.job_name = r.job_name
+                       OFFSET 0) AS has_job
+          FROM qrtz_fired_triggers r
          WHERE r.fire_id = e.fire_id AND r.epoch = :'epoch'::bigint AND r.state = 'EXECUTING' LIMIT 1) AS own
 \endif
 ),
@@ -169,40 +174,45 @@ bare_ends AS MATERIALIZED (
 ),
 -- include: joins
 -- What each of these ends means to the jobs that wait for several: one row for each job that names the job of the
--- execution, and one for the batch of its trigger. The occasion is the scheduled instant of the original for an execution
--- that repeats another one, and the last of the instants that it makes up for. A run by hand is no part of a batch: it
--- has the data of a trigger that has been counted.
+-- execution, and one for the batch of its trigger. A job that was deleted while it ran is still waited for. A run by hand
+-- is no part of a batch: it has the data of a trigger that has been counted.
 arrivals AS MATERIALIZED (
     SELECT e.fire_id, e.job_group AS ended_group, e.job_name AS ended_name, waits.*
-      FROM (SELECT b.*,
-                   CASE WHEN cardinality(b.coalesced_fire_times) > 0
-                        THEN b.coalesced_fire_times[cardinality(b.coalesced_fire_times)]
-                        WHEN b.trigger_group IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS')
-                        THEN least(b.scheduled_time,
-                                   timestamptz 'epoch' + (b.trigger_data ->>
-                                   'QRTZ_RETRIED_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING')::numeric
-                                   * 1000 * interval '1 microsecond',
-                                   timestamptz 'epoch' + (b.trigger_data ->>
-                                   'QRTZ_FAILED_JOB_ORIG_TRIGGER_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING')::numeric
-                                   * 1000 * interval '1 microsecond')
-                        ELSE b.scheduled_time END AS instant
-              FROM bare_ends b) AS e
+      FROM (SELECT f.*,
+                   -- include: nominal_of_f
+                   -- The instant for which an execution counts: the last of those that it makes up for, that of the
+                   -- original for one that repeats another, and that of its predecessors for one that follows others.
+                   CASE WHEN cardinality(f.coalesced_fire_times) > 0
+                        THEN f.coalesced_fire_times[cardinality(f.coalesced_fire_times)]
+                        WHEN f.trigger_group
+                             IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
+                        THEN coalesce((f.trigger_data ->> 'QRTZ_NOMINAL_FIRE_TIME')::timestamptz,
+                                      least(f.scheduled_time,
+                                            timestamptz 'epoch' + (f.trigger_data ->>
+                                            'QRTZ_RETRIED_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING')::numeric
+                                            * 1000 * interval '1 microsecond',
+                                            timestamptz 'epoch' + (f.trigger_data ->>
+                                            'QRTZ_FAILED_JOB_ORIG_TRIGGER_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING'
+                                            )::numeric * 1000 * interval '1 microsecond'))
+                        ELSE f.scheduled_time END
+                   -- end
+                   AS instant
+              FROM bare_ends f) AS e
      CROSS JOIN LATERAL (
-        SELECT 'join_' || by.place AS place, d.row, d.job_group, d.job_name, d.after,
+        SELECT d.row, d.job_group, d.job_name, d.after,
                CASE d.after ->> 'per'
                     WHEN 'day' THEN to_char(e.instant AT TIME ZONE (d.after ->> 'time_zone'), 'YYYY-MM-DD')
                     ELSE to_char(e.instant AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') END AS occasion
-          FROM (SELECT o.joined_by FROM qrtz_job_details o
-                 WHERE o.sched_name = :'sched' AND o.job_group = e.job_group AND o.job_name = e.job_name LIMIT 1) AS own
-         CROSS JOIN LATERAL jsonb_array_elements(own.joined_by) WITH ORDINALITY AS by(spec, place)
+          FROM (SELECT u.job_group, u.job_name FROM qrtz_job_upstreams u
+                 WHERE u.sched_name || '' = :'sched' AND u.upstream_group || '' = e.job_group
+                   AND u.upstream_name || '' = e.job_name) AS by
          CROSS JOIN LATERAL (
             SELECT o.ctid AS row, o.job_group, o.job_name, o.after FROM qrtz_job_details o
-             WHERE o.sched_name = :'sched' AND o.job_group = by.spec ->> 'job_group'
-               AND o.job_name = by.spec ->> 'job_name' LIMIT 1) AS d
+             WHERE o.sched_name = :'sched' AND o.job_group = by.job_group AND o.job_name = by.job_name LIMIT 1) AS d
          WHERE d.after -> 'jobs' @> jsonb_build_array(jsonb_build_object('job_group', e.job_group,
                                                                          'job_name', e.job_name))
         UNION ALL
-        SELECT 'batch', d.row, d.job_group, d.job_name, NULL, e.trigger_data -> 'QRTZ_BATCH' ->> 'batch'
+        SELECT d.row, d.job_group, d.job_name, NULL, e.trigger_data -> 'QRTZ_BATCH' ->> 'batch'
           FROM (SELECT o.ctid AS row, o.job_group, o.job_name FROM qrtz_job_details o
                  WHERE o.sched_name = :'sched' AND e.trigger_group <> 'MANUAL_TRIGGERS'
                    AND o.job_group = e.trigger_data -> 'QRTZ_BATCH' ->> 'job_group'
@@ -246,13 +256,14 @@ joins_held AS MATERIALIZED (
 -- locked first. The lock is stronger than the foreign key requires, because the check of the key would wait for a row
 -- that was updated and then locked.
 repeatable AS MATERIALIZED (
-    SELECT e.fire_id, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits, j.mode
+    SELECT e.fire_id, j.*
       FROM ended e
      CROSS JOIN LATERAL (
         SELECT r.job_group, r.job_name FROM qrtz_fired_triggers r
          WHERE r.fire_id = e.fire_id AND r.epoch = :'epoch'::bigint AND r.state = 'EXECUTING' LIMIT 1) AS f
      CROSS JOIN LATERAL (
-        SELECT o.job_type, o.max_concurrent, o.overlap_policy, o.placement, o.rate_limit, o.limits, o.mode
+        SELECT o.job_type, o.max_concurrent, o.overlap_policy, o.placement, o.rate_limit, o.limits, o.mode,
+               o.concurrency_key, o.job_data
           FROM qrtz_job_details o
          WHERE o.sched_name = :'sched' AND o.job_group = f.job_group AND o.job_name = f.job_name
            FOR NO KEY UPDATE SKIP LOCKED) AS j
@@ -499,7 +510,14 @@ retried AS (
         attempt, coalesced_fire_times, job_data)
     SELECT f.sched_name, nextval('qrtz_fire_ids'), 'RETRYING_JOBS', 'retry_' || f.attempt || '_' || f.fire_id,
            f.job_group, f.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits,
-           f.concurrency_key, 'simple', '{"interval_us": 0, "repeat_count": 0}',
+           -- include: key_of_repeated
+           -- As the job computes it now: it may have another one than when the execution began.
+           CASE WHEN j.concurrency_key IS NULL THEN ''
+                ELSE (SELECT CASE WHEN length(k.value) <= 60 THEN k.value ELSE md5(k.value) END
+                        FROM (SELECT coalesce((coalesce(j.job_data, '{}') || coalesce(f.trigger_data, '{}'))
+                                              ->> j.concurrency_key, '') AS value) AS k) END
+           -- end
+           , 'simple', '{"interval_us": 0, "repeat_count": 0}',
            CASE WHEN pause.applies OR j.mode = 'DISABLED' THEN 'PAUSED' ELSE 'WAITING' END,
            j.mode = 'DISABLED' AND NOT pause.applies,
            :now + f.retry_after, true, :now + f.retry_after, f.priority, 'ignore',
@@ -520,7 +538,6 @@ retried AS (
                         WHERE p.sched_name = :'sched'
                           AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = 'RETRYING_JOBS')
                                OR (p.scope = 'JOB' AND p.group_name = f.job_group))) AS applies) AS pause
-        ON CONFLICT DO NOTHING
     RETURNING trigger_state, next_fire_time
 ),
 \endif
@@ -541,8 +558,7 @@ added AS MATERIALIZED (
                                   j.ended -> jsonb_build_array(a.ended_group, a.ended_name)::text ->> 'outcome'),
                                   false))) AS ended,
            count(*) FILTER (WHERE d.outcome = 'SUCCEEDED') AS succeeded,
-           count(*) FILTER (WHERE d.outcome <> 'SUCCEEDED') AS failed,
-           max(a.place) AS place
+           count(*) FILTER (WHERE d.outcome <> 'SUCCEEDED') AS failed
       FROM done_ends d
       JOIN arrivals a USING (fire_id)
       JOIN joins j USING (job_group, job_name, occasion)
@@ -567,7 +583,7 @@ decided AS MATERIALIZED (
                    CASE WHEN j.after IS NOT NULL
                         THEN coalesce(j.ended, '{}') || coalesce(a.ended, '{}') END AS ended,
                    coalesce(j.succeeded, 0) + a.succeeded AS succeeded, coalesce(j.failed, 0) + a.failed AS failed,
-                   coalesce(j.removed, 0) AS removed, a.fire_id, a.place, j.job_type, j.max_concurrent,
+                   coalesce(j.removed, 0) AS removed, a.fire_id, j.job_type, j.max_concurrent,
                    j.overlap_policy, j.placement, j.mode, j.rate_limit, j.limits, j.concurrency_key, j.job_data
               FROM added a
               JOIN joins j USING (job_group, job_name, occasion)) AS s
@@ -590,9 +606,16 @@ opened AS (
       FROM decided d
      WHERE d.join_row IS NULL
 ),
--- The jobs that are started by these ends: each follows the last of them.
+-- The jobs that are started by these ends: each follows the last of them. Those that follow the same one are numbered,
+-- so that each has a trigger of its own. A job that runs after others counts for the instant of the occasion, or for the
+-- beginning of the day; the end of a batch has no instant but its own.
 joined AS MATERIALIZED (
-    SELECT d.fire_id, d.place,
+    SELECT d.fire_id,
+           'join_' || row_number() OVER (PARTITION BY d.fire_id ORDER BY d.job_group, d.job_name, d.occasion) AS place,
+           CASE d.after ->> 'per'
+                WHEN 'instant' THEN d.occasion::timestamptz
+                WHEN 'day' THEN d.occasion::timestamp AT TIME ZONE (d.after ->> 'time_zone')
+                ELSE :now END AS instant,
            jsonb_build_object('QRTZ_JOINED', jsonb_build_object(
                'occasion', d.occasion, 'succeeded', d.succeeded, 'failed', d.failed, 'removed', d.removed,
                'ended', coalesce((SELECT jsonb_agg(entry.value) FROM jsonb_each(d.ended) AS entry), '[]')))
@@ -607,18 +630,19 @@ joined AS MATERIALIZED (
 \if :continues
 \if :joins
 successors AS (
-    SELECT fire_id, place::text AS place, link_data, job_group, job_name, job_type, max_concurrent, overlap_policy,
-           placement, mode, rate_limit, limits, concurrency_key, job_data
+    SELECT fire_id, place::text AS place, NULL::timestamptz AS instant, link_data, job_group, job_name, job_type,
+           max_concurrent, overlap_policy, placement, mode, rate_limit, limits, concurrency_key, job_data
       FROM followers
     UNION ALL
-    SELECT fire_id, place, link_data, job_group, job_name, job_type, max_concurrent, overlap_policy, placement, mode,
-           rate_limit, limits, concurrency_key, job_data
+    SELECT fire_id, place, instant, link_data, job_group, job_name, job_type, max_concurrent, overlap_policy, placement,
+           mode, rate_limit, limits, concurrency_key, job_data
       FROM joined
 ),
 \else
-successors AS (SELECT * FROM followers),
+successors AS (SELECT *, NULL::timestamptz AS instant FROM followers),
 \endif
--- A one-shot trigger for each job that runs after one of these executions.
+-- A one-shot trigger for each job that runs after one of these executions. A second one of the same name, which only a
+-- bug can cause, fails the statement: what is recorded as a start is one.
 continued AS (
     -- include: continued
     INSERT INTO qrtz_triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
@@ -642,6 +666,26 @@ continued AS (
                'QRTZ_PREDECESSOR_OUTCOME', f.outcome,
                'QRTZ_PREDECESSOR_RESULT', f.result::jsonb)
            || coalesce(j.link_data, '{}')
+           || jsonb_build_object('QRTZ_NOMINAL_FIRE_TIME', to_char(
+               coalesce(j.instant,
+                        -- include: nominal_of_f
+                        -- The instant for which an execution counts: the last of those that it makes up for, that of the
+                        -- original for one that repeats another, and that of its predecessors for one that follows others.
+                        CASE WHEN cardinality(f.coalesced_fire_times) > 0
+                             THEN f.coalesced_fire_times[cardinality(f.coalesced_fire_times)]
+                             WHEN f.trigger_group
+                                  IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
+                             THEN coalesce((f.trigger_data ->> 'QRTZ_NOMINAL_FIRE_TIME')::timestamptz,
+                                           least(f.scheduled_time,
+                                                 timestamptz 'epoch' + (f.trigger_data ->>
+                                                 'QRTZ_RETRIED_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING')::numeric
+                                                 * 1000 * interval '1 microsecond',
+                                                 timestamptz 'epoch' + (f.trigger_data ->>
+                                                 'QRTZ_FAILED_JOB_ORIG_TRIGGER_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING'
+                                                 )::numeric * 1000 * interval '1 microsecond'))
+                             ELSE f.scheduled_time END
+                        -- end
+                       ) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))
       FROM successors AS j
      CROSS JOIN LATERAL (
         SELECT EXISTS (SELECT FROM qrtz_paused_trigger_groups p
@@ -650,7 +694,6 @@ continued AS (
                                OR (p.scope = 'JOB' AND p.group_name = j.job_group))) AS applies) AS pause
     -- end
       JOIN done AS f USING (fire_id)
-        ON CONFLICT DO NOTHING
     RETURNING trigger_state, next_fire_time
 ),
 \endif

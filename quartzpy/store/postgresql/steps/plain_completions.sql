@@ -44,7 +44,10 @@ done AS (
       LEFT JOIN LATERAL (
         SELECT true AS is_free FROM qrtz_fired_triggers r
          WHERE own.may_be_locked AND r.ctid = own.row FOR UPDATE SKIP LOCKED) AS locked ON true
-     WHERE f.ctid = own.row AND (locked.is_free OR NOT own.may_be_locked)
+     WHERE f.ctid = own.row
+       -- Asked of the row that is deleted: before the minor versions of November 2025, that may be a newer one.
+       AND (f.max_concurrent IS NULL OR NOT f.awaited)
+       AND (locked.is_free OR NOT own.may_be_locked)
     RETURNING f.fire_id, f.sched_name, f.trigger_group, f.trigger_name, f.generation, f.job_group, f.job_name,
               f.job_type, f.instance_id, f.epoch, f.fired_time, f.scheduled_time, f.attempt, f.trigger_data,
               e.started_at, e.ended_at

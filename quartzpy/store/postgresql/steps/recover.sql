@@ -8,7 +8,7 @@ SELECT :now FROM qrtz_scheduler_state
 
 -- name: record_lost
 -- What the nodes that are removed next have held, for the operators who ask later. An execution that was asked to stop
--- does not run again.
+-- does not run again, and none whose job is gone.
 INSERT INTO qrtz_audit (id, sched_name, at, ended_at, actor, role, action, subject, reason, state, count, before, after)
 SELECT nextval('qrtz_fire_ids'), s.sched_name, :now, :now, :'instance', 'node', 'lost', left('node ' || s.instance_id, 500),
        '', 'SUCCEEDED', held.released + held.repeated + held.lost,
@@ -22,8 +22,12 @@ SELECT nextval('qrtz_fire_ids'), s.sched_name, :now, :now, :'instance', 'node', 
     SELECT count(*) FILTER (WHERE c.state = 'ACQUIRED') AS released,
            count(*) FILTER (WHERE c.state = 'EXECUTING' AND c.runs_again) AS repeated,
            count(*) FILTER (WHERE c.state = 'EXECUTING' AND NOT c.runs_again) AS lost
-      FROM (SELECT state, epoch, requests_recovery AND cancel_requested IS FALSE AS runs_again
-              FROM qrtz_fired_triggers WHERE sched_name = :'sched') AS c
+      FROM (SELECT o.state, o.epoch,
+                   o.requests_recovery AND o.cancel_requested IS FALSE
+                   AND EXISTS (SELECT FROM qrtz_job_details j
+                                WHERE j.sched_name = o.sched_name AND j.job_group = o.job_group
+                                  AND j.job_name = o.job_name OFFSET 0) AS runs_again
+              FROM qrtz_fired_triggers o WHERE o.sched_name = :'sched') AS c
      WHERE c.epoch = s.epoch) AS held;
 
 -- name: record_left
@@ -61,10 +65,13 @@ SELECT ended, (SELECT pg_sleep(0.1) WHERE ended > 0)::text
 -- name: free
 -- Releases what nodes held that are no longer registered.
 WITH
--- Their claims and executions. An execution that was asked to stop does not run again.
+-- Their claims and executions. An execution that was asked to stop does not run again, and none whose job is gone.
 abandoned AS MATERIALIZED (
     SELECT o.fire_id, o.job_group, o.job_name, o.state,
-           o.state = 'EXECUTING' AND o.requests_recovery AND NOT o.cancel_requested AS runs_again
+           o.state = 'EXECUTING' AND o.requests_recovery AND NOT o.cancel_requested
+           AND EXISTS (SELECT FROM qrtz_job_details j
+                        WHERE j.sched_name = o.sched_name AND j.job_group = o.job_group AND j.job_name = o.job_name
+                       OFFSET 0) AS runs_again
       FROM qrtz_fired_triggers o
      WHERE o.sched_name = :'sched'
        AND NOT EXISTS (SELECT FROM qrtz_scheduler_state s
@@ -76,10 +83,11 @@ abandoned AS MATERIALIZED (
 -- locked first. The lock is stronger than the foreign key requires, because the check of the key would wait for a row
 -- that was updated and then locked.
 repeatable AS MATERIALIZED (
-    SELECT a.fire_id, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits, j.mode
+    SELECT a.fire_id, j.*
       FROM abandoned a
      CROSS JOIN LATERAL (
-        SELECT o.job_type, o.max_concurrent, o.overlap_policy, o.placement, o.rate_limit, o.limits, o.mode
+        SELECT o.job_type, o.max_concurrent, o.overlap_policy, o.placement, o.rate_limit, o.limits, o.mode,
+               o.concurrency_key, o.job_data
           FROM qrtz_job_details o
          WHERE o.sched_name = :'sched' AND o.job_group = a.job_group AND o.job_name = a.job_name
            FOR NO KEY UPDATE SKIP LOCKED) AS j
@@ -121,40 +129,45 @@ bare_ends AS MATERIALIZED (
 ),
 -- include: joins
 -- What each of these ends means to the jobs that wait for several: one row for each job that names the job of the
--- execution, and one for the batch of its trigger. The occasion is the scheduled instant of the original for an execution
--- that repeats another one, and the last of the instants that it makes up for. A run by hand is no part of a batch: it
--- has the data of a trigger that has been counted.
+-- execution, and one for the batch of its trigger. A job that was deleted while it ran is still waited for. A run by hand
+-- is no part of a batch: it has the data of a trigger that has been counted.
 arrivals AS MATERIALIZED (
     SELECT e.fire_id, e.job_group AS ended_group, e.job_name AS ended_name, waits.*
-      FROM (SELECT b.*,
-                   CASE WHEN cardinality(b.coalesced_fire_times) > 0
-                        THEN b.coalesced_fire_times[cardinality(b.coalesced_fire_times)]
-                        WHEN b.trigger_group IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS')
-                        THEN least(b.scheduled_time,
-                                   timestamptz 'epoch' + (b.trigger_data ->>
-                                   'QRTZ_RETRIED_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING')::numeric
-                                   * 1000 * interval '1 microsecond',
-                                   timestamptz 'epoch' + (b.trigger_data ->>
-                                   'QRTZ_FAILED_JOB_ORIG_TRIGGER_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING')::numeric
-                                   * 1000 * interval '1 microsecond')
-                        ELSE b.scheduled_time END AS instant
-              FROM bare_ends b) AS e
+      FROM (SELECT f.*,
+                   -- include: nominal_of_f
+                   -- The instant for which an execution counts: the last of those that it makes up for, that of the
+                   -- original for one that repeats another, and that of its predecessors for one that follows others.
+                   CASE WHEN cardinality(f.coalesced_fire_times) > 0
+                        THEN f.coalesced_fire_times[cardinality(f.coalesced_fire_times)]
+                        WHEN f.trigger_group
+                             IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
+                        THEN coalesce((f.trigger_data ->> 'QRTZ_NOMINAL_FIRE_TIME')::timestamptz,
+                                      least(f.scheduled_time,
+                                            timestamptz 'epoch' + (f.trigger_data ->>
+                                            'QRTZ_RETRIED_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING')::numeric
+                                            * 1000 * interval '1 microsecond',
+                                            timestamptz 'epoch' + (f.trigger_data ->>
+                                            'QRTZ_FAILED_JOB_ORIG_TRIGGER_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING'
+                                            )::numeric * 1000 * interval '1 microsecond'))
+                        ELSE f.scheduled_time END
+                   -- end
+                   AS instant
+              FROM bare_ends f) AS e
      CROSS JOIN LATERAL (
-        SELECT 'join_' || by.place AS place, d.row, d.job_group, d.job_name, d.after,
+        SELECT d.row, d.job_group, d.job_name, d.after,
                CASE d.after ->> 'per'
                     WHEN 'day' THEN to_char(e.instant AT TIME ZONE (d.after ->> 'time_zone'), 'YYYY-MM-DD')
                     ELSE to_char(e.instant AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') END AS occasion
-          FROM (SELECT o.joined_by FROM qrtz_job_details o
-                 WHERE o.sched_name = :'sched' AND o.job_group = e.job_group AND o.job_name = e.job_name LIMIT 1) AS own
-         CROSS JOIN LATERAL jsonb_array_elements(own.joined_by) WITH ORDINALITY AS by(spec, place)
+          FROM (SELECT u.job_group, u.job_name FROM qrtz_job_upstreams u
+                 WHERE u.sched_name || '' = :'sched' AND u.upstream_group || '' = e.job_group
+                   AND u.upstream_name || '' = e.job_name) AS by
          CROSS JOIN LATERAL (
             SELECT o.ctid AS row, o.job_group, o.job_name, o.after FROM qrtz_job_details o
-             WHERE o.sched_name = :'sched' AND o.job_group = by.spec ->> 'job_group'
-               AND o.job_name = by.spec ->> 'job_name' LIMIT 1) AS d
+             WHERE o.sched_name = :'sched' AND o.job_group = by.job_group AND o.job_name = by.job_name LIMIT 1) AS d
          WHERE d.after -> 'jobs' @> jsonb_build_array(jsonb_build_object('job_group', e.job_group,
                                                                          'job_name', e.job_name))
         UNION ALL
-        SELECT 'batch', d.row, d.job_group, d.job_name, NULL, e.trigger_data -> 'QRTZ_BATCH' ->> 'batch'
+        SELECT d.row, d.job_group, d.job_name, NULL, e.trigger_data -> 'QRTZ_BATCH' ->> 'batch'
           FROM (SELECT o.ctid AS row, o.job_group, o.job_name FROM qrtz_job_details o
                  WHERE o.sched_name = :'sched' AND e.trigger_group <> 'MANUAL_TRIGGERS'
                    AND o.job_group = e.trigger_data -> 'QRTZ_BATCH' ->> 'job_group'
@@ -195,13 +208,10 @@ joins_held AS MATERIALIZED (
 removed AS (
     DELETE FROM qrtz_fired_triggers f USING abandoned o
      WHERE f.fire_id = o.fire_id
-       AND (NOT o.runs_again OR f.fire_id IN (SELECT fire_id FROM repeatable)
-            OR NOT EXISTS (SELECT FROM qrtz_job_details j
-                            WHERE j.sched_name = f.sched_name AND j.job_group = f.job_group AND j.job_name = f.job_name
-                           OFFSET 0))
+       AND (NOT o.runs_again OR f.fire_id IN (SELECT fire_id FROM repeatable))
        AND f.fire_id NOT IN (SELECT fire_id FROM links EXCEPT ALL SELECT fire_id FROM followers)
        AND f.fire_id NOT IN (SELECT fire_id FROM joins_held)
-    RETURNING f.*, 'TERMINATED' AS outcome, NULL::text AS result
+    RETURNING f.*, o.runs_again, 'TERMINATED' AS outcome, NULL::text AS result
 ),
 -- The triggers of claims wait again.
 unclaimed AS (
@@ -336,7 +346,14 @@ reruns AS (
     SELECT f.sched_name, nextval('qrtz_fire_ids'), 'RECOVERING_JOBS',
            'recover_' || left(f.instance_id, 150) || '_' || f.fire_id,
            f.job_group, f.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits,
-           f.concurrency_key, 'simple', '{"interval_us": 0, "repeat_count": 0}',
+           -- include: key_of_repeated
+           -- As the job computes it now: it may have another one than when the execution began.
+           CASE WHEN j.concurrency_key IS NULL THEN ''
+                ELSE (SELECT CASE WHEN length(k.value) <= 60 THEN k.value ELSE md5(k.value) END
+                        FROM (SELECT coalesce((coalesce(j.job_data, '{}') || coalesce(f.trigger_data, '{}'))
+                                              ->> j.concurrency_key, '') AS value) AS k) END
+           -- end
+           , 'simple', '{"interval_us": 0, "repeat_count": 0}',
            CASE WHEN pause.applies OR j.mode = 'DISABLED' THEN 'PAUSED' ELSE 'WAITING' END,
            j.mode = 'DISABLED' AND NOT pause.applies,
            f.scheduled_time, true, f.scheduled_time, f.priority, 'ignore', f.attempt, f.coalesced_fire_times,
@@ -351,19 +368,18 @@ reruns AS (
                trim_scale(extract(epoch FROM date_trunc('minute', f.scheduled_time))::numeric * 1000
                           + extract(microseconds FROM f.scheduled_time)::numeric / 1000)::text)
            || coalesce(f.trigger_data, '{}')
-      FROM (SELECT * FROM removed WHERE state = 'EXECUTING' AND requests_recovery AND NOT cancel_requested) AS f
+      FROM (SELECT * FROM removed WHERE runs_again) AS f
       JOIN repeatable AS j USING (fire_id)
      CROSS JOIN LATERAL (
         SELECT EXISTS (SELECT FROM qrtz_paused_trigger_groups p
                         WHERE p.sched_name = :'sched'
                           AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = 'RECOVERING_JOBS')
                                OR (p.scope = 'JOB' AND p.group_name = f.job_group))) AS applies) AS pause
-        ON CONFLICT DO NOTHING
     RETURNING trigger_name
 ),
 done_ends AS MATERIALIZED (
     SELECT fire_id, outcome, result FROM removed
-     WHERE state = 'EXECUTING' AND NOT (requests_recovery AND NOT cancel_requested)
+     WHERE state = 'EXECUTING' AND NOT runs_again
 ),
 -- include: joined
 -- What the ends add to each join. An execution that counts is not replaced by one of the same job that does not.
@@ -380,8 +396,7 @@ added AS MATERIALIZED (
                                   j.ended -> jsonb_build_array(a.ended_group, a.ended_name)::text ->> 'outcome'),
                                   false))) AS ended,
            count(*) FILTER (WHERE d.outcome = 'SUCCEEDED') AS succeeded,
-           count(*) FILTER (WHERE d.outcome <> 'SUCCEEDED') AS failed,
-           max(a.place) AS place
+           count(*) FILTER (WHERE d.outcome <> 'SUCCEEDED') AS failed
       FROM done_ends d
       JOIN arrivals a USING (fire_id)
       JOIN joins j USING (job_group, job_name, occasion)
@@ -406,7 +421,7 @@ decided AS MATERIALIZED (
                    CASE WHEN j.after IS NOT NULL
                         THEN coalesce(j.ended, '{}') || coalesce(a.ended, '{}') END AS ended,
                    coalesce(j.succeeded, 0) + a.succeeded AS succeeded, coalesce(j.failed, 0) + a.failed AS failed,
-                   coalesce(j.removed, 0) AS removed, a.fire_id, a.place, j.job_type, j.max_concurrent,
+                   coalesce(j.removed, 0) AS removed, a.fire_id, j.job_type, j.max_concurrent,
                    j.overlap_policy, j.placement, j.mode, j.rate_limit, j.limits, j.concurrency_key, j.job_data
               FROM added a
               JOIN joins j USING (job_group, job_name, occasion)) AS s
@@ -429,9 +444,16 @@ opened AS (
       FROM decided d
      WHERE d.join_row IS NULL
 ),
--- The jobs that are started by these ends: each follows the last of them.
+-- The jobs that are started by these ends: each follows the last of them. Those that follow the same one are numbered,
+-- so that each has a trigger of its own. A job that runs after others counts for the instant of the occasion, or for the
+-- beginning of the day; the end of a batch has no instant but its own.
 joined AS MATERIALIZED (
-    SELECT d.fire_id, d.place,
+    SELECT d.fire_id,
+           'join_' || row_number() OVER (PARTITION BY d.fire_id ORDER BY d.job_group, d.job_name, d.occasion) AS place,
+           CASE d.after ->> 'per'
+                WHEN 'instant' THEN d.occasion::timestamptz
+                WHEN 'day' THEN d.occasion::timestamp AT TIME ZONE (d.after ->> 'time_zone')
+                ELSE :now END AS instant,
            jsonb_build_object('QRTZ_JOINED', jsonb_build_object(
                'occasion', d.occasion, 'succeeded', d.succeeded, 'failed', d.failed, 'removed', d.removed,
                'ended', coalesce((SELECT jsonb_agg(entry.value) FROM jsonb_each(d.ended) AS entry), '[]')))
@@ -443,15 +465,16 @@ joined AS MATERIALIZED (
 ),
 -- end
 successors AS (
-    SELECT fire_id, place::text AS place, link_data, job_group, job_name, job_type, max_concurrent, overlap_policy,
-           placement, mode, rate_limit, limits, concurrency_key, job_data
+    SELECT fire_id, place::text AS place, NULL::timestamptz AS instant, link_data, job_group, job_name, job_type,
+           max_concurrent, overlap_policy, placement, mode, rate_limit, limits, concurrency_key, job_data
       FROM followers
     UNION ALL
-    SELECT fire_id, place, link_data, job_group, job_name, job_type, max_concurrent, overlap_policy, placement, mode,
-           rate_limit, limits, concurrency_key, job_data
+    SELECT fire_id, place, instant, link_data, job_group, job_name, job_type, max_concurrent, overlap_policy, placement,
+           mode, rate_limit, limits, concurrency_key, job_data
       FROM joined
 ),
--- A one-shot trigger for each job that runs after one of these executions.
+-- A one-shot trigger for each job that runs after one of these executions. A second one of the same name, which only a
+-- bug can cause, fails the statement: what is recorded as a start is one.
 continued AS (
     -- include: continued
     INSERT INTO qrtz_triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
@@ -475,6 +498,26 @@ continued AS (
                'QRTZ_PREDECESSOR_OUTCOME', f.outcome,
                'QRTZ_PREDECESSOR_RESULT', f.result::jsonb)
            || coalesce(j.link_data, '{}')
+           || jsonb_build_object('QRTZ_NOMINAL_FIRE_TIME', to_char(
+               coalesce(j.instant,
+                        -- include: nominal_of_f
+                        -- The instant for which an execution counts: the last of those that it makes up for, that of the
+                        -- original for one that repeats another, and that of its predecessors for one that follows others.
+                        CASE WHEN cardinality(f.coalesced_fire_times) > 0
+                             THEN f.coalesced_fire_times[cardinality(f.coalesced_fire_times)]
+                             WHEN f.trigger_group
+                                  IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
+                             THEN coalesce((f.trigger_data ->> 'QRTZ_NOMINAL_FIRE_TIME')::timestamptz,
+                                           least(f.scheduled_time,
+                                                 timestamptz 'epoch' + (f.trigger_data ->>
+                                                 'QRTZ_RETRIED_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING')::numeric
+                                                 * 1000 * interval '1 microsecond',
+                                                 timestamptz 'epoch' + (f.trigger_data ->>
+                                                 'QRTZ_FAILED_JOB_ORIG_TRIGGER_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING'
+                                                 )::numeric * 1000 * interval '1 microsecond'))
+                             ELSE f.scheduled_time END
+                        -- end
+                       ) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))
       FROM successors AS j
      CROSS JOIN LATERAL (
         SELECT EXISTS (SELECT FROM qrtz_paused_trigger_groups p
@@ -483,7 +526,6 @@ continued AS (
                                OR (p.scope = 'JOB' AND p.group_name = j.job_group))) AS applies) AS pause
     -- end
       JOIN removed AS f USING (fire_id)
-        ON CONFLICT DO NOTHING
 ),
 -- The jobs that were running on nodes that died.
 deaths AS (
@@ -510,11 +552,7 @@ terminated AS (
            f.instance_id, f.fired_time, f.scheduled_time, :now, f.outcome,
            'its node stopped while executing it', f.attempt, f.trigger_data, f.recent_log
       FROM removed f
-     WHERE f.state = 'EXECUTING'
-       AND NOT (f.requests_recovery AND NOT f.cancel_requested
-                AND EXISTS (SELECT FROM qrtz_job_details j
-                             WHERE j.sched_name = f.sched_name AND j.job_group = f.job_group AND j.job_name = f.job_name
-                            OFFSET 0))
+     WHERE f.state = 'EXECUTING' AND NOT f.runs_again
         ON CONFLICT DO NOTHING
     RETURNING fire_id
 )
@@ -732,10 +770,12 @@ blocked AS (
 ),
 -- end
 -- include: open_slots
--- The slots that nothing takes: neither an execution, nor a claimed trigger.
+-- The slots that nothing takes: neither an execution, nor a claimed trigger. Without a limit, or where what finds none
+-- is skipped, nothing waits for one.
 freed AS MATERIALIZED (
     SELECT :now AS at, b.job_group, b.job_name, b.concurrency_key,
-           b.max_concurrent - executions.running - claims.number AS slots, false AS frees_all
+           CASE WHEN b.max_concurrent IS NULL OR b.overlap_policy = 'skip' THEN 2147483647
+                ELSE b.max_concurrent - executions.running - claims.number END AS slots, false AS frees_all
       FROM blocked b
      CROSS JOIN LATERAL (
         SELECT count(*) AS running FROM qrtz_fired_triggers r
@@ -746,7 +786,8 @@ freed AS MATERIALIZED (
         SELECT count(*) AS number FROM qrtz_triggers c
          WHERE c.sched_name || '' = :'sched' AND c.job_group || '' = b.job_group AND c.job_name || '' = b.job_name
            AND c.concurrency_key || '' = b.concurrency_key AND c.trigger_state = 'ACQUIRED') AS claims
-     WHERE b.overlap_policy = 'block' AND b.max_concurrent > executions.running + claims.number
+     WHERE b.max_concurrent IS NULL OR b.overlap_policy = 'skip'
+        OR (b.overlap_policy = 'block' AND b.max_concurrent > executions.running + claims.number)
 )
 -- end
 SELECT trigger_group, trigger_name, trigger_state, job_group, job_name FROM stuck
@@ -845,10 +886,12 @@ blocked AS (
 ),
 -- end
 -- include: open_slots
--- The slots that nothing takes: neither an execution, nor a claimed trigger.
+-- The slots that nothing takes: neither an execution, nor a claimed trigger. Without a limit, or where what finds none
+-- is skipped, nothing waits for one.
 freed AS MATERIALIZED (
     SELECT :now AS at, b.job_group, b.job_name, b.concurrency_key,
-           b.max_concurrent - executions.running - claims.number AS slots, false AS frees_all
+           CASE WHEN b.max_concurrent IS NULL OR b.overlap_policy = 'skip' THEN 2147483647
+                ELSE b.max_concurrent - executions.running - claims.number END AS slots, false AS frees_all
       FROM blocked b
      CROSS JOIN LATERAL (
         SELECT count(*) AS running FROM qrtz_fired_triggers r
@@ -859,7 +902,8 @@ freed AS MATERIALIZED (
         SELECT count(*) AS number FROM qrtz_triggers c
          WHERE c.sched_name || '' = :'sched' AND c.job_group || '' = b.job_group AND c.job_name || '' = b.job_name
            AND c.concurrency_key || '' = b.concurrency_key AND c.trigger_state = 'ACQUIRED') AS claims
-     WHERE b.overlap_policy = 'block' AND b.max_concurrent > executions.running + claims.number
+     WHERE b.max_concurrent IS NULL OR b.overlap_policy = 'skip'
+        OR (b.overlap_policy = 'block' AND b.max_concurrent > executions.running + claims.number)
 )
 -- end
 SELECT EXISTS (SELECT FROM qrtz_fired_triggers f

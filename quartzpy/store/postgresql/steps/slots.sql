@@ -44,10 +44,12 @@ blocked AS (
 -- end
 \endif
 -- include: open_slots
--- The slots that nothing takes: neither an execution, nor a claimed trigger.
+-- The slots that nothing takes: neither an execution, nor a claimed trigger. Without a limit, or where what finds none
+-- is skipped, nothing waits for one.
 freed AS MATERIALIZED (
     SELECT :now AS at, b.job_group, b.job_name, b.concurrency_key,
-           b.max_concurrent - executions.running - claims.number AS slots, false AS frees_all
+           CASE WHEN b.max_concurrent IS NULL OR b.overlap_policy = 'skip' THEN 2147483647
+                ELSE b.max_concurrent - executions.running - claims.number END AS slots, false AS frees_all
       FROM blocked b
      CROSS JOIN LATERAL (
         SELECT count(*) AS running FROM qrtz_fired_triggers r
@@ -58,7 +60,8 @@ freed AS MATERIALIZED (
         SELECT count(*) AS number FROM qrtz_triggers c
          WHERE c.sched_name || '' = :'sched' AND c.job_group || '' = b.job_group AND c.job_name || '' = b.job_name
            AND c.concurrency_key || '' = b.concurrency_key AND c.trigger_state = 'ACQUIRED') AS claims
-     WHERE b.overlap_policy = 'block' AND b.max_concurrent > executions.running + claims.number
+     WHERE b.max_concurrent IS NULL OR b.overlap_policy = 'skip'
+        OR (b.overlap_policy = 'block' AND b.max_concurrent > executions.running + claims.number)
 )
 -- end
 ,
