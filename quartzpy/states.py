@@ -210,7 +210,8 @@ class JoinState(Word):
     FIRED = "FIRED"
     """The job was started. Further ends start nothing."""
     UNMET = "UNMET"
-    """All executions of the batch have ended, but not with the outcomes for which its job runs."""
+    """All executions of the batch have ended, but not with the outcomes for which its job runs; or the job was deleted,
+    or does not run any more after what has ended."""
 
 
 class FiredState(StrEnum):

@@ -31,7 +31,7 @@ from quartzpy.operations.source import (
 )
 from quartzpy.operations.triggers import TriggerSummary
 from quartzpy.operations.triggers import summary as trigger_summary
-from quartzpy.scheduler.explain import JOINS_SHOWN, explain_joins
+from quartzpy.scheduler.explain_joins import JOINS_SHOWN, explain_joins
 from quartzpy.scheduler.exporting import definition_of
 from quartzpy.scheduler.querying import Page
 from quartzpy.scheduler.reading import Answer, Reading
@@ -219,7 +219,7 @@ def view(source: Source, key: JobKey) -> JobView:
         job,
         job=shown,
         **_rules(job),
-        **_joins(job, joins()),
+        **_joins(job, joins(), reading),
         runs_before=tuple(DownstreamJob(other, outcome and str(outcome)) for other, outcome in waiting()),
         definition=_definition(job),
         data=source.shown(_mapping(job)),
@@ -261,7 +261,7 @@ def _rules(job: JobDetail | None) -> dict[str, Any]:
     }
 
 
-def _joins(job: JobDetail | None, joins: Sequence[JoinRecord]) -> dict[str, Any]:
+def _joins(job: JobDetail | None, joins: Sequence[JoinRecord], reading: Reading) -> dict[str, Any]:
     if job is None or (job.after is None and not joins):
         return {}
     latest = next((join for join in joins if join.total is None), None)
@@ -272,7 +272,7 @@ def _joins(job: JobDetail | None, joins: Sequence[JoinRecord]) -> dict[str, Any]
             UpstreamJob(key, str(ended[key].outcome), ended[key].fire_id) if key in ended else UpstreamJob(key)
             for key in keys
         ),
-        "waits": tuple(explain_joins(job, joins)),
+        "waits": tuple(explain_joins(job, joins, reading)),
     }
 
 

@@ -9,7 +9,8 @@ from quartzpy.expect import Breach, BreachRecord, JudgedBreach
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.join import Join, as_join, instant_of_occasion, short_occasion
 from quartzpy.keys import TriggerKey
-from quartzpy.scheduler.explain import missing_jobs, span_in_words
+from quartzpy.scheduler.explain import span_in_words
+from quartzpy.scheduler.explain_joins import missing_jobs
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import LateJoin
 from quartzpy.store.protocol import JobStore

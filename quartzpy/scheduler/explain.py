@@ -12,20 +12,17 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from quartzpy.errors import QuartzpyError, TriggerNotFoundError
-from quartzpy.jobs.continuation import Predecessor
 from quartzpy.jobs.job import INCLUDED, JobDetail, run_by_no_node
-from quartzpy.jobs.join import Join, as_join, short_occasion
-from quartzpy.keys import DEFAULT_GROUP, JobKey, Naming, TriggerKey
+from quartzpy.keys import JobKey, Naming, TriggerKey
 from quartzpy.placement import Placement
 from quartzpy.scheduler.reading import Reading
 from quartzpy.scheduler.singles import mode_of_job, placements_of_jobs
-from quartzpy.states import JobMode, JoinState, MisfireAction, Missed, NodeMode, TriggerState
+from quartzpy.states import JobMode, MisfireAction, Missed, NodeMode, TriggerState
 from quartzpy.store.node_states import NodeState, takes_work, works
 from quartzpy.store.protocol import MovedFire
 from quartzpy.store.queries import ExecutionQuery, MisfireQuery
 from quartzpy.store.records import (
     ExecutionRecord,
-    JoinRecord,
     LimitRecord,
     MisfireRecord,
     NodeRecord,
@@ -38,8 +35,6 @@ from quartzpy.texts import coarse, headline, numbered
 from quartzpy.triggers.recurring import RecurringMisfire
 from quartzpy.triggers.trigger import FIRE_ALL, Trigger, TriggerProgress
 
-JOINS_SHOWN = 5
-"""The number of the latest joins and batches of a job that are explained."""
 MISFIRES_SHOWN = timedelta(days=1)
 """An older misfire is mentioned only if the trigger has not fired since."""
 USERS_SHOWN = 5
@@ -120,58 +115,6 @@ def explain_ended(
     """Return sentences about a trigger that is no longer stored, from its history."""
     not_stored = Naming(f"Trigger {key} is not stored any more: it has ended, or was removed.", key)
     return [not_stored, *_misfires(now, misfires, None), *map(_last_execution, last)]
-
-
-def explain_joins(job: JobDetail, joins: Sequence[JoinRecord]) -> list[str]:
-    """Return sentences about what a job waits for that runs after others, the latest first."""
-    after = None if job.after is None else as_join(job.after)
-    if after is None and not joins:
-        return [f"Job {job.key} does not run after other jobs; its triggers say when it runs."]
-    if after is not None and not joins:
-        return [f"It runs after {_named(after.keys)} ({_rule(after)}); none of their executions has ended yet."]
-    return [_of_batch(join) if join.total is not None else _of_join(join, after) for join in joins]
-
-
-def _of_batch(join: JoinRecord) -> str:
-    number = join.succeeded + join.failed + join.removed
-    ended = f"{number:,} of {join.total:,} triggers of batch {join.occasion!r} have ended"
-    others = [f"{join.failed:,} without success"] if join.failed else []
-    others += [f"{join.removed:,} without a fire"] if join.removed else []
-    failures = f" ({', '.join(others)})" if others else ""
-    match join.state:
-        case JoinState.WAITING:
-            return f"It waits for the rest: {ended}{failures}."
-        case JoinState.FIRED:
-            return f"It was started when {ended}{failures}."
-    return f"It was not started: {ended}{failures}, and it does not run after such ends."
-
-
-def _of_join(join: JoinRecord, after: Join | None) -> str:
-    occasion = short_occasion(join.occasion)
-    ended = " and ".join(f"{_named([end.job_key])} ({end.outcome})" for end in join.ended)
-    have = "has" if len(join.ended) == 1 else "have"
-    if join.state is JoinState.FIRED:
-        return f"For {occasion} it was started after {ended} had ended."
-    if after is None:
-        return f"For {occasion} {ended} {have} ended; the job does not run after others any more."
-    return f"It waits for {missing_jobs(join.ended, after)} of {occasion} ({_rule(after)}); {ended} {have} ended."
-
-
-def _rule(after: Join) -> str:
-    return after.rule if after.within is None else f"{after.rule}, within {span_in_words(after.within)}"
-
-
-def missing_jobs(ended: Sequence[Predecessor], after: Join) -> str:
-    """Return in words for which jobs one waits, of which these executions have ended: "b and c", "1 of b and c"."""
-    counted = {end.job_key for end in ended if end.outcome in after.outcomes}
-    missing = [key for key in after.keys if key not in counted]
-    number = after.needed - len(counted)
-    some = "" if number >= len(missing) else f"{number} of "
-    return f"{some}{_named(missing)}"
-
-
-def _named(keys: Sequence[JobKey]) -> str:
-    return " and ".join(key.name if key.group == DEFAULT_GROUP else str(key) for key in keys)
 
 
 def _state(situation: Situation) -> list[str]:

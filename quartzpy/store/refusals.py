@@ -11,6 +11,7 @@ from quartzpy.errors import (
     CalendarNotFoundError,
     IllegalStateChangeError,
     InstanceIdInUseError,
+    InvalidJobError,
     InvalidValueError,
     JobNotFoundError,
     LeaseLostError,
@@ -48,6 +49,14 @@ def joined_job_not_stored(job: JobKey) -> JobNotFoundError:
     """Return the error of storing a job that runs after one that is not stored, which it would wait for in vain."""
     return JobNotFoundError(
         f"after: no job {job} is stored; store it first, or together with the one that waits for it"
+    )
+
+
+def join_in_circle(job: JobKey, through: JobKey) -> InvalidJobError:
+    """Return the error of storing a job that runs after one which runs after it."""
+    return InvalidJobError(
+        f"after: job {job} cannot run after {through}, which runs after {job} itself, directly or through others:"
+        " each would wait for the other"
     )
 
 

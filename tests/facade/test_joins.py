@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from quartzpy import Batch, JobDetail, JobKey, Join, SimpleTrigger, every
+from quartzpy import Batch, Jitter, JobDetail, JobKey, Join, NoOpJob, SimpleTrigger, every
 from quartzpy.errors import (
     InvalidJobError,
     InvalidKeyError,
@@ -121,3 +121,75 @@ def test_a_wrong_batch_is_refused() -> None:
         Batch(then="part", on="always")  # type: ignore[arg-type]
     with pytest.raises(InvalidJobError, match="then must be a JobKey or a name"):
         Batch(then=7)  # type: ignore[arg-type]
+
+
+def reasons(harness: SchedulerHarness, name: str = "report") -> list[str]:
+    return harness.why(JobKey(name))
+
+
+def test_what_cannot_come_is_said() -> None:
+    harness = SchedulerHarness()
+    for name in ("a", "gone", "by-hand", "paused", "chained"):
+        harness.schedule_job(
+            JobDetail(NoOpJob, name, durable=True), every(60) if name in ("a", "gone", "paused") else ()
+        )
+    harness.schedule_job(JobDetail(NoOpJob, "jittered"), Jitter(trigger=every(60), up_to="30s"))
+    harness.schedule_job(JobDetail(NoOpJob, "joined", after=["a"]))
+    after = ["a", "gone", "by-hand", "paused", "jittered", "joined"]
+    harness.schedule_job(JobDetail(NoOpJob, "report", after=after))
+    harness.delete_job(JobKey("gone"))
+    harness.pause_job(JobKey("paused"))
+    expected = [
+        "gone is not stored: nothing ends until it is stored again.",
+        "by-hand has no trigger that will fire: it runs only after another job, or by hand.",
+        "paused does not run: its triggers are paused.",
+        "The triggers of jittered have jitter, so each of its executions has an instant of its own, which those of"
+        ' other jobs do not share: per="day" joins the executions of a day.',
+    ]
+    assert reasons(harness)[1:] == expected
+    harness.advance(timedelta(seconds=1))
+    assert reasons(harness)[-4:] == expected
+    after.remove("gone")
+    harness.modify_job(JobKey("report"), after=Join(after, per="day"))
+    harness.advance(timedelta(seconds=60))
+    assert reasons(harness)[-1] == expected[-2]
+
+
+def test_a_changed_definition_is_the_reason_of_what_is_not_met() -> None:
+    harness = SchedulerHarness()
+    for name in "ab":
+        harness.schedule_job(JobDetail(NoOpJob, name), "0 0 2 * * ?")
+    harness.schedule_job(JobDetail(NoOpJob, "report", after=["a", "b"]))
+    harness.trigger_job("a")
+    harness.run_pending()
+    harness.modify_job(JobKey("report"), after=["b"])
+    assert any(
+        sentence.endswith("a (SUCCEEDED) has ended; it was not started, because its definition has changed since then.")
+        for sentence in reasons(harness)
+    )
+    harness.modify_job(JobKey("report"), after=None)
+    assert any("the job does not run after others any more" in sentence for sentence in reasons(harness))
+
+
+def test_a_circle_is_refused_with_its_jobs() -> None:
+    harness = SchedulerHarness()
+    harness.schedule_job(JobDetail(NoOpJob, "a"), every(60))
+    harness.schedule_job(JobDetail(NoOpJob, "b", after=["a"]))
+    with pytest.raises(
+        InvalidJobError, match=r"job DEFAULT\.a cannot run after DEFAULT\.b, which runs after DEFAULT\.a"
+    ):
+        harness.modify_job(JobKey("a"), after=["b"])
+    assert harness.why(JobKey("a")) == ["Job DEFAULT.a does not run after other jobs; its triggers say when it runs."]
+
+
+def test_a_continuation_has_the_nominal_fire_time_of_what_it_follows() -> None:
+    harness = SchedulerHarness()
+    jobs.reset()
+    harness.schedule_job(JobDetail(jobs.Recorded, "b", durable=True))
+    harness.schedule_job(JobDetail(jobs.Recorded, "a", continuations=["b"]), every(60))
+    harness.schedule_job(JobDetail(jobs.Recorded, "c", after=["a", "b"]))
+    start = harness.now
+    harness.advance(timedelta(seconds=1))
+    contexts = [jobs.next_run() for _ in range(3)]
+    assert {context.nominal_fire_time for context in contexts} == {start}
+    assert len({context.execution_key for context in contexts}) == 3

@@ -42,7 +42,7 @@ JOINS = (
     Sabotage(
         "a_repetition_counts_for_its_own_instant",
         "a retry or a run by hand counts for the instant at which it ran",
-        (Edit(_COMPLETE, "THEN least(b.scheduled_time,\n", "THEN greatest(b.scheduled_time,\n"),),
+        (Edit(_COMPLETE, "least(f.scheduled_time,\n", "greatest(f.scheduled_time,\n"),),
         (f"{_JOINS}::test_one_that_is_run_again_by_hand_counts_for_the_instant_of_the_original[postgresql]",),
     ),
     Sabotage(

@@ -14,7 +14,8 @@ from quartzpy.jobs.job import Job, JobDetail
 from quartzpy.keys import JobKey, JobRef, TriggerKey, TriggerRef, checked_key
 from quartzpy.matchers import GroupMatcher
 from quartzpy.scheduler import singles
-from quartzpy.scheduler.explain import JOINS_SHOWN, Explanation, Moment, explain_joins
+from quartzpy.scheduler.explain import Explanation, Moment
+from quartzpy.scheduler.explain_joins import JOINS_SHOWN, explain_joins
 from quartzpy.scheduler.methods.base import Methods
 from quartzpy.scheduler.querying import (
     Query,
@@ -123,7 +124,8 @@ class QueryMethods(Methods):
             job = self._usable_store().jobs([key]).get(key)
             if job is None:
                 raise self._no_job(key)
-            return explain_joins(job, self._usable_store().find(JoinQuery(job_key=key), JOINS_SHOWN))
+            joins = self._usable_store().find(JoinQuery(job_key=key), JOINS_SHOWN)
+            return explain_joins(job, joins, Reading(self._usable_store))
         reading = Reading(self._usable_store)
         return Explanation(Moment(reading), checked_key(key, TriggerKey), self._config.misfire_threshold)()
 

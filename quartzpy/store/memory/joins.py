@@ -75,7 +75,7 @@ class Arrivals:
     def _decided(
         self, job: JobRow, occasion: str, row: JoinRow, state: JoinState, arrivals: Sequence[_Arrival]
     ) -> list[TriggerRow]:
-        if row.state is JoinState.FIRED:
+        if row.state is JoinState.FIRED or (row.state is JoinState.UNMET and row.total is not None):
             return []
         row.state = state
         if state is not JoinState.FIRED:
@@ -91,6 +91,31 @@ class Arrivals:
         return [store_once(self.tables, after, job, CONTINUATIONS, name, self.tables.now(), 1, ended)]
 
 
+def decide_again(tables: Tables, job: JobRow) -> None:
+    """Decide what a job waits for whose definition has changed, and start it where that is met."""
+    after = job.after
+    for (key, occasion), row in sorted(tables.joins.items()):
+        if key != job.key or row.state is not JoinState.WAITING or row.total is not None:
+            continue
+        named = [] if after is None else [upstream for upstream in after.keys if upstream in row.ended]
+        if after is None or not named or (after.per == "day") == ("T" in occasion):
+            row.state = JoinState.UNMET
+            continue
+        ends = [row.ended[upstream] for upstream in named if _counts(row, upstream, after)]
+        if len(ends) >= after.needed:
+            last = max(ends, key=lambda end: end.fire_id)
+            row.state, row.fire_id = JoinState.FIRED, last.fire_id
+            entries = {JOINED: _entry(occasion, row), **nominal_entry(after.instant(occasion))}
+            _start(tables, job, json.dumps({**continuation_data(last), **entries}, ensure_ascii=False), "join")
+
+
+def abandon(tables: Tables, key: JobKey) -> None:
+    """End the waiting of a job that is gone."""
+    for (of, _), row in tables.joins.items():
+        if of == key and row.state is JoinState.WAITING:
+            row.state = JoinState.UNMET
+
+
 def settle_left_batches(tables: Tables) -> None:
     """Count the triggers of batches that have ended without a fire, and start the jobs of batches that are over."""
     batches, tables.left_batches = Counter(tables.left_batches), []
@@ -102,12 +127,12 @@ def settle_left_batches(tables: Tables) -> None:
         row.last_end_at = tables.now()
         row.state = _state_of_batch(row)
         if row.state is JoinState.FIRED:
-            _start(tables, job, json.dumps({JOINED: _entry(batch.name, row)}, ensure_ascii=False))
+            _start(tables, job, json.dumps({JOINED: _entry(batch.name, row)}, ensure_ascii=False), "batch")
 
 
-def _start(tables: Tables, job: JobRow, data: str) -> None:
-    """Store a trigger that fires the job of a batch once, and follows no execution."""
-    name = f"after_{tables.next_number()}_batch"
+def _start(tables: Tables, job: JobRow, data: str, place: str) -> None:
+    """Store a trigger that fires a job once, at the end of no execution."""
+    name = f"after_{tables.next_number()}_{place}"
     trigger = SimpleTrigger(
         name, CONTINUATIONS, job_key=job.key, start_time=tables.now(), repeat_count=0, misfire="ignore"
     )

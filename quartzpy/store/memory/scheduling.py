@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 
 from quartzpy.errors import ObjectAlreadyExistsError
@@ -12,6 +12,7 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import FiredState
 from quartzpy.store import refusals
 from quartzpy.store.definition_differences import refuse_other_job, refuse_other_trigger
+from quartzpy.store.memory.joins import abandon, decide_again
 from quartzpy.store.memory.lookups import trigger_record
 from quartzpy.store.memory.rows import JobRow, JoinRow, TriggerRow
 from quartzpy.store.memory.shared_limits import require_limits
@@ -67,6 +68,23 @@ def _check_joins(tables: Tables, jobs: Sequence[JobDetail]) -> None:
     for upstream in sorted({upstream for job in jobs if job.after is not None for upstream in as_join(job.after).keys}):
         if upstream not in tables.jobs and upstream not in keys:
             raise refusals.joined_job_not_stored(upstream)
+    joins = {key: row.after.keys for key, row in tables.joining.items() if row.after is not None}
+    joins |= {job.key: () if job.after is None else as_join(job.after).keys for job in jobs}
+    for key in sorted(keys):
+        for through in joins[key]:
+            if key in _all_before(joins, through):
+                raise refusals.join_in_circle(key, through)
+
+
+def _all_before(joins: Mapping[JobKey, Sequence[JobKey]], key: JobKey) -> set[JobKey]:
+    """Return the jobs after which one runs, directly or through others."""
+    before: set[JobKey] = set()
+    front = [key]
+    while front:
+        new = set(joins.get(front.pop(), ())) - before
+        before |= new
+        front += new
+    return before
 
 
 def _check_batch(tables: Tables, batch: BatchEntry, new_jobs: Collection[JobKey]) -> None:
@@ -109,6 +127,7 @@ def _store_job(tables: Tables, detail: JobDetail, *, keeps_data: bool, keeps_per
         tables.joining[row.key] = row
     if keeps_data or (keeps_persisted and persisted and row.detail.persist_data):
         row.data = data
+    decide_again(tables, row)
 
 
 def modify_job(
@@ -189,6 +208,7 @@ def delete_jobs(tables: Tables, keys: Collection[JobKey]) -> dict[JobKey, set[Tr
             tables.remove_trigger(row)
         del tables.jobs[key]
         tables.joining.pop(key, None)
+        abandon(tables, key)
     return there
 
 

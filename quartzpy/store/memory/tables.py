@@ -25,6 +25,7 @@ from quartzpy.states import (
     Admission,
     FiredState,
     JobMode,
+    JoinState,
     Missed,
     OverlapPolicy,
     TriggerState,
@@ -358,8 +359,11 @@ class Tables:
         """Remove the given jobs that are not durable and have no trigger left."""
         for key in keys:
             job = self.jobs.get(key)
-            if job is not None and not job.detail.durable and not job.triggers:
+            if job is not None and not job.detail.durable and not job.triggers and not self._is_awaited(key):
                 del self.jobs[key]
+
+    def _is_awaited(self, key: JobKey) -> bool:
+        return any(of == key and row.state is JoinState.WAITING for (of, _), row in self.joins.items())
 
     # --- claims and fires
 

@@ -12,6 +12,7 @@ from quartzpy.store.postgresql import slices
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement, Result
 from quartzpy.store.postgresql.connection.session import SqlSession, Transaction
 from quartzpy.store.postgresql.left_batches import leave, leave_of_jobs, leave_slice
+from quartzpy.store.postgresql.redefined_joins import abandon
 from quartzpy.store.postgresql.schema.rows import key_columns
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.orphans import orphans
@@ -87,6 +88,7 @@ def _delete_jobs(session: SqlSession, keys: Collection[JobKey]) -> dict[JobKey, 
         leave_of_jobs(session, keys),
         session.bind(DELETE_TRIGGERS_OF_JOBS, **values),
         session.bind(DELETE_JOBS, **values),
+        abandon(session, keys),
         *join_jobs(session, keys),
     )
     removed: dict[JobKey, set[TriggerKey]] = {JobKey(row[1], row[0]): set() for row in went.rows}

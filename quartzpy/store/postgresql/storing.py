@@ -40,6 +40,7 @@ from quartzpy.store.postgresql.connection.pipeline import BoundStatement, Result
 from quartzpy.store.postgresql.connection.session import CLOCK_TOLERANCE, SqlSession, Transaction
 from quartzpy.store.postgresql.left_batches import leave_replaced
 from quartzpy.store.postgresql.lookups import JOBS, TRIGGERS, trigger_record
+from quartzpy.store.postgresql.redefined_joins import circle, decide
 from quartzpy.store.postgresql.removing import DELETE_TRIGGERS, HOLD_JOBS, VOID_CLAIMS, join_jobs
 from quartzpy.store.postgresql.schema.rows import (
     JobColumns,
@@ -559,14 +560,22 @@ class Storing:
         Raises:
             NotOrdinaryError: something was paused, limited or redefined during a bulk store.
             JobNotFoundError: a job is to run after one that is not stored.
+            InvalidJobError: a job would wait for itself.
         """
         session = self._session
         last: list[BoundStatement] = []
         if self._joining:
-            *_, missing = self._transaction.execute(*join_jobs(session, set(self._joining)))
+            joining = sorted(set(self._joining))
+            # Their rows are locked; of the others, nothing has changed.
+            again = [decide(session, written)] if (written := [key for key in joining if key in self._written]) else []
+            _, missing, circles, *_ = self._transaction.execute(
+                *join_jobs(session, joining), circle(session, joining), *again
+            )
             for group, name in missing.rows:
                 if name is not None:
                     raise refusals.joined_job_not_stored(JobKey(name, group))
+            for group, name, by_group, by_name in circles.rows:
+                raise refusals.join_in_circle(JobKey(name, group), JobKey(by_name, by_group))
         if session.decides_at_once:
             # Triggers of changed jobs that were stored in the meantime.
             others = [key for key in self._changed if key not in self._held]

@@ -1,5 +1,5 @@
 -- name: hold_orphans
--- Locks non-durable jobs that seem to have no trigger left. One that is receiving a trigger is locked, and is skipped.
+-- Locks non-durable jobs that seem to have no trigger left, and for which no batch waits. One that is receiving a trigger is locked, and is skipped.
 SELECT 1
   FROM unnest(:'job_groups'::text[], :'job_names'::text[]) AS named(job_group, job_name)
  CROSS JOIN LATERAL (
@@ -8,6 +8,8 @@ SELECT 1
        AND NOT o.is_durable
        AND (SELECT true FROM qrtz_triggers t WHERE t.sched_name = o.sched_name
                AND t.job_group = o.job_group AND t.job_name = o.job_name LIMIT 1) IS NULL
+       AND (SELECT true FROM qrtz_joins w WHERE w.sched_name = o.sched_name
+               AND w.job_group = o.job_group AND w.job_name = o.job_name AND w.state = 'WAITING' LIMIT 1) IS NULL
        FOR UPDATE SKIP LOCKED) AS j;
 
 -- name: orphaned_jobs
@@ -20,5 +22,7 @@ DELETE FROM qrtz_job_details j
        AND NOT o.is_durable
        AND (SELECT true FROM qrtz_triggers t WHERE t.sched_name = o.sched_name
                AND t.job_group = o.job_group AND t.job_name = o.job_name LIMIT 1) IS NULL
+       AND (SELECT true FROM qrtz_joins w WHERE w.sched_name = o.sched_name
+               AND w.job_group = o.job_group AND w.job_name = o.job_name AND w.state = 'WAITING' LIMIT 1) IS NULL
        FOR UPDATE SKIP LOCKED) AS orphan
  WHERE j.ctid = orphan.row;

@@ -404,7 +404,7 @@ added AS MATERIALIZED (
 ),
 decided AS MATERIALIZED (
     SELECT s.*,
-           CASE WHEN s.former = 'FIRED' THEN 'FIRED'
+           CASE WHEN s.former = 'FIRED' OR (s.former = 'UNMET' AND s.after IS NULL) THEN s.former
                 WHEN s.after IS NOT NULL
                 THEN CASE WHEN (SELECT count(*)
                                   FROM jsonb_array_elements(s.after -> 'jobs') AS up(spec)
