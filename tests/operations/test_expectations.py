@@ -221,6 +221,8 @@ def test_a_job_that_waits_for_others_too_long_is_an_incident_until_it_starts(
     assert operations.job(report.key).waits == (
         "It waits for b and c of 2026-03-02T12:10Z (all must succeed, at the same instant, within 10 min);"
         " a (SUCCEEDED) has ended.",
+        "b does not run: its triggers are paused.",
+        "c does not run: its triggers are paused.",
     )
     store.store.resume(NamedTriggers([key("b"), key("c")]))
     store.misfire(node, threshold=timedelta(seconds=1))
