@@ -20,7 +20,7 @@ from quartzpy.config.config import NO_MONITOR
 from quartzpy.errors import CommandFailedError
 from quartzpy.keys import DEFAULT_GROUP, JobKey
 from quartzpy.outgoing import Ping
-from quartzpy.texts import headline, storable_text, visible
+from quartzpy.texts import error_summary, storable_text, visible
 from quartzpy.triggers.cron import CRONTAB, CronTrigger
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.trigger import Trigger
@@ -119,7 +119,7 @@ def _form(url: str) -> tuple[str, str]:
 
 
 def _message(error: BaseException | None, outcome: str) -> str:
-    text = outcome if error is None else f"{type(error).__name__}: {headline(str(error)) or ''}"
+    text = outcome if error is None else f"{type(error).__name__}: {error_summary(str(error)) or ''}"
     return visible(storable_text(text))[:MOST_MESSAGE]
 
 

@@ -83,6 +83,24 @@ def headline(error: str | None) -> str | None:
     return next(named, lines[-1] if lines else "")
 
 
+LINES_OF_REASON = 3
+_LONGEST_LINE = 200
+
+
+def error_summary(error: str | None) -> str | None:
+    """Return an error on one line with its reason: its `headline`, and what follows where that ends in a colon.
+
+    "'/bin/sh' ended with exit status 4; the end of its output: tar: / disk full on /backup". Use `headline` to tell
+    errors apart: the output of a command is another one each time.
+    """
+    line = headline(error)
+    if error is None or line is None or not line.rstrip().endswith(":"):
+        return line
+    _, _, rest = error.strip().rpartition(line)
+    last = [text.strip()[:_LONGEST_LINE] for text in rest.splitlines() if text.strip()][-LINES_OF_REASON:]
+    return f"{line} {' / '.join(last)}" if last else line
+
+
 def _first_of(lines: Sequence[str], links: Collection[str]) -> int:
     """Return the place of the first line after the last link of a chain of exceptions."""
     return next((number for number in reversed(range(len(lines))) if lines[number] in links), -1) + 1

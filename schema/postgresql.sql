@@ -76,6 +76,8 @@ CREATE INDEX qrtz_executions_long ON qrtz_executions (scheduled_time) WHERE ende
 
 CREATE INDEX qrtz_executions_exhausted ON qrtz_executions (sched_name, ended_at) WHERE outcome = 'FAILED' AND retry_at IS NULL;
 
+CREATE INDEX qrtz_executions_lost ON qrtz_executions (sched_name, ended_at) WHERE outcome = 'TERMINATED';
+
 CREATE UNIQUE INDEX qrtz_executions_instant ON qrtz_executions (trigger_name, trigger_group, sched_name, generation, scheduled_time);
 
 CREATE TABLE qrtz_fired_triggers (

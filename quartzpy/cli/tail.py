@@ -14,7 +14,7 @@ from quartzpy.cli.keys import job_key
 from quartzpy.cli.listing import print_json, suppressed_interrupt, terminal_width
 from quartzpy.cli.target import Target, scheduler_options
 from quartzpy.states import ENDED
-from quartzpy.texts import headline, visible
+from quartzpy.texts import error_summary, visible
 
 if TYPE_CHECKING:
     from quartzpy.scheduler.cluster_events import ClusterEvent, ClusterEvents
@@ -138,7 +138,7 @@ def line(event: ClusterEvent, formatter: Formatter) -> str:
         began = record.started_at or record.fire_time
         took = "" if began is None or record.ended_at is None else f" in {short_span(record.ended_at - began)}"
         again = "" if record.retry_at is None else f", again at {formatter.local(record.retry_at):%H:%M:%S}"
-        error = "" if record.error is None else f": {visible(headline(record.error) or '')}"
+        error = "" if record.error is None else f": {visible(error_summary(record.error) or '')}"
         attempt = "" if record.attempt <= 1 else f", attempt {record.attempt}"
         at, word = record.ended_at or now, str(record.state)
         text = f"{visible(str(record.job_key))} on {visible(record.instance_id or '-')}{took}{attempt}{again}{error}"

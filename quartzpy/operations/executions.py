@@ -29,7 +29,7 @@ from quartzpy.states import ExecutionState
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.queries import ExecutionQuery, MisfireQuery, Rank
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, RunningRecord
-from quartzpy.texts import headline
+from quartzpy.texts import error_summary
 
 EXAMINED = 20_000
 """The number of executions that a page examines."""
@@ -80,7 +80,7 @@ def summary(record: ExecutionRecord) -> ExecutionSummary:
         waited=_span(record.scheduled_fire_time, record.fire_time),
         queued=_span(record.fire_time, record.started_at),
         ran=_span(record.started_at, record.ended_at),
-        error=headline(record.error),
+        error=error_summary(record.error),
     )
 
 
@@ -263,7 +263,7 @@ def _why(record: ExecutionRecord, elapsed: timedelta | None, now: datetime) -> l
         case ExecutionState.PROCESSING:
             said.append(f"Node {node} fired it {_seconds(elapsed)} ago, and it has not ended.")
         case ExecutionState.FAILED:
-            said.append(f"It failed: {headline(record.error) or 'no error was recorded'}.")
+            said.append(f"It failed: {error_summary(record.error) or 'no error was recorded'}.")
             if record.retry_at is None:
                 said.append(f"It was attempt {record.attempt}, and no other follows.")
             else:

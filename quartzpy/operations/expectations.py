@@ -18,7 +18,7 @@ from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import RECOVERING_JOBS, RETRYING_JOBS, JobKey, TriggerKey
 from quartzpy.states import MisfireAction, Outcome, TriggerState
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, RunningRecord, TriggerRecord
-from quartzpy.texts import headline, instant_text, numbered
+from quartzpy.texts import error_summary, instant_text, numbered
 from quartzpy.triggers.combined import Combination
 from quartzpy.triggers.trigger import Trigger
 
@@ -496,7 +496,7 @@ class _Look:
 
 
 def _because(attempt: _Attempt) -> str:
-    error = headline(attempt.error)
+    error = error_summary(attempt.error)
     return f": {error.rstrip('.')}" if error else ""
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import takewhile
 
 from quartzpy.job_data import decode
+from quartzpy.jobs.command import COMMAND_TYPE, command_line
 from quartzpy.jobs.internal_entries import nominal_fire
+from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, Naming, TriggerKey
 from quartzpy.operations.executions import MOST_ATTEMPTS
 from quartzpy.operations.incidents import MOST_OF_A_KIND, Incident, Remedy, named_first
@@ -22,7 +24,7 @@ from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import FailingJob
 from quartzpy.store.queries import TriggerQuery
 from quartzpy.store.records import ExecutionRecord, TriggerRecord
-from quartzpy.texts import headline, instant_text
+from quartzpy.texts import error_summary, headline, instant_text
 
 FAILURES_IN_A_ROW = 3
 FEWEST_RECENT = 6
@@ -71,6 +73,7 @@ class FailuresInARow:
         self._reading = reading
         self._now = now
         self._fires: dict[_Fire, ExecutionRecord] = {}
+        self._by_id = {record.fire_id: record for record in failures}
         for record in failures:
             if record.ended_at is not None and now - record.ended_at <= RECENT:
                 self._fires.setdefault(_nominal(record), record)
@@ -81,6 +84,7 @@ class FailuresInARow:
         self.jobs: list[FailingJob] = []
         self._rows: dict[TriggerKey, _Row] = {}
         self._exhausted: dict[TriggerKey, ExecutionRecord] = {}
+        self._details: Callable[[], Mapping[JobKey, JobDetail]] = dict
 
     def look_further(self) -> None:
         """Ask about those that may have failed in a row, with the questions that already wait."""
@@ -100,30 +104,46 @@ class FailuresInARow:
         ask, keys = self._reading.ask, list(self._rows)
         self._attempts = ask(lambda store: admin(store).attempts(retried, MOST_ATTEMPTS)) if retried else dict
         self._jobs = placements_of_jobs(self._reading, jobs)
+        self._details = ask(lambda store: store.jobs(jobs))
         self._triggers = ask(lambda store: store.triggers(keys))
         self._firing = {job.job_key: _one_that_fires(self._reading, job.job_key) for job in self.jobs[:MOST_OF_A_KIND]}
 
-    def incidents(self, stopped: Collection[TriggerKey], jobs_stopped: Collection[JobKey]) -> list[Incident]:
+    def incidents(
+        self, stopped: Collection[TriggerKey], jobs_stopped: Collection[JobKey], hosts: Mapping[str, str]
+    ) -> list[Incident]:
         """Return an incident for each job, with those that fail by all of their triggers first.
 
-        One whose triggers are `stopped`, because they are in ERROR, has incidents with the same errors.
+        One whose triggers are `stopped`, because they are in ERROR, has incidents with the same errors. `hosts` are
+        those of the nodes, by instance id.
         """
+        details = attempt(self._details)[0] or {}
+
+        def ran(fire_id: int | None, job: JobKey) -> tuple[str, ...]:
+            return how_it_ran(fire_id, self._by_id.get(fire_id), details.get(job), hosts)
+
         incidents = []
         for job in self.jobs:
             fires = bool(self._firing[job.job_key]()) if job.job_key in self._firing else True
             if fires or job.job_key not in jobs_stopped:
-                incidents.append(_of_job(job, is_stored=job.job_key in self._jobs(), fires=fires))
+                incidents.append(
+                    _of_job(
+                        job,
+                        ran(job.last_fire_id, job.job_key),
+                        is_stored=job.job_key in self._jobs(),
+                        fires=fires,
+                    )
+                )
         judged = {job.job_key for job in self.jobs}
         by_job: defaultdict[JobKey, list[FailureRow]] = defaultdict(list)
         for row in self.rows():
             if row.trigger not in stopped and row.job not in judged:
                 by_job[row.job].append(row)
         exhausted = [
-            _of_last_attempt(key, final, is_stored=final.job_key in self._jobs())
+            _of_last_attempt(key, final, ran(final.fire_id, final.job_key), is_stored=final.job_key in self._jobs())
             for key, final in self._exhausted.items()
             if key not in stopped and final.job_key not in {*judged, *by_job}
         ]
-        return incidents + [_by_triggers(rows) for rows in by_job.values()] + exhausted
+        return incidents + [_by_triggers(rows, ran) for rows in by_job.values()] + exhausted
 
     def rows(self) -> list[FailureRow]:
         """Return the triggers."""
@@ -148,7 +168,7 @@ class FailuresInARow:
             len(failed),
             failed[-1] is not row.records[-1] or len(row.records) < LOOKED_AT,
             final.fire_id,
-            headline(final.error),
+            final.error,
             failed[-1].ended_at or self._now,
             failed[0].job_key in self._jobs(),
             trigger is not None and trigger.state in _FIRES,
@@ -211,7 +231,21 @@ def _is_failing(job: FailingJob, now: datetime) -> bool:
     return job.fails_now and job.recent >= FEWEST_RECENT and 2 * job.recent_failures >= job.recent
 
 
-def _of_job(job: FailingJob, *, is_stored: bool, fires: bool) -> Incident:
+def how_it_ran(
+    fire_id: int | None, record: ExecutionRecord | None, job: JobDetail | None, hosts: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Return a sentence that says which execution failed, where it ran, and which command, as far as that is known."""
+    if fire_id is None:
+        return ()
+    node = None if record is None else record.instance_id
+    host = f" (host {hosts[node]})" if node is not None and node in hosts else ""
+    where = "" if node is None else f" ran on node {node}{host}"
+    line = None if job is None or job.job_type != COMMAND_TYPE else command_line(job.data)
+    command = "." if line is None else f": {line}"
+    return (f"Execution {fire_id}{where or ' was the latest one'}{command}",)
+
+
+def _of_job(job: FailingJob, ran: tuple[str, ...], *, is_stored: bool, fires: bool) -> Incident:
     if job.in_a_row >= FAILURES_IN_A_ROW:
         more = " or more" if job.last_success is None and job.complete_since is not None else ""
         what, since = f"The last {job.in_a_row:,}{more} executions of job {job.job_key} failed.", job.since
@@ -225,7 +259,7 @@ def _of_job(job: FailingJob, *, is_stored: bool, fires: bool) -> Incident:
     else:
         success = "No execution of it in the history succeeded."
     remedies = _remedies(job.last_fire_id if is_stored else None, job.job_key if fires and is_stored else None)
-    why = (_commonest(job.errors), success)
+    why = (_commonest(job.errors), *ran, success)
     subject = str(job.job_key)
     return Incident(
         Severity.WARNING,
@@ -251,11 +285,13 @@ def _cause(errors: Sequence[str | None]) -> tuple[str, int]:
 
 def _commonest(errors: Sequence[str | None]) -> str:
     """Return a sentence with the error that most of these failures have."""
-    line, number = _cause(errors)
+    cause, number = _cause(errors)
+    latest = next((error for error in errors if (headline(error) or _NO_ERROR) == cause), None)
+    line = error_summary(latest) or _NO_ERROR
     return line if number == len(errors) else f"{number} of the last {len(errors)} failures: {line}"
 
 
-def _by_triggers(rows: Sequence[FailureRow]) -> Incident:
+def _by_triggers(rows: Sequence[FailureRow], ran: Callable[[int | None, JobKey], tuple[str, ...]]) -> Incident:
     """Return the incident about a job that fails by some of its triggers."""
     number, job = sum(row.number for row in rows), rows[0].job
     more = "" if all(row.is_exact for row in rows) else " or more"
@@ -268,6 +304,7 @@ def _by_triggers(rows: Sequence[FailureRow]) -> Incident:
         f"The last {number:,}{more} executions of job {job} by {by} failed.",
         (
             _commonest([row.last_error for row in rows]),
+            *ran(latest.last_fire_id, job),
             *(
                 [Naming(f"Triggers: {named_first([row.trigger for row in rows])}.", *(row.trigger for row in rows))]
                 if len(rows) > 1
@@ -285,20 +322,19 @@ def _by_triggers(rows: Sequence[FailureRow]) -> Incident:
     )
 
 
-def _of_last_attempt(key: TriggerKey, final: ExecutionRecord, *, is_stored: bool) -> Incident:
+def _of_last_attempt(key: TriggerKey, final: ExecutionRecord, ran: tuple[str, ...], *, is_stored: bool) -> Incident:
     """Return the incident about a fire whose last attempt has failed, while no later fire has succeeded."""
-    error = headline(final.error) or _NO_ERROR
     return Incident(
         Severity.WARNING,
         "retries-exhausted",
         str(key),
         f"All {final.attempt} attempts at the last fire of trigger {key} failed, and no other follows.",
-        (error,),
+        (error_summary(final.error) or _NO_ERROR, *ran),
         final.ended_at,
         _remedies(final.fire_id if is_stored else None, None),
         key,
         final.job_key,
-        cause=error,
+        cause=headline(final.error) or _NO_ERROR,
     )
 
 

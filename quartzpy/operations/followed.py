@@ -11,7 +11,7 @@ from quartzpy.scheduler.reading import Reading
 from quartzpy.states import ENDED, ExecutionState, TriggerState
 from quartzpy.store.queries import ExecutionQuery
 from quartzpy.store.records import ExecutionRecord
-from quartzpy.texts import headline, instant_text
+from quartzpy.texts import error_summary, instant_text
 
 SOON = timedelta(minutes=1)
 """A fire that is further away is not waited for."""
@@ -41,7 +41,7 @@ def followed(reading: Reading, trigger: TriggerKey, after: int, *, again: bool) 
             return _end(execution, ran)
     record = records().get(trigger)
     if record is not None and record.state is TriggerState.ERROR:
-        error = headline(record.error) or "no reason was recorded"
+        error = error_summary(record.error) or "no reason was recorded"
         return Followed(f"The trigger is in ERROR again: {error}", is_over=True, has_failed=True)
     if running():
         return Followed("It runs.", is_over=False)
@@ -62,5 +62,5 @@ def _end(execution: ExecutionRecord, ran: str) -> Followed:
     if execution.state is not ExecutionState.FAILED:
         return Followed(f"It {ran} and was {execution.state.lower()}.", is_over=True, has_failed=True)
     retry = "" if execution.retry_at is None else f" (a retry follows at {instant_text(execution.retry_at)})"
-    error = headline(execution.error) or "no error was recorded"
+    error = error_summary(execution.error) or "no error was recorded"
     return Followed(f"It {ran} and failed: {error}{retry}", is_over=True, has_failed=True)

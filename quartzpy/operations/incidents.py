@@ -31,7 +31,7 @@ from quartzpy.store.health_findings import Severity
 from quartzpy.store.node_states import NodeState
 from quartzpy.store.postgresql.admin.records import Health, OtherScheduler, OverdueJob
 from quartzpy.store.records import Acknowledgement, IncidentRecord, NodeRecord, TriggerRecord
-from quartzpy.texts import headline, instant_text, numbered
+from quartzpy.texts import error_summary, headline, instant_text, numbered
 
 MOST_OF_A_KIND = 20
 """The largest number of incidents of one kind that are listed one by one."""
@@ -363,6 +363,7 @@ def in_error(records: Sequence[TriggerRecord], number: int | None = None) -> lis
         by_cause[record.job_key, headline(record.error)].append(record)
     incidents = []
     for (job, error), of_cause in by_cause.items():
+        why = error_summary(of_cause[0].error) or "No reason was recorded."
         keys = [record.key for record in of_cause]
         is_one = len(keys) == 1
         incidents.append(
@@ -373,7 +374,7 @@ def in_error(records: Sequence[TriggerRecord], number: int | None = None) -> lis
                 f"Trigger {keys[0]} is in ERROR and does not fire."
                 if is_one
                 else f"{len(keys):,} triggers of job {job} are in ERROR and do not fire.",
-                (error or "No reason was recorded.", *([] if is_one else [f"Triggers: {named_first(keys)}."])),
+                (why, *([] if is_one else [f"Triggers: {named_first(keys)}."])),
                 min((at for record in of_cause if (at := record.previous_fire_time)), default=None),
                 (Remedy("reset", {"selection": keys[0]}, "reset trigger"),)
                 if is_one

@@ -22,6 +22,7 @@ from quartzpy.operations.groups import pools
 from quartzpy.operations.incidents import Incident, ignored_timeouts, of_nodes
 from quartzpy.operations.late import MANY, LateJobs, LateTrigger, late_trigger
 from quartzpy.operations.lock_holders import MOST_LOCKS, LockHolder, lock_holders
+from quartzpy.operations.lost_executions import MOST_LOST, lost_executions
 from quartzpy.operations.pause_incidents import paused_overdue
 from quartzpy.operations.source import MOST_COUNTED, Source, attempt
 from quartzpy.operations.triggers import OVERDUE, late_by
@@ -124,6 +125,7 @@ class Situation:
         self._others = ask(lambda store: admin(store).other_schedulers(MOST_OTHERS))
         final = ask(lambda store: store.find(_FINAL, MOST_FAILURES))
         ends = clusters.node_ends(self._reading)
+        self._lost = ask(lambda store: admin(store).lost_executions(MOST_LOST))
         self._recorded = recorded_incidents.lasting_records(self._reading)
         breaches = ask(lambda store: admin(store).lasting_breaches(MOST_BREACHES))
         self._nodes = moment.nodes()
@@ -219,8 +221,11 @@ class Situation:
         # A trigger in ERROR has an incident of its own, with the same error.
         in_error = self._stopped.in_error()
         incidents += self._in_a_row.incidents(
-            {record.key for record in in_error}, {record.job_key for record in in_error}
+            {record.key for record in in_error},
+            {record.job_key for record in in_error},
+            {node.node: node.host for node in self.cluster.nodes},
         )
+        incidents += lost_executions(self._lost())
         incidents += map(causes.broken_expectation, self._breaches)
         incidents += clock_changes(self._clock_changes())
         return causes.recognized(causes.by_severity(incidents), self.recorded(), self.now)

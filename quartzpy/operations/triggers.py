@@ -40,7 +40,7 @@ from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import Health, LockRecord
 from quartzpy.store.queries import MisfireQuery, TriggerQuery
 from quartzpy.store.records import TriggerRecord
-from quartzpy.texts import headline
+from quartzpy.texts import error_summary
 from quartzpy.triggers.trigger import Trigger
 
 OVERDUE = timedelta(seconds=10)
@@ -108,7 +108,7 @@ def summary(record: TriggerRecord, now: datetime) -> TriggerSummary:
         zone=None if trigger is None else zone_text(trigger),
         misfire=None if trigger is None else _misfire(trigger),
         late=late_by(record, now),
-        error=headline(record.error),
+        error=error_summary(record.error),
         unreadable=problem,
         repeats=repeated_by(record),
         triggered_by=None if trigger is None else actor_of(record.key, trigger.data or {}),

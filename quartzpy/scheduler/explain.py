@@ -31,7 +31,7 @@ from quartzpy.store.records import (
     TriggerRecord,
 )
 from quartzpy.store.zone_renewal import Outdated, moved_fire
-from quartzpy.texts import coarse, headline, numbered
+from quartzpy.texts import coarse, error_summary, numbered
 from quartzpy.triggers.recurring import RecurringMisfire
 from quartzpy.triggers.trigger import FIRE_ALL, Trigger, TriggerProgress
 
@@ -140,7 +140,7 @@ def _state(situation: Situation) -> list[str]:
         case TriggerState.COMPLETE:
             return ["It has ended and will not fire any more."]
         case TriggerState.ERROR:
-            reason = f" ({headline(situation.trigger.error)})" if situation.trigger.error else ""
+            reason = f" ({error_summary(situation.trigger.error)})" if situation.trigger.error else ""
             return [f"It is in ERROR{reason}. Remove the cause, then {situation.advice.reset(situation.trigger.key)}."]
 
 
@@ -431,7 +431,7 @@ def _history(situation: Situation) -> list[str]:
 
 
 def _last_execution(last: ExecutionRecord) -> str:
-    reason = f": {headline(last.error)}" if last.error else ""
+    reason = f": {error_summary(last.error)}" if last.error else ""
     retried = f" The next attempt is scheduled for {last.retry_at.isoformat()}." if last.retry_at else ""
     return f"Its last execution, of {last.scheduled_fire_time.isoformat()}, ended as {last.outcome}{reason}.{retried}"
 

@@ -403,6 +403,14 @@ def upgrade() -> None:
         schema=schema,
     )
     op.create_index(
+        "qrtz_executions_lost",
+        "qrtz_executions",
+        ["sched_name", "ended_at"],
+        unique=False,
+        postgresql_where=sa.text("outcome = 'TERMINATED'"),
+        schema=schema,
+    )
+    op.create_index(
         "qrtz_executions_instant",
         "qrtz_executions",
         ["trigger_name", "trigger_group", "sched_name", "generation", "scheduled_time"],

@@ -100,7 +100,9 @@ class TriggeringMethods(StoringMethods, QueryMethods):
             )
         data = repeats(record.trigger_key, record.scheduled_fire_time, record.trigger_data)
         try:
-            return self._by_hand(record.job_key, data, delay, even_if_paused=even_if_paused, by=by)
+            return self._by_hand(
+                record.job_key, data, delay, even_if_paused=even_if_paused, by=by, prefix=f"MT_again_{number}_"
+            )
         except JobNotFoundError:
             gone = f"execution {number} cannot run again: its job {record.job_key} is not stored any more"
             raise JobNotFoundError(gone) from None
@@ -134,6 +136,7 @@ class TriggeringMethods(StoringMethods, QueryMethods):
         even_if_paused: bool,
         by: str | None,
         replaces: TriggerKey | None = None,
+        prefix: str = "MT_",
     ) -> TriggeredExecution:
         span = None if delay is None else as_span(delay, "delay")
         by = None if by is None else check_name(by, "by")
@@ -154,7 +157,7 @@ class TriggeringMethods(StoringMethods, QueryMethods):
         if isinstance(data, Mapping) or (data is None and by is not None):
             data = with_actor(data or {}, by)
         trigger = SimpleTrigger(
-            f"MT_{unique_name()}" if replaces is None else replaces.name,
+            f"{prefix}{unique_name()}" if replaces is None else replaces.name,
             MANUAL_TRIGGERS,
             job_key=key,
             data=data,

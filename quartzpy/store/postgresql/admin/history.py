@@ -21,6 +21,7 @@ from quartzpy.store.postgresql.admin.records import (
     Lanes,
     LastRun,
     LoneExecution,
+    LostExecution,
     MinuteRecord,
     Minutes,
     MisfireCell,
@@ -36,6 +37,7 @@ MINUTES = _SQL("minutes")
 LAST = _SQL("last")
 LAST_OF_JOB = _SQL("last_of_job")
 FAILING_JOBS = _SQL("failing_jobs")
+LOST_EXECUTIONS = _SQL("lost_executions")
 JOB_HEALTH, TRIGGER_HEALTH = (_SQL("health", of_jobs=of_jobs) for of_jobs in (True, False))
 ATTEMPTS = _SQL("attempts")
 
@@ -78,6 +80,16 @@ def failing_jobs(session: SqlSession, limit: int, *, among: int, recent: int, fe
         values += [tuple(json.loads(errors or "[]")), complete_since]
         jobs.append(FailingJob(JobKey(name, group), *values))
     return jobs
+
+
+def lost_executions(session: SqlSession, limit: int) -> list[LostExecution]:
+    """Return the executions that ended with their nodes within a day and that nothing repeats, the oldest first."""
+    return [
+        LostExecution(node, fire_id, TriggerKey(name, group), JobKey(job_name, job_group), scheduled, ended, is_stored)
+        for node, fire_id, group, name, job_group, job_name, scheduled, ended, is_stored in session.read_one(
+            LOST_EXECUTIONS, limit=limit
+        )
+    ]
 
 
 MOST_RUNS = 100

@@ -285,10 +285,40 @@ of_jobs AS (
      GROUP BY job_group, job_name
 )
 SELECT job_group, job_name, last_success, in_a_row, since, recent, recent_failures, recent_since, fails_now, last_failure,
-       (SELECT jsonb_agg(right(e.error, 500))::text FROM qrtz_executions e WHERE e.fire_id = ANY(fire_ids)),
+       -- So much that the line which names the error is within it, before the output of a command.
+       (SELECT jsonb_agg(right(e.error, 2500) ORDER BY e.fire_id DESC)::text
+          FROM qrtz_executions e WHERE e.fire_id = ANY(fire_ids)),
        (SELECT CASE WHEN count(*) >= :'among'::int THEN min(ended_at) END FROM latest)
   FROM of_jobs
  ORDER BY in_a_row DESC, recent_failures DESC, job_group, job_name LIMIT :'limit'::int;
+
+-- name: lost_executions
+-- What ended with its node within a day, and is neither recovered nor run again by hand; those that were lost first come
+-- first. The names of the triggers that repeat an execution have its number.
+SELECT e.instance_id, e.fire_id, e.trigger_group, e.trigger_name, e.job_group, e.job_name, e.scheduled_time, e.ended_at,
+       EXISTS (SELECT FROM qrtz_job_details j
+                WHERE j.sched_name = e.sched_name AND j.job_group = e.job_group AND j.job_name = e.job_name)
+  FROM qrtz_executions e
+ CROSS JOIN LATERAL (
+    SELECT 'RECOVERING_JOBS' AS trigger_group,
+           ('recover_' || left(e.instance_id, 150) || '_' || e.fire_id) COLLATE "C" AS first_name,
+           ('recover_' || left(e.instance_id, 150) || '_' || e.fire_id) COLLATE "C" AS last_name
+    UNION ALL
+    SELECT 'MANUAL_TRIGGERS', ('MT_again_' || e.fire_id || '_') COLLATE "C",
+           ('MT_again_' || e.fire_id || '_~') COLLATE "C") AS by
+ WHERE e.sched_name = :'sched' AND e.outcome = 'TERMINATED' AND e.ended_at >= :now - interval '1 day'
+ GROUP BY e.fire_id
+HAVING NOT bool_or(
+           EXISTS (SELECT FROM qrtz_triggers t
+                    WHERE t.sched_name = e.sched_name AND t.trigger_group = by.trigger_group
+                      AND t.trigger_name BETWEEN by.first_name AND by.last_name)
+           OR EXISTS (SELECT FROM qrtz_fired_triggers f
+                       WHERE f.sched_name = e.sched_name AND f.trigger_group = by.trigger_group
+                         AND f.trigger_name BETWEEN by.first_name AND by.last_name)
+           OR EXISTS (SELECT FROM qrtz_executions x
+                       WHERE x.trigger_name BETWEEN by.first_name AND by.last_name
+                         AND x.trigger_group = by.trigger_group AND x.sched_name = e.sched_name))
+ ORDER BY e.ended_at, e.fire_id LIMIT :'limit'::int;
 
 -- name: health
 -- How the last runs of some jobs or triggers went, at most `most_runs` of each. Those of a trigger are its own. Those of a

@@ -62,6 +62,7 @@ class Admin:
     last_executions = calls(history.last_executions)
     last_executions_of_job = calls(history.last_executions_of_job)
     failing_jobs = calls(history.failing_jobs)
+    lost_executions = calls(history.lost_executions)
     job_health = calls(history.job_health)
     trigger_health = calls(history.trigger_health)
     attempts = calls(history.attempts)

@@ -172,7 +172,7 @@ class FailingJob:
     last_fire_id: int
     """The latest execution that failed."""
     errors: Sequence[str | None]
-    """The ends of the latest errors."""
+    """The ends of the latest errors, the latest first."""
     complete_since: datetime | None
     """The end of the first execution that was looked at; None if all were."""
 
@@ -303,6 +303,21 @@ class NodeEndRecord:
     """Its executions that run again."""
     lost: int
     """Its executions that do not."""
+
+
+@dataclass(frozen=True, slots=True)
+class LostExecution:
+    """An execution that ended with its node, and that nothing repeats."""
+
+    node: str
+    fire_id: int
+    trigger_key: TriggerKey
+    job_key: JobKey
+    scheduled_fire_time: datetime
+    ended_at: datetime
+    """The instant at which another node found it lost."""
+    is_stored: bool
+    """True if its job is still stored, so that it can run again."""
 
 
 @dataclass(frozen=True, slots=True)

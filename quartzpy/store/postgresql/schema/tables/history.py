@@ -84,6 +84,13 @@ Index(
     executions.c.ended_at,
     postgresql_where=text("outcome = 'FAILED' AND retry_at IS NULL"),
 )
+# incidents: the executions that ended with their nodes
+Index(
+    "qrtz_executions_lost",
+    executions.c.sched_name,
+    executions.c.ended_at,
+    postgresql_where=text("outcome = 'TERMINATED'"),
+)
 
 misfires = Table(
     "qrtz_misfires",

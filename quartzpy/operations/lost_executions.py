@@ -1,0 +1,59 @@
+"""Executions that ended with their nodes and do not run again: one incident for each node that was lost."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from quartzpy.keys import Naming
+from quartzpy.operations.incidents import MOST_REMEDIES, Incident, Remedy
+from quartzpy.store.health_findings import Severity
+from quartzpy.store.postgresql.admin.records import LostExecution
+from quartzpy.texts import instant_text, numbered
+
+MOST_LOST = 200
+"""The number of lost executions that are looked at."""
+
+
+def lost_executions(lost: Sequence[LostExecution]) -> list[Incident]:
+    """Return the incidents. One is over when each of its executions runs again, and after a day."""
+    by_node: defaultdict[str, list[LostExecution]] = defaultdict(list)
+    for execution in lost:
+        by_node[execution.node].append(execution)
+    return [_of_node(node, executions, is_cut=len(lost) >= MOST_LOST) for node, executions in by_node.items()]
+
+
+def _of_node(node: str, executions: Sequence[LostExecution], *, is_cut: bool) -> Incident:
+    first, jobs = executions[0], {execution.job_key for execution in executions}
+    number = f"{len(executions)} or more executions" if is_cut else numbered(len(executions), "execution", "executions")
+    is_one = len(executions) == 1
+    can_run = [execution.fire_id for execution in executions if execution.is_stored]
+    again = numbered(len(can_run), "lost execution", "lost executions")
+    rest = len(executions) - MOST_REMEDIES
+    return Incident(
+        Severity.WARNING,
+        "executions-lost",
+        node,
+        f"{number} {'was' if is_one else 'were'} lost with node {node}, and {'does' if is_one else 'do'}"
+        " not run again.",
+        (
+            *(_named(execution) for execution in executions[:MOST_REMEDIES]),
+            *([f"And {rest:,} more."] if rest > 0 else []),
+            "The job does not request recovery." if len(jobs) == 1 else "Their jobs do not request recovery.",
+        ),
+        first.ended_at,
+        (Remedy("run_again", {"selection": can_run}, f"run {again} again"),) if can_run else (),
+        first.trigger_key if is_one else None,
+        first.job_key if len(jobs) == 1 else None,
+        lasting=f"{node}\n{instant_text(first.ended_at)}",
+    )
+
+
+def _named(execution: LostExecution) -> str:
+    gone = "" if execution.is_stored else "; the job is not stored any more"
+    return Naming(
+        f"Execution {execution.fire_id} of job {execution.job_key}, of trigger {execution.trigger_key}, due at"
+        f" {instant_text(execution.scheduled_fire_time)}{gone}.",
+        execution.job_key,
+        execution.trigger_key,
+    )
