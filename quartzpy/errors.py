@@ -123,6 +123,11 @@ class UnsupportedKindError(InvalidTriggerError, InvalidCalendarError):
     is missing. The stored value may be valid, and other nodes may be able to compute it."""
 
 
+class ScheduleTooCostlyError(InvalidTriggerError, InvalidCalendarError):
+    """The next fire times are not found within a bounded number of steps, such as those of a rule by the second of
+    which almost everything is excluded. A stored trigger whose schedule is so costly goes to ERROR."""
+
+
 class InvalidJobError(InvalidValueError):
     """A job definition is invalid."""
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
+from quartzpy import budget
 from quartzpy.calendars.calendar import BaseCalendar
 from quartzpy.calendars.days import MAX_EXCLUDED_DATES, HolidayCalendar
 from quartzpy.calendars.spans import ExcludedSpan, SpanCalendar, joined_spans
@@ -25,6 +26,8 @@ MAX_EVENTS = 20_000
 MAX_RULES = 500
 MAX_COUNTED = 100_000
 """The sum of the COUNTs of all rules: the occurrences before the wanted years are counted one by one."""
+MOST_STEPS = 2 * budget.MOST_STEPS
+"""The number of steps in which the occurrences of all events are computed; see `quartzpy.budget`."""
 MAX_OCCURRENCES = 100_000
 MAX_YEARS = 50
 MAX_NESTED = 8
@@ -86,6 +89,18 @@ def calendar_from_ics(
     Raises:
         InvalidCalendarError: the text is wrong, or larger than the limits; the message names the line.
     """
+    with budget.Budget(MOST_STEPS):
+        return _calendar_from_ics(text, years, time_zone, zones, base, description)
+
+
+def _calendar_from_ics(
+    text: str | bytes,
+    years: int | Iterable[int],
+    time_zone: str,
+    zones: Mapping[str, str] | None,
+    base: BaseCalendar | None,
+    description: str | None,
+) -> HolidayCalendar:
     wanted = sorted({years} if isinstance(years, int) else set(years))
     if not wanted or not all(type(year) is int and 1970 <= year <= 9998 for year in wanted):
         raise InvalidCalendarError(f"years: one or several from 1970 to 9998 (got {quoted(wanted)})")
@@ -190,6 +205,7 @@ class _Reader:
         # An event with a RECURRENCE-ID replaces that occurrence of the event with its UID.
         replaced: dict[str, set[datetime]] = {}
         for event in several:
+            budget.spend()
             of = event.single.get("RECURRENCE-ID")
             if of is not None:
                 instants = replaced.setdefault(self._uid(event), set())
@@ -198,7 +214,10 @@ class _Reader:
             status = event.single.get("STATUS")
             if status is None or status.value.strip().upper() != "CANCELLED":
                 is_master = "RECURRENCE-ID" not in event.single
-                self._add(event, replaced.get(self._uid(event), set()) if is_master else set())
+                try:
+                    self._add(event, replaced.get(self._uid(event), set()) if is_master else set())
+                except OverflowError:
+                    raise _wrong(event.line, "the event reaches beyond the year 9999") from None
 
     def _uid(self, event: _Event) -> str:
         uid = event.single.get("UID")

@@ -11,6 +11,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
 from typing import assert_never
 
+from quartzpy.budget import spend
 from quartzpy.calendars.calendar import BaseCalendar, Calendar, WholeDayCalendar
 from quartzpy.errors import InvalidCalendarError, InvalidValueError
 from quartzpy.instants import zone
@@ -101,6 +102,7 @@ class BusinessDays:
     def is_business_day(self, day: date) -> bool:
         """Return True if no calendar has this day off."""
         # A loop, because years of days are searched one by one.
+        spend(len(self._layers))
         for layer in self._layers:
             if _is_off(layer, day):
                 return False

@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import Any, ClassVar, Protocol, Self
 
+from quartzpy.budget import Budget, spend
 from quartzpy.errors import InvalidCalendarError, InvalidJobDataError
 from quartzpy.instants import as_instant, zone, zone_name
 from quartzpy.job_data import MAX_BYTES, decode_value, encode_value
@@ -36,6 +37,8 @@ COMMON = ("time_zone", "description")
 # A search moves a few times per clock change. If it moves more often, the calendar contradicts itself.
 _MAX_MOVES = 10_000
 _ONE_SECOND = timedelta(seconds=1)
+# A move to another wall-clock time costs some microseconds, and twice as much near a change of the clock.
+_STEPS_OF_MOVE = 5
 # No clock was ever changed by more than a day (by a move of the date line), and none twice within two days.
 _NEAR = timedelta(hours=26)
 _FAR = timedelta(days=3)
@@ -157,12 +160,16 @@ class BaseCalendar(NameHints, ABC):
         """Return the first included instant at or after `instant`, in UTC; None if none is found.
 
         The search ends after 100 years, or earlier if chained calendars include so little that the search is given
-        up, which takes less than a second.
+        up.
 
         Raises:
             InvalidCalendarError: `instant` has no time zone.
+            ScheduleTooCostlyError: the search takes too many steps.
         """
-        moment = as_instant(instant, "instant", InvalidCalendarError)
+        with Budget():
+            return self._next_included(as_instant(instant, "instant", InvalidCalendarError))
+
+    def _next_included(self, moment: datetime) -> datetime | None:
         try:
             latest = moment + SEARCH_LIMIT
         except OverflowError:
@@ -241,6 +248,7 @@ class WholeDayCalendar(BaseCalendar):
         if not self.excludes_day(day):
             return wall
         for _ in range(self.longest_exclusion + 1):
+            spend()
             day += _ONE_DAY
             if not self.excludes_day(day):
                 return datetime.combine(day, time.min)
@@ -257,6 +265,7 @@ def first_instant(
     """
     try:
         for _ in range(_MAX_MOVES):
+            spend(_STEPS_OF_MOVE)
             wall = moment.astimezone(time_zone).replace(tzinfo=None)
             target = next_wall_time(wall)
             if target is None:

@@ -300,10 +300,9 @@ class Timetable:
             minutes = self._minutes
             index = bisect_left(minutes, minute)
             while index < len(minutes) and minutes[index] == minute:
-                while second < 60 and self._second_mask >> second & 1:
-                    second += 1
-                if second < 60:
-                    return day * _DAY + minute * 60 + second
+                others = ~self._second_mask >> second & (1 << 60 - second) - 1
+                if others:
+                    return day * _DAY + minute * 60 + second + (others & -others).bit_length() - 1
                 index, minute, second = index + 1, minute + 1, 0
             if minute < len(_MINUTES):
                 return day * _DAY + minute * 60 + second

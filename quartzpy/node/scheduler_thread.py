@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 
+from quartzpy.budget import Budget
 from quartzpy.clock import Clock, uniform
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import UnknownTimeZoneError, UnsupportedKindError
@@ -566,6 +567,11 @@ def fire_request_of(claim: AcquiredTrigger, now: datetime) -> FireRequest:
         UnsupportedKindError, UnknownTimeZoneError: only this release or this node cannot compute the trigger.
         Exception: the row or the schedule is invalid, so that no next fire time can be computed.
     """
+    with Budget():
+        return _fire_request_of(claim, now)
+
+
+def _fire_request_of(claim: AcquiredTrigger, now: datetime) -> FireRequest:
     progress = claim.trigger.triggered(claim.progress, claim.calendar)
     coalesced: list[datetime] = []
     if OverlapPolicy(claim.overlap_policy).coalesces:

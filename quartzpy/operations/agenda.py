@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 
+from quartzpy.budget import MOST_STEPS, Budget
 from quartzpy.calendars.calendar import Calendar
+from quartzpy.errors import ScheduleTooCostlyError
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations.schedules import planned, zone_text
 from quartzpy.operations.source import attempt
@@ -16,12 +18,14 @@ from quartzpy.scheduler.reading import Answer, Reading
 from quartzpy.states import TriggerState
 from quartzpy.store.queries import TriggerOrder, TriggerQuery
 from quartzpy.store.records import TriggerRecord
+from quartzpy.triggers.trigger import Trigger, TriggerProgress
 
 HELD = frozenset({TriggerState.ACQUIRED, TriggerState.BLOCKED})
 """The states of triggers that wait for a fire which has begun, and then follow their schedules."""
 FIRES = HELD | {TriggerState.WAITING}
 """The states of triggers that fire. The row of one that is blocked may say WAITING or ACQUIRED: so a store finds the
 triggers of all these states off their index, and those of some only among them."""
+_STEPS_OF_TRIGGER = MOST_STEPS // 10
 _BY_TIME = TriggerOrder.NEXT_FIRE_TIME
 
 
@@ -150,10 +154,26 @@ def _instants(record: TriggerRecord, calendars: Mapping[str, Calendar], since: d
             yield from (instant for instant in stored if instant >= since)
         return
     if at < since:
-        yield from trigger.fire_times(since, calendar=calendar)
-        return
-    progress = record.progress
+        times = trigger.fire_times(since, calendar=calendar)
+    else:
+        times = _beyond(stored[-1], record.progress, trigger, calendar)
+    # One costly schedule delays a list of all triggers by a moment only.
+    budget = Budget(_STEPS_OF_TRIGGER)
+    while True:
+        with budget:
+            try:
+                following = next(times, None)
+            except ScheduleTooCostlyError:
+                return
+        if following is None:
+            return
+        yield following
+
+
+def _beyond(
+    last: datetime, progress: TriggerProgress, trigger: Trigger, calendar: Calendar | None
+) -> Iterator[datetime]:
     while progress.next_fire_time is not None:
-        if progress.next_fire_time > stored[-1]:
+        if progress.next_fire_time > last:
             yield progress.next_fire_time
         progress = trigger.triggered(progress, calendar)

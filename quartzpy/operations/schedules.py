@@ -12,6 +12,7 @@ from datetime import datetime, timedelta, timezone
 from itertools import islice
 from typing import Any
 
+from quartzpy.budget import Budget
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.calendars.days import EVERY_DAY, DayOfWeek
 from quartzpy.errors import InvalidCronError, InvalidTriggerError, InvalidValueError
@@ -229,7 +230,8 @@ def preview(
     try:
         trigger = edited(record, text, zone_name, now) if record is not None else parsed(text, zone_name)
         trigger = trigger.anchored(now)
-        times = list(islice(trigger.fire_times(now, None, calendar), NEXT_TIMES))
+        with Budget():
+            times = list(islice(trigger.fire_times(now, None, calendar), NEXT_TIMES))
         words = in_words(trigger)
     except InvalidCronError as error:
         # The position counts from the first field, and the text may begin with blanks.

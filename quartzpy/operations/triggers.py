@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
 
+from quartzpy.budget import Budget
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.expect import BreachRecord
 from quartzpy.jobs.internal_entries import actor_of
@@ -297,10 +298,11 @@ def next_times_of(reading: Reading, record: TriggerRecord, count: int) -> Callab
 
         def instants() -> list[datetime]:
             included = None if calendar is None else calendar()
-            if at > now:
-                return fire_times(record, trigger, included, count)
-            # It waits for a fire that is due; the times that have passed meanwhile are none of its next ones.
-            return [at, *islice(trigger.fire_times(now, calendar=included), count - 1)]
+            with Budget():
+                if at > now:
+                    return fire_times(record, trigger, included, count)
+                # It waits for a fire that is due; the times that have passed meanwhile are none of its next ones.
+                return [at, *islice(trigger.fire_times(now, calendar=included), count - 1)]
 
         return planned(attempt(instants)[0] or [at], zone_text(trigger), since=now)
 

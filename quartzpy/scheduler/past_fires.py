@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
 
+from quartzpy.budget import MOST_STEPS, Budget
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import InvalidValueError
 from quartzpy.instants import as_instant
@@ -15,6 +16,7 @@ from quartzpy.triggers.trigger import Trigger
 
 MOST_RUNS = 10_000
 """The largest number of instants for which one backfill runs a job."""
+_MOST_STEPS = 5 * MOST_STEPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,8 @@ class PastFires:
         if isinstance(trigger, CronTrigger) and trigger.anchor > first:
             trigger = replace(trigger, start_time=first)
         last = as_instant(until, "until") - timedelta.resolution
-        return list(islice(trigger.fire_times(first, last, self.calendar), count))
+        with Budget(_MOST_STEPS):
+            return list(islice(trigger.fire_times(first, last, self.calendar), count))
 
 
 def check_span(since: datetime, until: datetime, max_runs: int) -> None:

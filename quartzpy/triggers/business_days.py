@@ -13,9 +13,10 @@ from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from enum import StrEnum
 from typing import Any, ClassVar, Self
 
+from quartzpy.budget import Budget, spend
 from quartzpy.calendars.business_days import MOST_DAYS_OFF, BusinessDays, Roll, as_roll, check_offset, hours_of
 from quartzpy.calendars.calendar import Calendar, next_change
-from quartzpy.errors import InvalidCalendarError, InvalidTriggerError
+from quartzpy.errors import InvalidCalendarError, InvalidTriggerError, ScheduleTooCostlyError
 from quartzpy.instants import Converted, as_instant, zone, zone_name
 from quartzpy.keys import DEFAULT_GROUP
 from quartzpy.name_hints import TRIGGER_ARGUMENTS, constructor_hints
@@ -30,6 +31,7 @@ MOST_NUMBERS = 366
 _TICK = timedelta.resolution
 _ONE_DAY = timedelta(days=1)
 _LOOK_AHEAD_YEARS = 100
+_STEPS_OF_TRY = 5
 
 
 class _OfBusinessDays(RecurringTrigger):
@@ -40,7 +42,10 @@ class _OfBusinessDays(RecurringTrigger):
     def next_included(self, instant: datetime, calendar: Calendar | None) -> datetime | None:
         instant = max(as_instant(instant, "instant"), self.anchor - _TICK)
         try:
-            following = self._search(instant, calendar)
+            with Budget():
+                following = self._search(instant, calendar)
+        except ScheduleTooCostlyError:
+            raise
         except (OverflowError, InvalidCalendarError):
             # The year 9999, or no business day within ten years.
             return None
@@ -208,6 +213,7 @@ class _Tries:
         self._remaining = MOST_REFUSALS
 
     def remain(self) -> bool:
+        spend(_STEPS_OF_TRY)
         self._remaining -= 1
         return self._remaining >= 0
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import hashlib
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
-from contextvars import ContextVar
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Self
 
+from quartzpy.budget import Budget, spend
 from quartzpy.errors import InvalidTriggerError
 from quartzpy.instants import Converted, Span, as_instant, as_span
 from quartzpy.keys import DEFAULT_GROUP
@@ -26,9 +26,8 @@ MAX_NESTED = 8
 """The maximum depth of nested combinations."""
 # The search for an instant at which all triggers agree ends after this number of tries of some microseconds each.
 _MAX_TRIES = 5_000
-# The limit for nested combinations together, because their numbers of tries would multiply.
-_MAX_TRIES_IN_ALL = 20_000
-_remaining_tries: ContextVar[list[int] | None] = ContextVar("_remaining_tries", default=None)
+# The steps of the budget for one search in each part, besides those that the search itself takes.
+_STEPS_OF_SEARCH = 5
 _TICK = timedelta.resolution
 _MILLISECOND = timedelta(milliseconds=1)
 _LONGEST_JITTER = timedelta(days=366)
@@ -136,6 +135,7 @@ class AnyOf(Combination):
         return self.first_from(as_instant(instant, "instant") + _TICK)
 
     def first_from(self, instant: datetime) -> datetime | None:
+        spend(_STEPS_OF_SEARCH * len(self.triggers))
         instant = max(instant, self.anchor)
         upcoming = (first_from(part, instant) for part in self.triggers)
         return self._bounded(min(filter(None, upcoming), default=None))
@@ -189,27 +189,20 @@ class AllOf(Combination):
         """Return the first instant after `instant` at which all triggers agree; None if they do not within 100 years.
 
         The search also ends with None after thousands of attempts without an agreement.
+
+        Raises:
+            ScheduleTooCostlyError: nested combinations need too many attempts.
         """
         return self.first_from(as_instant(instant, "instant") + _TICK)
 
     def first_from(self, instant: datetime) -> datetime | None:
-        tries = _remaining_tries.get()
-        if tries is not None:
-            return self._searched_from(instant, tries)
-        tries = [_MAX_TRIES_IN_ALL]
-        token = _remaining_tries.set(tries)
-        try:
-            return self._searched_from(instant, tries)
-        finally:
-            _remaining_tries.reset(token)
+        with Budget():
+            return self._searched_from(instant)
 
-    def _searched_from(self, instant: datetime, tries: list[int]) -> datetime | None:
+    def _searched_from(self, instant: datetime) -> datetime | None:
         earliest = max(instant, self.anchor)
         latest = earliest + LOOK_AHEAD
         for _ in range(_MAX_TRIES):
-            tries[0] -= 1
-            if tries[0] < 0:
-                return None
             all_fired = self._when_all_fired(earliest - self.threshold)
             if all_fired is None or all_fired > latest:
                 return None
@@ -228,6 +221,7 @@ class AllOf(Combination):
 
     def _when_all_fired(self, since: datetime) -> datetime | None:
         """Return the instant by which each part has fired since `since`; None if a part does not fire any more."""
+        spend(_STEPS_OF_SEARCH * len(self.triggers))
         first = [first_from(part, since) for part in self.triggers]
         return None if None in first else max(filter(None, first))
 
@@ -280,7 +274,10 @@ class Jitter(Combination):
         return (self.trigger,)
 
     def next_after(self, instant: datetime) -> datetime | None:
-        instant = max(as_instant(instant, "instant"), self.anchor - _TICK)
+        with Budget():
+            return self._next_after(max(as_instant(instant, "instant"), self.anchor - _TICK))
+
+    def _next_after(self, instant: datetime) -> datetime | None:
         before = self._last_until(instant)
         if before is not None:
             moved = self._moved(before)
@@ -328,6 +325,7 @@ class Jitter(Combination):
             return None
         nothing_after = instant
         while nothing_after - last > _TICK:
+            spend(_STEPS_OF_SEARCH)
             middle = last + (nothing_after - last) / 2
             later = self.trigger.next_after(middle)
             if later is not None and later <= instant:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice, takewhile
 
+from quartzpy.budget import Budget, spend
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.states import MisfireAction, Missed
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
@@ -18,6 +19,9 @@ from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, look_
 
 MOST_MISSED = 1_000
 """The maximum number of missed fire times that the record of one misfire lists."""
+MOST_COUNTED = 100_000
+"""The highest number of fire times to catch up on that is counted."""
+_STEPS_OF_FIRE = 3
 _MICROSECOND = timedelta(microseconds=1)
 _LOOK_BACK = timedelta(minutes=1)
 """The time before now in which the search begins; it doubles until the fire times suffice."""
@@ -28,7 +32,8 @@ class Misfire:
     """A handled misfire.
 
     `missed` lists the first `MOST_MISSED` fire times that get no execution of their own, and `has_more` is true if
-    there are others. `caught_up` is the number of fire times that the trigger catches up on one by one.
+    there are others. `caught_up` is the number of fire times that the trigger catches up on one by one, counted up to
+    100,000.
     """
 
     to: PreparedTrigger
@@ -56,6 +61,18 @@ def misfired(
 
     `coalesced` is true if that fire time does not belong to the schedule, because it coalesces earlier missed fires.
     """
+    with Budget():
+        return _misfired(trigger, late, calendar, now, coalesced, missed_policy)
+
+
+def _misfired(
+    trigger: Trigger,
+    late: TriggerProgress,
+    calendar: Calendar | None,
+    now: datetime,
+    coalesced: bool,
+    missed_policy: Missed,
+) -> Misfire:
     instructed = trigger.treating(missed_policy)
     moved, progress = instructed.after_misfire(late, calendar, now=now)
     if instructed is not trigger:
@@ -68,7 +85,7 @@ def misfired(
     caught_up = 0
     following = progress.next_fire_time
     if instructed.catches_up and following is not None and following <= now:
-        caught_up = sum(1 for _ in _past(trigger, progress, calendar, now))
+        caught_up = sum(1 for _ in islice(_past(trigger, progress, calendar, now), MOST_COUNTED))
         missed = takewhile(lambda at: at < following, missed)
     listed = tuple(islice(missed, MOST_MISSED + 1))
     action = _action(trigger, to, caught_up, now)
@@ -78,6 +95,7 @@ def misfired(
 def _past(trigger: Trigger, progress: TriggerProgress, calendar: Calendar | None, now: datetime) -> Iterator[datetime]:
     """Yield the fire times from the next one up to `now`."""
     while (at := progress.next_fire_time) is not None and at <= now:
+        spend(_STEPS_OF_FIRE)
         yield at
         progress = trigger.triggered(progress, calendar)
 
@@ -119,5 +137,6 @@ def _between(
 ) -> Iterator[datetime]:
     at = _from(trigger, first, since, calendar)
     while at is not None and at <= until:
+        spend(_STEPS_OF_FIRE)
         yield at
         at = trigger.included_from(at + _MICROSECOND, calendar)

@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Self
 
+from quartzpy.budget import Budget
 from quartzpy.cron_expressions.transitions import Passes, zone_windows
 from quartzpy.errors import InvalidTriggerError
 from quartzpy.instants import as_instant, zone, zone_name
@@ -82,7 +83,10 @@ class RecurrenceTrigger(RecurringTrigger):
             object.__setattr__(self, name, value)
 
     def next_after(self, instant: datetime) -> datetime | None:
-        instant = as_instant(instant, "instant")
+        with Budget():
+            return self._next_after(as_instant(instant, "instant"))
+
+    def _next_after(self, instant: datetime) -> datetime | None:
         start = self.anchor
         since = max(instant, start - timedelta.resolution)
         try:
@@ -100,6 +104,10 @@ class RecurrenceTrigger(RecurringTrigger):
     @property
     def final_fire_time(self) -> datetime | None:
         """The last fire time before the trigger or its rule ends; None if neither ends."""
+        with Budget():
+            return self._final_fire_time()
+
+    def _final_fire_time(self) -> datetime | None:
         ends = (self.end_time, self._recurrence.end(self._wall_time(self.anchor)))
         nothing_after = min((end for end in ends if end is not None), default=None)
         final = None if nothing_after is None else self.first_from(self.anchor)

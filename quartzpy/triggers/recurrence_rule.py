@@ -18,7 +18,8 @@ from itertools import islice, product, takewhile
 from math import prod
 from typing import Any
 
-from quartzpy.errors import InvalidTriggerError, UnknownTimeZoneError, UnsupportedKindError
+from quartzpy.budget import spend
+from quartzpy.errors import InvalidTriggerError, ScheduleTooCostlyError, UnknownTimeZoneError, UnsupportedKindError
 from quartzpy.installing import install_line
 from quartzpy.instants import zone
 from quartzpy.texts import quoted
@@ -48,6 +49,14 @@ _DATE = re.compile(r"[0-9]{8}(T[0-9]{6}Z?)?", re.ASCII)
 _FOLD = re.compile(rf"\r?\n[ \t](?!\s*(?:{'|'.join(_PROPERTIES)}|DTSTART|FREQ=|\Z))", re.IGNORECASE)
 # Enough to exclude a daily rule for 100 years; each excluded time takes some microseconds.
 _MOST_EXCLUDED = 40_000
+# After so many excluded times of each rule before one candidate, the excluded rules begin anew at the candidate.
+_PATIENCE = 100
+# The steps of the budget that dateutil takes to parse a rule, for a time, and for a year without one.
+# It lists the times of day of a rule at its start.
+_STEPS_OF_START = 100
+_STEPS_OF_TIME = 4
+_STEPS_OF_YEAR = 100
+_TIMES_OF_DAY_A_STEP = 3
 # The margin covers the difference between a wall-clock time and its instant in any time zone.
 _HORIZON = LOOK_AHEAD + timedelta(days=3)
 _ONE_DAY = timedelta(days=1)
@@ -344,11 +353,19 @@ class RecurrenceSet:
         """
         dates = sorted(wall for wall in _on_the_wall(self.dates, time_zone) if wall >= near)
         included = heapq.merge(dates, *(rule.wall_times(start, near, instant_of) for rule in self.rules))
-        excluded = heapq.merge(*(rule.wall_times(start, near, instant_of) for rule in self.excluded_rules))
+
+        def excluded_from(first: datetime) -> Iterator[datetime]:
+            return heapq.merge(*(rule.wall_times(start, first, instant_of) for rule in self.excluded_rules))
+
+        excluded = excluded_from(near)
         excluded_dates = set(_on_the_wall(self.excluded_dates, time_zone))
         ahead, last, in_a_row = next(excluded, None), None, 0
         for wall in included:
+            passed = 0
             while ahead is not None and ahead < wall:
+                passed += 1
+                if passed == _PATIENCE * len(self.excluded_rules):
+                    excluded = excluded_from(wall)
                 ahead = next(excluded, None)
             if wall == ahead or wall in excluded_dates:
                 in_a_row += 1
@@ -387,11 +404,19 @@ def _expanded(
     )
     years = max(0, (date.max.year - 100 - start.year) // 400 * 400) if soon_over else 0
     dateutil = _dateutil()
+    year = start.year + years
+    times_of_day = prod(parts.get(part, "").count(",") + 1 for part in _TIME_PARTS)
+    spend(_STEPS_OF_START + times_of_day // _TIMES_OF_DAY_A_STEP)
     try:
-        for wall in dateutil.rrulestr(text, dtstart=start.replace(year=start.year + years)):
+        for wall in dateutil.rrulestr(text, dtstart=start.replace(year=year)):
+            spend(_STEPS_OF_TIME + (wall.year - year) * _STEPS_OF_YEAR)
+            year = wall.year
             yield wall.replace(year=wall.year - years)
+    except ScheduleTooCostlyError:
+        raise
     except (ValueError, OverflowError):
-        return  # dateutil reached the end of the year 9999, or found that no time of day matches
+        pass  # dateutil reached the end of the year 9999, or found that no time of day matches
+    spend((date.max.year - year) * _STEPS_OF_YEAR)
 
 
 def _on(days: Iterator[date], parts: dict[str, str]) -> Iterator[datetime]:

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import ClassVar, Self, assert_never
 
+from quartzpy.budget import Budget, spend
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.instants import as_instant
 from quartzpy.states import Missed
@@ -21,6 +22,7 @@ from quartzpy.triggers.trigger import FIRE_ALL, MOST_REFUSALS, Trigger, TriggerP
 
 LOOK_AHEAD = timedelta(days=36525)
 """The search for a fire time ends after this time: 100 years."""
+_STEPS_OF_REFUSAL = 2
 _ONE_MICROSECOND = timedelta(microseconds=1)
 
 
@@ -68,13 +70,15 @@ class RecurringTrigger(Trigger):
         if calendar is None or first is None:
             return first
         candidate: datetime | None = first
-        for _ in range(MOST_REFUSALS):
-            if candidate is None or candidate - first > LOOK_AHEAD:
-                return None
-            included = calendar.next_included(candidate)
-            if included is None or included == candidate:
-                return included
-            candidate = self.first_from(included)
+        with Budget():
+            for _ in range(MOST_REFUSALS):
+                spend(_STEPS_OF_REFUSAL)
+                if candidate is None or candidate - first > LOOK_AHEAD:
+                    return None
+                included = calendar.next_included(candidate)
+                if included is None or included == candidate:
+                    return included
+                candidate = self.first_from(included)
         return None
 
     def included_from(self, instant: datetime, calendar: Calendar | None) -> datetime | None:

@@ -12,6 +12,7 @@ from datetime import datetime, time, timedelta
 from enum import StrEnum
 from typing import Any, ClassVar, Self, Unpack, assert_never
 
+from quartzpy.budget import Budget
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import InvalidTriggerError
 from quartzpy.instants import LATEST, LONGEST_SPAN, Converted, Span, as_instant, as_span
@@ -122,15 +123,16 @@ class SimpleTrigger(Trigger):
         if calendar is None or candidate is None or calendar.is_included(candidate):
             return candidate
         latest = candidate + _HORIZON
-        for _ in range(MOST_REFUSALS):
-            if candidate is None or candidate > latest:
-                return None
-            included = calendar.next_included(candidate)
-            if included is None:
-                return None
-            if included == candidate:
-                return candidate
-            candidate = self._fire_time_after(included - _MICROSECOND, self.anchor)
+        with Budget():
+            for _ in range(MOST_REFUSALS):
+                if candidate is None or candidate > latest:
+                    return None
+                included = calendar.next_included(candidate)
+                if included is None:
+                    return None
+                if included == candidate:
+                    return candidate
+                candidate = self._fire_time_after(included - _MICROSECOND, self.anchor)
         return None
 
     def included_from(self, instant: datetime, calendar: Calendar | None) -> datetime | None:

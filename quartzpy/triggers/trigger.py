@@ -20,6 +20,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any, ClassVar, Literal, Self, TypeAlias, TypedDict
 
+from quartzpy.budget import Budget
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import InvalidKeyError, InvalidTriggerError, TriggerNeverFiresError, UnsupportedKindError
 from quartzpy.expect import Expect, as_expectation
@@ -382,13 +383,14 @@ class Trigger(NameHints, ABC):
         """
         since = progress.previous_fire_time or self.anchor - _MICROSECOND
         candidate = self.next_after(max(since, now - late_after))
-        for _ in range(MOST_REFUSALS):
-            if candidate is None:
-                break
-            included = calendar.next_included(candidate)
-            if included is None or included == candidate:
-                return replace(progress, next_fire_time=included)
-            candidate = self.next_after(included - _MICROSECOND)
+        with Budget():
+            for _ in range(MOST_REFUSALS):
+                if candidate is None:
+                    break
+                included = calendar.next_included(candidate)
+                if included is None or included == candidate:
+                    return replace(progress, next_fire_time=included)
+                candidate = self.next_after(included - _MICROSECOND)
         return replace(progress, next_fire_time=None)
 
     @abstractmethod

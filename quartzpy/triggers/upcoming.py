@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
+from quartzpy.budget import Budget
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import TriggerNeverFiresError
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
@@ -92,7 +93,8 @@ def look_ahead(
     trigger: Trigger, progress: TriggerProgress, calendar: Calendar | None, count: int = FIRST_HORIZON
 ) -> UpcomingFireTimes:
     """Return the `count` fire times after `progress.next_fire_time`, or fewer if the schedule ends."""
-    instants = trigger.following(progress, calendar, count)
+    with Budget():
+        instants = trigger.following(progress, calendar, count)
     return UpcomingFireTimes(tuple(instants), is_complete=len(instants) < count and not trigger.follows_end)
 
 
@@ -103,14 +105,17 @@ def prepare(
 
     Raises:
         TriggerNeverFiresError: the trigger has no fire time at all.
+        ScheduleTooCostlyError: its first fire times are not found within a bounded number of steps.
     """
     anchored = trigger.anchored(now)
     try:
-        progress = anchored.first_progress(calendar)
+        with Budget():
+            progress = anchored.first_progress(calendar)
+            upcoming = look_ahead(anchored, progress, calendar)
         return PreparedTrigger(
             anchored,
             progress,
-            look_ahead(anchored, progress, calendar),
+            upcoming,
             calendar_revision,
             schedule_hash(trigger),
             starts_when_stored=trigger.start_time is None,
