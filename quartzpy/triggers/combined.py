@@ -67,6 +67,12 @@ class Combination(RecurringTrigger):
         named = replace(part, name=self.name, group=self.group)
         return named if self.start_time is None else named.anchored(self.start_time)
 
+    def next_after(self, instant: datetime) -> datetime | None:
+        try:
+            return self.first_from(as_instant(instant, "instant") + _TICK)
+        except OverflowError:  # the end of the year 9999
+            return None
+
     def _named(self, name: str, group: str) -> Self:
         # The parts have the name of the combination, and jitter depends on it.
         return replace(self, name=name, group=group)
@@ -131,9 +137,6 @@ class AnyOf(Combination):
     def parts(self) -> tuple[Trigger, ...]:
         return self.triggers
 
-    def next_after(self, instant: datetime) -> datetime | None:
-        return self.first_from(as_instant(instant, "instant") + _TICK)
-
     def first_from(self, instant: datetime) -> datetime | None:
         spend(_STEPS_OF_SEARCH * len(self.triggers))
         instant = max(instant, self.anchor)
@@ -160,6 +163,8 @@ class AnyOf(Combination):
 class AllOf(Combination):
     """A trigger that fires when one of `triggers` fires and all others fired within `threshold` before.
 
+    A search ends without a fire time where the triggers do not agree within 100 years, or after thousands of attempts.
+
     If the threshold is as long as the interval of a part, one fire of that part can count for several fires of another.
     At the end of an execution, all parts choose the instruction, one after another.
     """
@@ -184,16 +189,6 @@ class AllOf(Combination):
     @property
     def parts(self) -> tuple[Trigger, ...]:
         return self.triggers
-
-    def next_after(self, instant: datetime) -> datetime | None:
-        """Return the first instant after `instant` at which all triggers agree; None if they do not within 100 years.
-
-        The search also ends with None after thousands of attempts without an agreement.
-
-        Raises:
-            ScheduleTooCostlyError: nested combinations need too many attempts.
-        """
-        return self.first_from(as_instant(instant, "instant") + _TICK)
 
     def first_from(self, instant: datetime) -> datetime | None:
         with Budget():
@@ -274,8 +269,11 @@ class Jitter(Combination):
         return (self.trigger,)
 
     def next_after(self, instant: datetime) -> datetime | None:
-        with Budget():
-            return self._next_after(max(as_instant(instant, "instant"), self.anchor - _TICK))
+        try:
+            with Budget():
+                return self._next_after(max(as_instant(instant, "instant"), self.anchor - _TICK))
+        except OverflowError:  # the end of the year 9999
+            return None
 
     def _next_after(self, instant: datetime) -> datetime | None:
         before = self._last_until(instant)

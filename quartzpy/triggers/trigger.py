@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -25,7 +26,7 @@ from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import InvalidKeyError, InvalidTriggerError, TriggerNeverFiresError, UnsupportedKindError
 from quartzpy.expect import Expect, as_expectation
 from quartzpy.foreign_names import misfire_instruction
-from quartzpy.instants import Converted, Span, as_instant, as_span
+from quartzpy.instants import LATEST, Converted, Span, as_instant, as_span
 from quartzpy.keys import DEFAULT_GROUP, JobKey, TriggerKey, check_name
 from quartzpy.name_hints import NameHints
 from quartzpy.states import CompletionInstruction, Missed, Outcome
@@ -429,7 +430,7 @@ class Trigger(NameHints, ABC):
         """
         # A preview decides nothing, so it may read the clock of this machine.
         after = datetime.now(UTC) if start is None else as_instant(start, "start")  # noqa: TID251
-        first = after if self.start_time is None else after + _MICROSECOND
+        first = after if self.start_time is None or after == LATEST else after + _MICROSECOND
         return list(islice(self.anchored(after).fire_times(first, calendar=calendar), count))
 
     def fire_times(
@@ -448,12 +449,14 @@ class Trigger(NameHints, ABC):
         """
         until = None if end is None else as_instant(end, "end")
         anchored = self if start is None else self.anchored(as_instant(start, "start"))
-        progress = anchored.started(calendar)
-        if start is not None and start > anchored.anchor:
-            progress = replace(progress, next_fire_time=anchored.included_from(as_instant(start, "start"), calendar))
-        while progress.next_fire_time is not None and (until is None or progress.next_fire_time <= until):
-            yield progress.next_fire_time
-            progress = anchored.triggered(progress, calendar)
+        with suppress(OverflowError):  # the end of the year 9999
+            progress = anchored.started(calendar)
+            if start is not None and start > anchored.anchor:
+                following = anchored.included_from(as_instant(start, "start"), calendar)
+                progress = replace(progress, next_fire_time=following)
+            while progress.next_fire_time is not None and (until is None or progress.next_fire_time <= until):
+                yield progress.next_fire_time
+                progress = anchored.triggered(progress, calendar)
 
     @property
     @abstractmethod
