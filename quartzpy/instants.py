@@ -23,6 +23,7 @@ Span: TypeAlias = timedelta | float | str
 """A length of time as callers give it: a timedelta, a number of seconds, or a text such as "90s" or "1h30m"."""
 LONGEST_SPAN = timedelta(days=36_525)
 """The longest span that is accepted, 100 years: any instant of our time plus or minus it is a valid datetime."""
+FIRST_YEAR_ASKED, LAST_YEAR_ASKED = 1900, 9900
 LATEST = datetime.max.replace(tzinfo=UTC)
 _Accepted = TypeVar("_Accepted")
 _Held = TypeVar("_Held")
@@ -127,6 +128,20 @@ def as_instant(value: object, subject: str, error: type[InvalidValueError] = Inv
         raise error(f"{subject}: must be within the years 1 to 9999 in UTC (got {value})") from None
 
 
+def asked_instant(value: object, subject: str) -> datetime:
+    """Return an instant about which somebody asks, or from which spans lead to others: it is in no extreme year.
+
+    Raises:
+        InvalidValueError: as for `as_instant`, or the year is not from 1900 to 9900.
+    """
+    instant = as_instant(value, subject, InvalidValueError)
+    if not FIRST_YEAR_ASKED <= instant.year <= LAST_YEAR_ASKED:
+        raise InvalidValueError(
+            f"{subject}: must be in the years {FIRST_YEAR_ASKED} to {LAST_YEAR_ASKED} (got {instant.isoformat()})"
+        )
+    return instant
+
+
 def as_span(
     value: object,
     subject: str,
@@ -151,10 +166,16 @@ def as_span(
             f"{subject}: must be a length of time: a timedelta, a number of seconds, or a text such as '90s', '1h30m'"
             f" or '7d' (got {quoted(value)})"
         )
+    if not span and _says_more_than_zero(value):
+        raise error(f"{subject}: must be at least one microsecond, the smallest unit, or zero (got {quoted(value)})")
     if span < timedelta() or span > longest or (above_zero and not span):
         least = "above zero" if above_zero else "zero or more"
         raise error(f"{subject}: must be {least} and at most {longest.days} days (got {quoted(value)})")
     return span
+
+
+def _says_more_than_zero(value: object) -> bool:
+    return any(digit in value for digit in "123456789") if isinstance(value, str) else bool(value)
 
 
 def _read_span(value: object) -> timedelta | None:

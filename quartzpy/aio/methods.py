@@ -780,7 +780,8 @@ class AsyncStoringMethods(AsyncMethods[_StoringMethodsT]):
         """Make the store match the declared jobs and calendars, all or nothing; return the plan.
 
         `calendars` are the declared calendars by name, and `windows` the maintenance windows; None leaves those
-        alone. A declared window that is over is none. `apply=False` is a dry run.
+        alone. A declared window that is over is none. `apply=False` is a dry run, which
+        raises the same errors.
 
         A trigger whose schedule did not change keeps its fire times, its misfires and its pause, even if other values
         of it or its job changed; one that has ended stays COMPLETE and does not fire again. If a calendar changes, the
@@ -798,6 +799,8 @@ class AsyncStoringMethods(AsyncMethods[_StoringMethodsT]):
             InvalidTriggerError: a key is declared twice. Others as in `schedule_job`; nothing is changed then.
             InvalidCalendarError: a calendar cannot be stored.
             CalendarNotFoundError: a declared trigger uses a calendar that is neither declared nor stored.
+            JobNotFoundError: a job continues with, or runs after, one that is neither declared nor stored.
+            ScheduleTooCostlyError: the first fire times of a trigger take too many steps.
             CalendarInUseError: with `prune`, a calendar is no longer declared, but a trigger that stays uses it.
             InvalidValueError: `existing` is neither "update" nor "keep", or `version` is not a version.
         """

@@ -50,7 +50,7 @@ from quartzpy.operations.audit_log import undoing
 from quartzpy.operations.executions import EXAMINED
 from quartzpy.operations.timeline import CELLS, LONGEST, SHORTEST
 from quartzpy.operations.unscheduled import kind_of
-from quartzpy.scheduler.querying import Page
+from quartzpy.scheduler.querying import Page, checked_choice
 from quartzpy.states import ENDED, ActionState, ExecutionState, JobMode, MisfireAction, Outcome, TriggerState
 from quartzpy.store.queries import Rank, TriggerOrder
 
@@ -178,8 +178,8 @@ def job_list(context: RequestContext) -> Response:
 
     if (changed := _changed_columns(context, "jobs", lists.JOBS)) is not None:
         return changed
-    filters, mode = job_filters(context), context.parameter("mode")
-    allowed = allowed_actions.on_some_job(set(JobMode) if mode is None else {JobMode(mode)})
+    filters, mode = job_filters(context), checked_choice(context.parameter("mode"), JobMode, "mode")
+    allowed = allowed_actions.on_some_job(set(JobMode) if mode is None else {mode})
     jobs, head = _sorted(
         context, "jobs", lists.JOBS, {"job": read}, lambda: context.operations.jobs_are_few(MOST_SORTED, **filters)
     )
@@ -282,7 +282,8 @@ def trigger_list(context: RequestContext) -> Response:
         lambda: context.operations.triggers_are_few(MOST_SORTED, **filters),
     )
     state = state_filter(context)
-    states = set(TriggerState) if state is None else {TriggerState.WAITING if state == LATE else TriggerState(state)}
+    named = TriggerState.WAITING if state == LATE else checked_choice(state, TriggerState, "state")
+    states = set(TriggerState) if named is None else {named}
     return context.render(
         "triggers.html",
         live="schedule executions",
@@ -403,7 +404,8 @@ def _listed_states(state: str | None) -> set[ExecutionState]:
     if state is None:
         return {ExecutionState(outcome) for outcome in Outcome}
     chosen = {EXHAUSTED: ExecutionState.FAILED, "RUNNING": ExecutionState.PROCESSING}
-    return {chosen[state] if state in chosen else ExecutionState(state)}
+    named = chosen.get(state) or checked_choice(state, ExecutionState, "state")
+    return set() if named is None else {named}
 
 
 def one_execution(context: RequestContext) -> Response:

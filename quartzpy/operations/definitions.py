@@ -11,6 +11,7 @@ from quartzpy.errors import (
     ForbiddenError,
     InvalidValueError,
     PreconditionFailedError,
+    ScheduleTooCostlyError,
     TriggerNeverFiresError,
 )
 from quartzpy.jobs.internal_entries import BatchKey
@@ -52,6 +53,7 @@ from quartzpy.operations.stored_definitions import (
 from quartzpy.scheduler import documents, sync
 from quartzpy.scheduler.document_faults import Faults, Within
 from quartzpy.scheduler.published_types import PublishedTypes
+from quartzpy.scheduler.rehearsal import check_cost
 from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.scheduler.stored_documents import document_of_declared, job_document, trigger_document
 from quartzpy.scheduler.sync import Declarations, Existing, SyncPlan
@@ -252,7 +254,7 @@ class Definitions:
                     # A new schedule does not end a pause.
                     transaction.store.pause(NamedTriggers([key]), note)
 
-            return replace(changed, store=store)
+            return replace(changed, store=store, triggers=(trigger,))
 
         return self._put([key.group], f"trigger {key}", change, dry_run, reason)
 
@@ -320,6 +322,8 @@ class Definitions:
             return self._log.rehearse(DEFINE, role, work).result
 
         def carried_out(transaction: OwnTransactionMethods) -> Recorded[BatchResult]:
+            read = documents.read_batch_document(document, batch.name, Faults())
+            self._check_cost(transaction, () if read is None else read[1])
             return transaction.store.together(lambda store: work(transaction), exclusively=True)
 
         return self._log.change_together(DEFINE, role, subject, reason, carried_out)
@@ -415,9 +419,9 @@ class Definitions:
             Others as `Scheduler.sync`.
         """
 
-        role = Role.ADMIN if self._log.actor.defines is None else Role.VIEWER
+        role = self._role_of_files
         declared = Declarations([])
-        if self._log.permits(role):
+        if self.permits_files():
             # It may take seconds, for which no transaction must be open.
             declared = documents.read_declarations(document, self._types())
 
@@ -461,6 +465,18 @@ class Definitions:
     def _is_limited(self) -> bool:
         """True if only the actor's grant permits it to define anything."""
         return not self._log.actor.role.includes(Role.ADMIN)
+
+    def permits(self, groups: Iterable[str] | None) -> bool:
+        """Return True if the actor may define something of these groups; None stands for what is of no group."""
+        return self._log.permits(self._role(groups))
+
+    def permits_files(self) -> bool:
+        """Return True if the actor may apply some files."""
+        return self._log.permits(self._role_of_files)
+
+    @property
+    def _role_of_files(self) -> Role:
+        return Role.ADMIN if self._log.actor.defines is None else Role.VIEWER
 
     def _role(self, groups: Iterable[str] | None) -> Role:
         """Return the role that changes of these groups need. None stands for what is of no group."""
@@ -540,15 +556,27 @@ class Definitions:
         reason: str,
     ) -> DefinitionResult:
         def examined(transaction: OwnTransactionMethods) -> DefinitionResult:
-            return replace(change(transaction, types_in(transaction)).result, dry_run=True)
+            changed = change(transaction, types_in(transaction))
+            self._check_cost(transaction, changed.triggers)
+            return replace(changed.result, dry_run=True)
 
         def carried_out(transaction: OwnTransactionMethods) -> Recorded[DefinitionResult]:
             types = types_in(transaction)
+            # A schedule that is too costly is refused before others wait for the lock.
+            self._check_cost(transaction, change(transaction, types).triggers)
             return self._carried_out(transaction, lambda: change(transaction, types))
 
         if dry_run:
             return self._log.rehearse(DEFINE, self._role(groups), examined)
         return self._log.change_together(DEFINE, self._role(groups), subject, reason, carried_out)
+
+    def _check_cost(self, transaction: OwnTransactionMethods, triggers: Sequence[Trigger]) -> None:
+        faults = Faults()
+        try:
+            check_cost(transaction.store, triggers, transaction.store.now())
+        except ScheduleTooCostlyError as error:
+            faults.add((), error)
+            faults.check()
 
     def _delete(
         self,
@@ -634,6 +662,8 @@ class _Changed:
     planned: sync.Change | None
     """None if nothing is to be stored."""
     store: Callable[[], object] = lambda: None
+    triggers: Sequence[Trigger] = ()
+    """What is computed before it is stored: the fire times of these."""
 
 
 def _unexpected(kind: str, key: sync.Subject, current: Definition | None) -> PreconditionFailedError:

@@ -16,7 +16,7 @@ from quartzpy.errors import (
     SettingsError,
     TriggerNotFoundError,
 )
-from quartzpy.instants import as_instant, as_span
+from quartzpy.instants import as_span, asked_instant
 from quartzpy.keys import JobKey, TriggerKey, key_readings, nearest
 from quartzpy.matchers import GroupMatcher
 from quartzpy.scheduler.methods.base import MOST_NEAR
@@ -163,8 +163,8 @@ def _written_instant(text: str, name: str, now: Callable[[], datetime], local: t
         except ValueError:
             continue
         if parsed.tzinfo is not None or local is None:
-            return as_instant(parsed, name, InvalidValueError)
-        return _aware(parsed, local, name)
+            return asked_instant(parsed, name)
+        return asked_instant(_aware(parsed, local, name), name)
     forms = INSTANT_FORMS if local is not None else OFFSET_FORMS
     raise InvalidValueError(f"{name}: must be {forms} (got {quoted(text)})")
 

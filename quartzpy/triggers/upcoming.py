@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from quartzpy.budget import Budget
 from quartzpy.calendars.calendar import Calendar
-from quartzpy.errors import TriggerNeverFiresError
+from quartzpy.errors import ScheduleTooCostlyError, TriggerNeverFiresError
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 
 FIRST_HORIZON = 8
@@ -120,6 +120,8 @@ def prepare(
             schedule_hash(trigger),
             starts_when_stored=trigger.start_time is None,
         )
+    except ScheduleTooCostlyError as error:
+        raise ScheduleTooCostlyError(f"trigger {anchored.label}: {error}; it was not stored") from None
     except OverflowError:
         raise TriggerNeverFiresError(
             f"trigger {anchored.label} will never fire: it has no fire time from {anchored.anchor.isoformat()} up to"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ from tests.proxy import Proxy
 from tests.waiting import wait_until
 
 CHECK_IN = timedelta(milliseconds=300)
+COSTLY = {"rule": "\n".join(["RRULE:FREQ=YEARLY", *["EXRULE:FREQ=DAILY"] * 490]), "time_zone": "UTC"}
 
 
 @pytest.fixture
@@ -186,8 +188,9 @@ def test_a_due_trigger_locked_by_a_transaction_costs_few_passes(
         ("schedule = '{}'", PublicState.ERROR),
         ("schedule = '[7]'", PublicState.ERROR),
         ("kind = 'lunar'", PublicState.NORMAL),
+        (f"kind = 'recurrence', schedule = '{json.dumps(COSTLY)}'", PublicState.ERROR),
     ],
-    ids=["no schedule", "no object", "a kind of another release"],
+    ids=["no schedule", "no object", "a kind of another release", "a rule that takes too many steps"],
 )
 def test_a_trigger_that_cannot_be_read_does_not_affect_others(
     make: Callable[..., Scheduler],

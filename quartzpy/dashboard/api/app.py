@@ -142,7 +142,9 @@ def create_api(
         if request.method == "DELETE":
             result = resource.delete(own.definitions, key, expected=expected, **values)
             return JsonResponse(result) if result.dry_run else Response(status_code=204)
-        document = definitions.json_document(request, body)
+        # Whoever may not define is refused before a large body is parsed.
+        permitted = own.definitions.permits(None if isinstance(key, str) else [key.group])
+        document = definitions.json_document(request, body) if permitted else None
         result = resource.put(own.definitions, key, document, expected=expected, **values)
         is_new = result.outcome is Outcome.CREATED and not result.dry_run
         return JsonResponse(result, 201 if is_new else 200, headers=definitions.etag(result.tag))
@@ -157,7 +159,9 @@ def create_api(
     def put_batch(request: Request, own: Operations, body: bytes) -> Response:
         batch = definitions.batch_of(request)
         values = values_of(definitions.CHANGE_PARAMETERS, request.query_params.multi_items(), own)
-        result = own.definitions.put_batch(batch, definitions.json_document(request, body), **values)
+        permitted = own.definitions.permits([batch.job.group])
+        document = definitions.json_document(request, body) if permitted else None
+        result = own.definitions.put_batch(batch, document, **values)
         is_new = result.outcome is Outcome.CREATED and not result.dry_run
         return JsonResponse(result, 201 if is_new else 200)
 
@@ -170,7 +174,8 @@ def create_api(
 
     def applied(request: Request, own: Operations, body: bytes) -> Response:
         values = values_of(definitions.APPLY_PARAMETERS, request.query_params.multi_items(), own)
-        return JsonResponse(own.definitions.apply(definitions.file_document(request, body), **values))
+        document = definitions.file_document(request, body) if own.definitions.permits_files() else None
+        return JsonResponse(own.definitions.apply(document, **values))
 
     async def described(request: Request) -> Response:
         return JSONResponse(openapi.document())

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
+from quartzpy.dashboard.api.definitions import no_constant, without_repetition
 from quartzpy.errors import InvalidValueError
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
@@ -103,7 +104,9 @@ def arguments_of(action: str, body: bytes, now: Callable[[], datetime]) -> dict[
     if len(body) > MOST_BYTES:
         raise InvalidValueError(f"body: must have at most {MOST_BYTES:,} bytes (got {len(body):,})")
     try:
-        members = json.loads(body or b"{}")
+        members = json.loads(body or b"{}", object_pairs_hook=without_repetition, parse_constant=no_constant)
+    except InvalidValueError:
+        raise
     except (ValueError, RecursionError) as error:
         raise InvalidValueError(f"body: must be JSON ({error})") from None
     if not isinstance(members, dict):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -239,7 +240,7 @@ def _text(body: bytes) -> str:
 
 def _parsed(body: bytes) -> Any:
     try:
-        document = json.loads(_text(body), object_pairs_hook=_without_repetition, parse_constant=_no_constant)
+        document = json.loads(_text(body), object_pairs_hook=without_repetition, parse_constant=no_constant)
     except InvalidValueError:
         raise
     except (ValueError, RecursionError) as error:
@@ -248,16 +249,17 @@ def _parsed(body: bytes) -> Any:
     return document
 
 
-def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the values of a JSON object. Raises InvalidValueError if a key is given twice."""
     values = dict(pairs)
     if len(values) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for number, name in enumerate(names) if name in names[:number])
+        [(twice, _)] = Counter(name for name, _ in pairs).most_common(1)
         raise InvalidValueError(f"body: the key {quoted(twice)} is given twice in one object")
     return values
 
 
-def _no_constant(name: str) -> Any:
+def no_constant(name: str) -> Any:
+    """Raise InvalidValueError for NaN and the infinities, which Python's reader takes for JSON."""
     raise InvalidValueError(f"body: must be JSON ({name} is not)")
 
 

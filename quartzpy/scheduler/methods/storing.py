@@ -53,6 +53,7 @@ from quartzpy.keys import (
 from quartzpy.name_hints import RESCHEDULING_ARGUMENTS, SCHEDULING_ARGUMENTS, argument_hints
 from quartzpy.scheduler.coercion import JobLike, TriggerLike, as_job_detail, as_trigger, as_triggers, bind, check_named
 from quartzpy.scheduler.methods.base import Methods
+from quartzpy.scheduler.rehearsal import RehearsedError, check_continuations, check_cost
 from quartzpy.scheduler.sync import (
     Definitions,
     Existing,
@@ -484,7 +485,8 @@ class StoringMethods(Methods):
         """Make the store match the declared jobs and calendars, all or nothing; return the plan.
 
         `calendars` are the declared calendars by name, and `windows` the maintenance windows; None leaves those
-        alone. A declared window that is over is none. `apply=False` is a dry run.
+        alone. A declared window that is over is none. `apply=False` is a dry run, which
+        raises the same errors.
 
         A trigger whose schedule did not change keeps its fire times, its misfires and its pause, even if other values
         of it or its job changed; one that has ended stays COMPLETE and does not fire again. If a calendar changes, the
@@ -502,6 +504,8 @@ class StoringMethods(Methods):
             InvalidTriggerError: a key is declared twice. Others as in `schedule_job`; nothing is changed then.
             InvalidCalendarError: a calendar cannot be stored.
             CalendarNotFoundError: a declared trigger uses a calendar that is neither declared nor stored.
+            JobNotFoundError: a job continues with, or runs after, one that is neither declared nor stored.
+            ScheduleTooCostlyError: the first fire times of a trigger take too many steps.
             CalendarInUseError: with `prune`, a calendar is no longer declared, but a trigger that stays uses it.
             InvalidValueError: `existing` is neither "update" nor "keep", or `version` is not a version.
         """
@@ -528,8 +532,11 @@ class StoringMethods(Methods):
                 return SyncPlan((), 0, (), outdated_by=stored.version)
             changes = plan(declared, stored, calendars=named, windows=windows, prune=prune, existing=treatment)
             inside._check_calendars(changes, named)
+            check_continuations(store, changes, [job for job, _ in declared])
             if not apply:
-                return changes
+                # The store refuses now what it would refuse then.
+                inside._carry_out(changes, owner, None)
+                raise RehearsedError(changes)
             if announce is not None:
                 announce(changes)
             elif changes:
@@ -537,7 +544,12 @@ class StoringMethods(Methods):
             events.extend(inside._carry_out(changes, owner, own_version if own_version != stored.version else None))
             return changes
 
-        done = self._usable_store().together(work, exclusively=True)
+        present = self._usable_store()
+        check_cost(present, [trigger for _, triggers in declared for trigger in triggers], self._clock.now(), named)
+        try:
+            done = present.together(work, exclusively=True)
+        except RehearsedError as rehearsed:
+            return rehearsed.plan
         if apply and done:
             self._changed(self._clock.now())
             self._emit_stored(done.store)

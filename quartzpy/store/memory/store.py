@@ -83,7 +83,14 @@ class RamJobStore:
 
     def together(self, work: Callable[[JobStore], _T], *, exclusively: bool = False) -> _T:
         with self._lock:
-            return work(self)
+            if not exclusively:
+                return work(self)
+            restore = self.snapshot()
+            try:
+                return work(self)
+            except BaseException:
+                restore()
+                raise
 
     def ask(self, questions: Sequence[Callable[[JobStore], Any]]) -> list[Callable[[], Any]]:
         return [partial(question, self) for question in questions]

@@ -91,7 +91,8 @@ class JobStore(FiringStore, ClusterStore, SchedulingStore, QueryStore, Protocol)
     def together(self, work: Callable[[JobStore], _T], *, exclusively: bool = False) -> _T:
         """Call `work` with the store inside a new transaction, commit it, and return the result.
 
-        If `work` raises an error, a store on a database rolls back everything that `work` changed. Inside a
+        If `work` raises an error, a store on a database rolls back everything that `work` changed, and the memory store
+        does so with `exclusively`. Inside a
         transaction of the caller's, `work` is part of that transaction, and nothing is committed.
 
         With `exclusively`, such calls run one after the other, in the whole cluster; no step of a node waits for them.
