@@ -573,7 +573,7 @@ class Definitions:
     def _check_cost(self, transaction: OwnTransactionMethods, triggers: Sequence[Trigger]) -> None:
         faults = Faults()
         try:
-            check_cost(transaction.store, triggers, transaction.store.now())
+            check_cost(transaction.store, triggers, transaction._clock.now())
         except ScheduleTooCostlyError as error:
             faults.add((), error)
             faults.check()

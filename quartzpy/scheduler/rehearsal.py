@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from datetime import datetime
 
 from quartzpy.budget import MOST_STEPS, Budget

@@ -1,4 +1,4 @@
-"""Whatever a schedule, a calendar or a file of events says, what is computed from it takes a bounded number of steps."""
+"""What is computed from a schedule, a calendar or a file of events takes a bounded number of steps."""
 
 from __future__ import annotations
 
@@ -138,13 +138,8 @@ SCHEDULES: dict[str, tuple[Callable[[], Trigger], BaseCalendar | None]] = {
 def test_the_first_fire_times_are_found_or_refused_in_a_bounded_number_of_steps(name: str) -> None:
     make, calendar = SCHEDULES[name]
     began = stopwatch.process_time()
-    with Budget() as budget:
-        try:
-            prepared = prepare(make(), NOW, calendar)
-        except QuartzpyError as error:
-            assert isinstance(error, TriggerNeverFiresError | ScheduleTooCostlyError), error
-        else:
-            assert prepared.progress.next_fire_time is not None
+    with Budget() as budget, suppress(TriggerNeverFiresError, ScheduleTooCostlyError):
+        assert prepare(make(), NOW, calendar).progress.next_fire_time is not None
     assert stopwatch.process_time() - began < SECONDS_OF_WORK
     # The last charge may exceed what was left.
     assert budget.spent <= 1.1 * MOST_STEPS
