@@ -64,12 +64,12 @@ def check_continuations(store: JobStore, changes: SyncPlan, declared: Iterable[J
     Raises:
         JobNotFoundError: one is neither.
     """
-    known = {job.key for job in declared}
+    declared_keys = {job.key for job in declared}
     removed = set(changes.keys("-", "job"))
     followers: dict[JobKey, JobKey] = {}
     for job, _ in changes.store:
         if job is not None:
-            followers.update({each.key: job.key for each in job.continuations if each.key not in known})
+            followers.update({each.key: job.key for each in job.continuations if each.key not in declared_keys})
     if not followers:
         return
     stored = store.job_headers(list(followers))
