@@ -18,6 +18,7 @@ from quartzpy.name_hints import RESCHEDULING_ARGUMENTS, argument_hints
 from quartzpy.scheduler.async_calls import AsyncLazyMirror, AsyncMirror
 from quartzpy.scheduler.cluster_events import ClusterEvent, ClusterEvents
 from quartzpy.scheduler.methods.handles import TriggeredExecution
+from quartzpy.scheduler.methods.pausing import Until
 from quartzpy.scheduler.methods.scheduling import ScheduledJob
 from quartzpy.scheduler.querying import DEFAULT_LIMIT, Page, Query
 from quartzpy.states import Missed
@@ -108,19 +109,42 @@ class AsyncScheduledJob(AsyncMirror[ScheduledJob]):
         """
         return await self._run(lambda behind: behind.next_fire_time)
 
-    async def pause(self, *, reason: str | None = None, by: str | None = None) -> None:
+    async def pause(
+        self,
+        *,
+        reason: str | None = None,
+        by: str | None = None,
+        until: Until | None = None,
+        missed: str = Missed.MISFIRE,
+    ) -> None:
         """Pause all triggers that the job has now; values and errors as in `Scheduler.pause_job`."""
-        return await self._run(lambda behind: behind.pause(reason=reason, by=by))
+        return await self._run(lambda behind: behind.pause(reason=reason, by=by, until=until, missed=missed))
 
     async def resume(self, *, missed: str = Missed.MISFIRE) -> None:
         """Resume all triggers; `missed` and errors as for `Scheduler.resume_job`."""
         return await self._run(lambda behind: behind.resume(missed=missed))
 
     async def trigger(
-        self, data: Mapping[str, Any] | JobData | None = None, *, delay: Span | None = None, by: str | None = None
+        self,
+        data: Mapping[str, Any] | JobData | None = None,
+        *,
+        delay: Span | None = None,
+        even_if_paused: bool = False,
+        debounce_key: str | None = None,
+        keep_waiting: bool = False,
+        by: str | None = None,
     ) -> AsyncTriggeredExecution:
         """Run the job once, now or after `delay`; arguments and errors as for `Scheduler.trigger_job`."""
-        result = await self._run(lambda behind: behind.trigger(data, delay=delay, by=by))
+        result = await self._run(
+            lambda behind: behind.trigger(
+                data,
+                delay=delay,
+                even_if_paused=even_if_paused,
+                debounce_key=debounce_key,
+                keep_waiting=keep_waiting,
+                by=by,
+            )
+        )
         return AsyncTriggeredExecution._of(self, result)
 
     async def modify(self, **changes: Unpack[JobChanges]) -> JobDetail:

@@ -5,19 +5,22 @@ The store, the triggers and the execution of jobs are those of production. Threa
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Unpack, overload
+from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
-from quartzpy.config.config import SchedulerConfig
-from quartzpy.config.setting_types import Settings
+from quartzpy.config.config import SchedulerConfig, checked_groups
+from quartzpy.config.setting_types import OutsideSettings, Settings
+from quartzpy.config.sources import URL, load_settings
 from quartzpy.connection_types import is_asynchronous
-from quartzpy.errors import InvalidValueError
+from quartzpy.errors import InvalidValueError, SettingsError
 from quartzpy.events.events import Event, JobPaused, JobSkipped, TriggerFinalized, TriggerMisfired
 from quartzpy.events.listeners import Listeners
 from quartzpy.instants import Span, as_instant, as_span
 from quartzpy.jobs.context import JobExecutionContext, Middleware, Progress
+from quartzpy.jobs.internal_entries import CurrentTrace, Within
 from quartzpy.jobs.job import JobFactory, JobTypes, checked_defaults, job_types, new_instance
 from quartzpy.jobs.job_transaction import AsyncJobConnection
 from quartzpy.keys import JobKey, JobRef, checked_key
@@ -29,6 +32,7 @@ from quartzpy.node.workers.execution import Execution
 from quartzpy.node.workers.job_runner import JobRunner
 from quartzpy.placement import Capabilities, placement_from_text
 from quartzpy.scheduler.async_calls import MethodThreads
+from quartzpy.scheduler.cluster_events import ClusterEvents
 from quartzpy.scheduler.methods.queries import checked_fire_id
 from quartzpy.scheduler.methods.scheduling import SchedulingMethods
 from quartzpy.scheduler.scheduler import SchedulerMetadata
@@ -262,6 +266,62 @@ class SchedulerHarness(SchedulingMethods):
     def wait_until_shut_down(self, timeout: Span | None = None) -> bool:
         """Block in real time until `shutdown` is called, for at most `timeout`. Return whether it was called."""
         return self._shut_down.wait(None if timeout is None else as_span(timeout, "timeout").total_seconds())
+
+    def start_delayed(self, delay: Span) -> None:
+        """Do what `start` does, once `delay` is found to be a span: jobs run whenever the clock is moved."""
+        as_span(delay, "delay", SettingsError)
+        self.start()
+
+    def run(
+        self,
+        *,
+        drain_timeout: Span | None = "30s",
+        interrupt: bool = False,
+        log_level: str = "INFO",
+        log_format: str = "text",
+    ) -> bool:
+        """Block in real time until `shutdown` is called, which another thread has to do. Return True."""
+        self.start()
+        return self.wait_until_shut_down()
+
+    # --- for plugins, and the settings of this node
+
+    def add_middleware(self, middleware: Middleware) -> None:
+        """Surround the executions with one more middleware, outside of those that there are."""
+        self._runner.middleware = (middleware, *self._runner.middleware)
+
+    def trace_with(self, current: CurrentTrace, *, within: Within | None = None) -> None:
+        """Store the trace context that `current` returns with each trigger; no job runs in another process."""
+        self._current_trace = current
+
+    def set_execution_groups(self, limits: Mapping[str, int]) -> None:
+        """Check the limits, as `Scheduler.set_execution_groups` does. One job at a time runs, so none is reached."""
+        checked_groups(limits)
+
+    def cluster_events(self, *, poll_interval: Span = "1s") -> ClusterEvents:
+        """Return an iterator over the events of this scheduler, as `Scheduler.cluster_events` does."""
+        return ClusterEvents(self._usable_store, as_span(poll_interval, "poll_interval", SettingsError).total_seconds())
+
+    @classmethod
+    def from_config(
+        cls,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        job_factory: JobFactory = new_instance,
+        middleware: Sequence[Middleware] = (),
+        plugins: Sequence[object] = (),
+        context: Mapping[str, Any] | None = None,
+        job_defaults: Mapping[str, Any] | None = None,
+        **settings: Unpack[OutsideSettings],
+    ) -> Self:
+        """Create one with the settings that `Scheduler.from_config` reads; without their database and plugins.
+
+        Raises:
+            SettingsError: a source cannot be read, or a setting is wrong or unknown.
+        """
+        config = load_settings(path, os.environ, **settings)
+        config.pop(URL, None)
+        return cls(job_factory=job_factory, middleware=middleware, context=context, job_defaults=job_defaults, **config)
 
     def _fire_what_is_due(self) -> tuple[list[FiredTrigger], list[ExecutionRecord], datetime | None]:
         """Fire one batch. Returns it, the records of fires that were skipped, and when the next trigger is due."""

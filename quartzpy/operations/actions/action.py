@@ -20,9 +20,11 @@ class Role(StrEnum):
     VIEWER = "viewer"
     """Reads everything."""
     OPERATOR = "operator"
-    """Also triggers, pauses, resumes, skips, cancels, runs again and resets, and changes the modes of nodes."""
+    """Also triggers, pauses, resumes, skips, cancels, runs again and resets, acknowledges incidents, and changes the
+    modes of nodes."""
     ADMIN = "admin"
-    """Also changes schedules, runs past fires, and enables, disables and deletes."""
+    """Also changes schedules, definitions, calendars, maintenance windows and limits, runs past fires, and enables,
+    disables and deletes."""
 
     def includes(self, other: Role) -> bool:
         """Return True if this role may do everything that `other` may do."""

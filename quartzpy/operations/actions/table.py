@@ -71,7 +71,7 @@ SECTIONS: Mapping[str, tuple[Action, ...]] = {
                 ),
                 Subject.JOB: "",
             },
-            states=(ExecutionState.ENQUEUED, ExecutionState.PROCESSING),
+            states=(ExecutionState.PROCESSING,),
             question="Cancel",
             past="Asked to stop:",
             explanation="The running execution is asked to stop.",

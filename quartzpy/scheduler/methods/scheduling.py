@@ -28,12 +28,12 @@ from quartzpy.keys import (
 from quartzpy.name_hints import HANDLE_NAMES, RESCHEDULING_ARGUMENTS, NameHints, argument_hints
 from quartzpy.scheduler.coercion import JobLike, TriggerLike, as_job_detail, as_triggers, bind, check_named
 from quartzpy.scheduler.methods.handles import TriggeredExecution, wait_for
-from quartzpy.scheduler.methods.pausing import PausingMethods
+from quartzpy.scheduler.methods.pausing import PausingMethods, Until
 from quartzpy.scheduler.methods.storing import Pairs, names_in
 from quartzpy.scheduler.methods.triggering import TriggeringMethods
 from quartzpy.states import ENDED, Missed
 from quartzpy.store.protocol import JobStore
-from quartzpy.store.queries import ExecutionQuery
+from quartzpy.store.queries import ExecutionQuery, TriggerOrder
 from quartzpy.store.records import ExecutionRecord
 from quartzpy.triggers.trigger import Trigger
 
@@ -217,23 +217,44 @@ class ScheduledJob(NameHints):
 
         Paused triggers count as well.
         """
-        records = [self._scheduler.trigger_record(trigger.key) for trigger in self.triggers]
-        times = [record.progress.next_fire_time for record in records if record is not None]
-        return min((at for at in times if at is not None), default=None)
+        soonest = self._scheduler.triggers(job=self._key, order_by=TriggerOrder.NEXT_FIRE_TIME).first()
+        return None if soonest is None else soonest.next_fire_time
 
-    def pause(self, *, reason: str | None = None, by: str | None = None) -> None:
+    def pause(
+        self,
+        *,
+        reason: str | None = None,
+        by: str | None = None,
+        until: Until | None = None,
+        missed: str = Missed.MISFIRE,
+    ) -> None:
         """Pause all triggers that the job has now; values and errors as in `Scheduler.pause_job`."""
-        self._scheduler.pause_job(self._key, reason=reason, by=by)
+        self._scheduler.pause_job(self._key, reason=reason, by=by, until=until, missed=missed)
 
     def resume(self, *, missed: str = Missed.MISFIRE) -> None:
         """Resume all triggers; `missed` and errors as for `Scheduler.resume_job`."""
         self._scheduler.resume_job(self._key, missed=missed)
 
     def trigger(
-        self, data: Mapping[str, Any] | JobData | None = None, *, delay: Span | None = None, by: str | None = None
+        self,
+        data: Mapping[str, Any] | JobData | None = None,
+        *,
+        delay: Span | None = None,
+        even_if_paused: bool = False,
+        debounce_key: str | None = None,
+        keep_waiting: bool = False,
+        by: str | None = None,
     ) -> TriggeredExecution:
         """Run the job once, now or after `delay`; arguments and errors as for `Scheduler.trigger_job`."""
-        return self._scheduler.trigger_job(self._key, data, delay=delay, by=by)
+        return self._scheduler.trigger_job(
+            self._key,
+            data,
+            delay=delay,
+            even_if_paused=even_if_paused,
+            debounce_key=debounce_key,
+            keep_waiting=keep_waiting,
+            by=by,
+        )
 
     def modify(self, **changes: Unpack[JobChanges]) -> JobDetail:
         """Change values of the job; names and errors as for `Scheduler.modify_job`. Its triggers do not change."""
