@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 DATABASE = "quartzpy"
 _FAST_AND_FORGETFUL = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 _START_TRIES = 5
+_ROOM = 128 * 2**20
+"""What the data of a temporary server may need at first, in bytes."""
 _MOST_WATCHERS = 3
 """A server has one watcher, or another one for each time that it was kept running and used again."""
 CONNECT_TIMEOUT = 30
@@ -77,8 +79,11 @@ class EmbeddedPostgres:
     def temporary(
         cls, *, settings: Mapping[str, str] | None = None, binaries: str | os.PathLike[str] | None = None
     ) -> EmbeddedPostgres:
-        """Return a server whose data is deleted when it stops."""
-        directory = tempfile.mkdtemp(prefix="quartzpy-pg-")
+        """Return a server whose data is deleted when it stops.
+
+        The data is in the directory for temporary files, or in another one where that has not enough room.
+        """
+        directory = tempfile.mkdtemp(prefix="quartzpy-pg-", dir=_temporary_directory())
         if os.geteuid() == 0:
             Path(directory).chmod(0o711)  # the user of the server passes through
         return cls(directory, durable=False, removed=True, settings=settings, binaries=binaries)
@@ -323,6 +328,15 @@ def _is_free(lease: int) -> bool:
         else:
             return True
     return False
+
+
+def _temporary_directory() -> str:
+    usual = tempfile.gettempdir()
+    for directory in (usual, "/var/tmp", "/dev/shm", os.getcwd()):  # noqa: S108 - mkdtemp makes a private one there
+        with suppress(OSError):
+            if os.access(directory, os.W_OK | os.X_OK) and shutil.disk_usage(directory).free >= _ROOM:
+                return directory
+    return usual
 
 
 def _free_port() -> int:
