@@ -36,12 +36,18 @@ class Cluster:
     def start_another(self) -> str:
         """Start one more node and return its instance id. Its output goes to a log file."""
         instance_id = f"node-{len(self._processes) + 1}"
-        environment = {**os.environ, jobs.DSN_VARIABLE: self._dsn, jobs.INSTANCE_VARIABLE: instance_id}
+        environment = {
+            **os.environ,
+            jobs.DSN_VARIABLE: self._dsn,
+            jobs.INSTANCE_VARIABLE: instance_id,
+            jobs.HELD_VARIABLE: "1",
+        }
         command = [sys.executable, "-m", "quartzpy", "node", "--app", f"{jobs.__name__}:make_scheduler"]
         with (self._logs / f"{instance_id}.log").open("wb") as log:
             # Ctrl-C must reach the demo alone, which then stops its nodes: they get a process group of their own.
+            # They end when the demo lets go of their standard input, at the latest by its death.
             self._processes[instance_id] = subprocess.Popen(
-                command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                command, env=environment, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
             )
         return instance_id
 
@@ -53,7 +59,7 @@ class Cluster:
         """Kill a node with SIGKILL and return its process id."""
         process = self._processes[instance_id]
         process.kill()
-        process.wait()
+        _wait(process)
         self.killed[instance_id] = now
         return process.pid
 
@@ -63,14 +69,20 @@ class Cluster:
             process.terminate()
         for process in self._processes.values():
             try:
-                process.wait(DRAIN_SECONDS)
+                _wait(process, DRAIN_SECONDS)
             except subprocess.TimeoutExpired:
                 process.kill()
-                process.wait()
+                _wait(process)
 
     def log_tail(self, instance_id: str) -> str:
         """Return the end of a node's log."""
         return (self._logs / f"{instance_id}.log").read_text(errors="replace")[-2_000:]
+
+
+def _wait(process: subprocess.Popen[bytes], seconds: float | None = None) -> None:
+    process.wait(seconds)
+    assert process.stdin is not None
+    process.stdin.close()
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -35,6 +36,8 @@ BURST_SIZE = 60
 
 DSN_VARIABLE = "QUARTZPY_DEMO_DSN"
 INSTANCE_VARIABLE = "QUARTZPY_DEMO_INSTANCE"
+HELD_VARIABLE = "QUARTZPY_DEMO_HOLDS_STDIN"
+"""Says to a node that its standard input is held open for as long as it is to run."""
 
 # With these settings a death and its recovery take less than half a minute. The defaults wait four times as long.
 SETTINGS: dict[str, Any] = {
@@ -113,6 +116,16 @@ def schedule_burst(scheduler: BaseScheduler, now: datetime) -> list[Trigger]:
     return triggers
 
 
+def _end_with_the_demo() -> None:
+    """End this process with the demo, which holds the other end of its standard input, however that ends."""
+    while os.read(0, 1_024):
+        pass
+    # The server of the demo ends, too, so there is nothing to drain.
+    os._exit(1)
+
+
 def make_scheduler() -> Scheduler:
     """The scheduler of a demo node: what `quartzpy node --app quartzpy.demo.jobs:make_scheduler` runs."""
+    if HELD_VARIABLE in os.environ:
+        threading.Thread(target=_end_with_the_demo, name="quartzpy-demo-end", daemon=True).start()
     return Scheduler(os.environ[DSN_VARIABLE], instance_id=os.environ.get(INSTANCE_VARIABLE, "AUTO"), **SETTINGS)

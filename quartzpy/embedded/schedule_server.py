@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import os
 from collections.abc import Callable
@@ -18,11 +19,13 @@ from quartzpy.factory import Scheduler
 from quartzpy.instants import Span, as_span
 from quartzpy.node.run import RunEnd, run_until_stopped
 from quartzpy.store.postgresql import migrations
+from quartzpy.store.process_identity import declare_ended, own_process
 from quartzpy.texts import reason
 
 logger = logging.getLogger(__name__)
 
 OWNER = "schedule-file"
+INSTANCE_ID = "serve"
 
 
 class ScheduleServer:
@@ -83,7 +86,7 @@ class ScheduleServer:
         with ExitStack() as stack:
             stack.enter_context(self._postgres)
             migrations.upgrade(self._postgres.dsn)
-            settings = {**self._settings, **schedule.settings, **schedule.at_start}
+            settings = {**self._identity(stack), **self._settings, **schedule.settings, **schedule.at_start}
             scheduler = Scheduler(self._postgres.dsn, **settings)
             stack.callback(scheduler.shutdown, wait=True, timeout="30s")
             self._store(scheduler, schedule)
@@ -124,6 +127,25 @@ class ScheduleServer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+    def _identity(self, stack: ExitStack) -> dict[str, Any]:
+        """Return the identity of the node, which holds a lock of the data until `stack` is closed or the process ends.
+
+        Whoever gets the lock knows that the former holder has ended, however it did, and takes its work over at once. A
+        second server on the same data is another node.
+        """
+        descriptor = self._postgres.open_file("node.lock")
+        stack.callback(os.close, descriptor)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return {}
+        former = os.pread(descriptor, 1_000, 0).decode(errors="replace")
+        if former != own_process():
+            declare_ended(former)
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, own_process().encode(), 0)
+        return {"instance_id": INSTANCE_ID}
 
     # --- the file
 

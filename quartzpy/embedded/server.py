@@ -201,6 +201,14 @@ class EmbeddedPostgres:
             finally:
                 os.close(lease)
 
+    def open_file(self, name: str) -> int:
+        """Open a file of yours in the directory of a server that was started, such as a lock; make it if it is missing.
+
+        Raises:
+            SettingsError: it is a link, or belongs to another user.
+        """
+        return self._files.open(name)
+
     def restart(self, mode: StopMode = "fast") -> None:
         """Stop the server, immediately or gracefully, and start it again on the same port.
 

@@ -122,6 +122,12 @@ class _WatchedStore:
         self._observers = observers
         self._own = own
 
+    def __str__(self) -> str:
+        return str(self._store)
+
+    def __repr__(self) -> str:
+        return repr(self._store)
+
     def __getattr__(self, name: str) -> Any:
         step = STEPS.get(name) or OWN_STEPS.get(name)
         if step is None:

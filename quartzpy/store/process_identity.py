@@ -23,6 +23,7 @@ PROCESS_WORKER = "quartzpy-process-worker"
 """The prefix of the names of the child processes of a node."""
 
 _own: dict[int, str] = {}
+_ended: set[str] = set()
 
 
 def _pid_space() -> str | None:
@@ -61,6 +62,8 @@ def own_process() -> str:
 
 def has_certainly_ended(process: str) -> bool:
     """Return True if a process has certainly ended; False if it runs or its state is unknown."""
+    if process in _ended:
+        return True
     space, _, rest = process.partition("/")
     namespace, _, rest = rest.partition("/")
     pid, _, started = rest.partition("/")
@@ -74,6 +77,11 @@ def has_certainly_ended(process: str) -> bool:
         pass
     now = _start_time(int(pid))
     return now is not None and now != started
+
+
+def declare_ended(process: str) -> None:
+    """Record, for this process, that another one has certainly ended: a lock that it held until its end is free."""
+    _ended.add(process)
 
 
 def session_tag(process: str, scheduler: str) -> str:

@@ -21,6 +21,7 @@ from quartzpy.keys import RECOVERING_JOBS, RETRYING_JOBS, TriggerKey
 from quartzpy.states import ExecutionState, TriggerState
 from quartzpy.store.records import ExecutionRecord, TriggerRecord
 from quartzpy.triggers.trigger import TriggerProgress
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -48,6 +49,39 @@ def test_the_demo_kills_a_node_recovers_its_job_and_finds_every_promise_kept(pos
     [over] = [event for event in events if event["event"] == "burst_ended"]
     assert sum(over["nodes"].values()) == 60
     assert summary["fires"] == sum(summary["fires_by_job"].values()) == sum(e["event"] == "executed" for e in events)
+
+
+HOLDER = """
+import sys, tempfile
+from pathlib import Path
+from quartzpy.demo.cluster import Cluster
+cluster = Cluster(sys.argv[1], Path(sys.argv[2]))
+cluster.start_another()
+print(cluster._processes["node-1"].pid, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.cluster
+def test_the_nodes_of_a_demo_that_was_killed_end_with_it(postgres_dsn: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", HOLDER, postgres_dsn, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as demo:
+        assert demo.stdout is not None
+        node = int(demo.stdout.readline())
+        client = Scheduler(postgres_dsn, name="demo")
+        try:
+            wait_until(lambda: any(record.pid == node for record in client.nodes().nodes))
+        finally:
+            demo.kill()
+            client.shutdown()
+    wait_until(lambda: not _is_alive(node))
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 class Ending:
