@@ -234,7 +234,7 @@ class SchedulerNode:
             last.join(at_most(JOIN_SECONDS))
         # Jobs that can be cancelled or killed are stopped before other nodes may run them again.
         within(at_most(2 * CLOSE_SECONDS), partial(parts.executors.close, CLOSE_SECONDS))
-        parts.loop.close(at_most(CLOSE_SECONDS))
+        within(at_most(2 * CLOSE_SECONDS), partial(parts.loop.close, at_most(CLOSE_SECONDS)))
         epoch = parts.registration.epoch
         if epoch is not None and not epoch.lost:
             epoch.lose()

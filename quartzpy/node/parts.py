@@ -274,10 +274,8 @@ class NodeParts:
         )
 
     def _problems_of_parts(self) -> list[NodeProblem]:
-        problems = self.troubles.problems()
-        if (unrecorded := self.completer.problem()) is not None:
-            problems.append(unrecorded)
-        return problems
+        found_by_parts = self.completer.problem(), self.loop.problem()
+        return [*self.troubles.problems(), *(problem for problem in found_by_parts if problem is not None)]
 
     def _problems_to_report(self) -> list[NodeProblem]:
         """Return what a check-in reports: those that its success ends are over when others read it."""

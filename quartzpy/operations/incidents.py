@@ -435,10 +435,18 @@ def _triggers_of(number: int, jobs: Collection[JobKey], is_one: str, are: str) -
     return numbered(number, f"trigger of {whose} {is_one}", f"triggers of {whose} {are}")
 
 
-def unexplained(late: LateJobs, why_first: Sequence[str], holders: Sequence[str], now: datetime) -> list[Incident]:
-    """Return an incident about late triggers that no other incident explains."""
+def unexplained(
+    late: LateJobs, why_first: Sequence[str], holders: Sequence[str], now: datetime, cluster: Cluster
+) -> list[Incident]:
+    """Return an incident about late triggers that no other incident explains.
+
+    Where all nodes check in, its cause is what they report about themselves, or who holds the rows.
+    """
     if not late:
         return []
+    alive = [node for node in cluster.nodes if node.state.is_alive]
+    reported = [f"Node {node.node}: {problem.what}." for node in alive for problem in node.problems][:MOST_REMEDIES]
+    kinds = sorted({problem.kind for node in alive for problem in node.problems})
     since = late.since or now
     first = (
         []
@@ -452,8 +460,9 @@ def unexplained(late: LateJobs, why_first: Sequence[str], holders: Sequence[str]
             str(next(iter(late.numbers))) if len(late.numbers) == 1 else f"{late.total} triggers",
             f"{_triggers_of(late.number(), late.numbers, 'is', 'are')} late by up to {short_span(now - since)}, and no"
             f" node has claimed {'it' if late.number() == 1 else 'them'}.",
-            (*holders, *first, *([_waiting(late.keys(), late.number())] if late.keys() else [])),
+            (*reported, *holders, *first, *([_waiting(late.keys(), late.number())] if late.keys() else [])),
             since,
+            cause=", ".join([*kinds, *(["held-rows"] if holders else [])]),
             trigger=late.first,
             lasting="late triggers",
         )

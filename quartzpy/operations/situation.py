@@ -257,7 +257,8 @@ class Situation:
         }
         rest = late.without(explained)
         of_first = next((row.why for row in self.late() if rest and row.trigger == rest.first), ())
-        return causes.unexplained(rest, of_first, [str(holder) for holder in self.holders()], self.now)
+        holders = [str(holder) for holder in self.holders()]
+        return causes.unexplained(rest, of_first, holders, self.now, self.cluster)
 
     def _slowest(self) -> list[RunningView]:
         """Return the executions that have run longest."""

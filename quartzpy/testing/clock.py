@@ -19,8 +19,8 @@ from quartzpy.errors import InvalidValueError
 from quartzpy.instants import as_instant
 from quartzpy.jobs.context import Cancellation
 from quartzpy.node.workers.deadlines import Deadlines
-from quartzpy.node.workers.event_loop import LoopWork
 from quartzpy.node.workers.execution import Execution
+from quartzpy.node.workers.loop_work import LoopWork
 
 DEFAULT_START = datetime(2026, 1, 1, tzinfo=UTC)
 _Arguments = TypeVarTuple("_Arguments")

@@ -7,7 +7,8 @@ import gc
 import threading
 import weakref
 
-from quartzpy.node.workers.event_loop import AT_ONCE, EventLoopThread, LoopWork
+from quartzpy.node.workers.event_loop import AT_ONCE, EventLoopThread
+from quartzpy.node.workers.loop_work import LoopWork
 
 
 def test_all_that_many_threads_bring_at_once_begins() -> None:

@@ -500,8 +500,12 @@ def test_a_node_that_reports_problems_is_an_incident_until_it_reports_none(
     assert not any("wrong" in line for line in seen.calm)
     [view] = operations.cluster().nodes
     assert [str(problem) for problem in view.problems] == [what]
+    store.schedule(job(), once("a", START - MINUTE))
+    late = incidents(operations)["late-triggers"]
+    assert (late.why[0], late.cause) == (f"Node {node.instance_id}: {what}.", "failing-thread")
     store.store.check_in(node)
-    assert operations.overview().incidents == ()
+    assert set(incidents(operations)) == {"late-triggers"}
+    assert incidents(operations)["late-triggers"].cause == ""
 
 
 def test_every_remedy_names_an_action_with_arguments_that_it_takes(

@@ -31,8 +31,8 @@ from quartzpy.jobs.context import Cancellation, JobExecutionContext, Progress
 from quartzpy.jobs.internal_entries import TraceContext, Within
 from quartzpy.jobs.job import Job, JobFactory, job_types
 from quartzpy.logs.captured import LogCapture, capturing, level_number
-from quartzpy.node.workers.event_loop import LoopWork
 from quartzpy.node.workers.execution import CUT_OFF_AFTER
+from quartzpy.node.workers.loop_work import LoopWork
 from quartzpy.node.workers.process_messages import (
     BEGUN,
     DONE,

@@ -16,7 +16,10 @@ from functools import partial
 from typing import Any
 
 from quartzpy.errors import SchedulerStateError
+from quartzpy.node.workers.loop_work import Done, JobTask, LoopWork
 from quartzpy.node.workers.worker_pool import ThreadStart
+from quartzpy.store.node_problems import NodeProblem
+from quartzpy.texts import reason
 
 logger = logging.getLogger(__name__)
 
@@ -27,69 +30,43 @@ AT_ONCE = 16
 
 Most jobs are short, so the tasks of the previous ones have ended by then: few tasks exist at once, which saves time of
 the garbage collector."""
+PROBLEM_AFTER = 5.0
+"""The time, in seconds, from which a blocked loop is a problem of its node."""
+MOST_ENDS, ENDS_WITHIN = 10, 1.0
+"""A loop that has ended so often within so many seconds is replaced."""
+_broken: list[asyncio.AbstractEventLoop] = []
+"""The loops that have ended by themselves, kept for ever: to close one, as the garbage collector does, could close
+descriptors that others use by now."""
+_OF_THE_NODE = ("stop", "close")
+"""The methods of the loop that jobs cannot call."""
 START_AGAIN_AFTER = 0.2
 """The delay, in seconds, before another attempt to start the thread if the system refuses one."""
 
 
-class JobTask(asyncio.Task[None]):
-    """The task of a coroutine that was begun on the thread of the loop."""
-
-    __slots__ = ("done_call",)
-    done_call: Callable[[], None] | None
-
-    def cancel_after(self, seconds: float) -> None:
-        """Cancel the task at its next `await` after `seconds`, unless it ends before. Any thread may call this."""
-        _call_later(self.get_loop(), seconds, self.cancel)
+def _refuse(method: str) -> None:
+    raise SchedulerStateError(
+        f"loop.{method}(): this event loop belongs to the node and runs its other async jobs, so a job cannot {method}"
+        " it; to end the job, return or raise an error"
+    )
 
 
-class LoopWork:
-    """A coroutine on the loop, or on its way there from another thread.
-
-    It drops everything once the coroutine has ended, because its execution keeps it until it is recorded, and the
-    garbage collector visits all objects that are kept.
-    """
-
-    __slots__ = ("_begin", "_done", "_loop", "task")
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, done: Callable[[], None] | None = None) -> None:
-        self._loop = loop
-        self._done = done
-        self._begin: Callable[[], asyncio.Task[None]] | None = None
-        self.task: asyncio.Task[None] | None = None
-
-    def begin_by(self, begin: Callable[[], asyncio.Task[None]]) -> None:
-        """Set the function that makes the task."""
-        self._begin = begin
-
-    def begin(self) -> None:
-        """Make a task of the coroutine, on the loop. Further calls do nothing."""
-        begin, self._begin = self._begin, None
-        if begin is not None:
-            self.task = begin()
-
-    def ended(self) -> None:
-        self.task = None
-        done, self._done = self._done, None
-        if done is not None:
-            done()
-
-    def cancel_after(self, seconds: float) -> None:
-        """Cancel the task at its next `await` after `seconds`, unless it ends before."""
-        _call_later(self._loop, seconds, self._cancel)
-
-    def _cancel(self) -> None:
-        self.begin()  # If it has not begun yet, so that it ends like all others.
-        if self.task is not None:
-            self.task.cancel()
+def _nothing() -> None:
+    """Wake the loop, which then begins what has arrived."""
 
 
-def _call_later(loop: asyncio.AbstractEventLoop, seconds: float, call: Callable[[], object]) -> None:
-    with contextlib.suppress(RuntimeError):  # The loop is closed, so all its tasks were cancelled.
-        loop.call_soon_threadsafe(loop.call_later, seconds, call)
+def _waits(thread: threading.Thread) -> bool:
+    """Return whether the loop of a thread waits for something to happen."""
+    frame = sys._current_frames().get(thread.ident or 0)
+    return frame is not None and frame.f_code.co_name == "select" and frame.f_code.co_filename.endswith("selectors.py")
 
 
 class EventLoopThread:
-    """An event loop in its own thread, which starts on first use."""
+    """An event loop in its own thread, which starts on first use.
+
+    Jobs cannot stop or close it: the call raises an error in the job that makes it. If the loop ends nevertheless, or
+    does not wake any more because somebody has closed its descriptors, its tasks end with an error, and a new loop
+    begins what comes.
+    """
 
     def __init__(self, name: str, *, debug: bool = False) -> None:
         self.name = name
@@ -108,26 +85,28 @@ class EventLoopThread:
         self._closing = threading.Event()
         self._asked_at: float | None = None
         self._is_reported = False
+        self._is_stopped = False
+        """True if the loop was stopped by its own thread, at the end of the node."""
+        self._ends: deque[float] = deque(maxlen=MOST_ENDS)
+        """When `run_forever` returned without being asked for that, the last times."""
         self.blockages = 0
         """The number of times that the loop was blocked for longer than `BLOCKED_AFTER`."""
 
-    def run(
-        self, work: Coroutine[Any, Any, None], name: str = "", done: Callable[[], None] | None = None
-    ) -> LoopWork | JobTask:
+    def run(self, work: Coroutine[Any, Any, None], name: str = "", done: Done | None = None) -> LoopWork | JobTask:
         """Start `work`, which must not raise, on the loop with the context variables of the caller.
 
-        The loop calls `done` when the work has ended, even if it was cancelled before its first step. If the system
+        The loop calls `done` when the work has ended, even if it was cancelled before its first step. `done` gets an
+        error if the loop has ended before the work. If the system
         refuses a thread, this method waits until it grants one.
 
         Raises:
             SchedulerStateError: the loop is closed.
         """
         if self._ident == threading.get_ident():
-            return self._begin(asyncio.get_running_loop(), work, name, done)
+            return self._begin(work, name, done)
         try:
-            loop = self._started()
-            begun = LoopWork(loop, done)
-            begun.begin_by(partial(self._begin, loop, work, name, begun.ended, contextvars.copy_context()))
+            begun = LoopWork(self._started(), done)
+            begun.begin_by(partial(self._begin, work, name, begun.ended, contextvars.copy_context()))
             self.call(begun.begin)
         except BaseException:
             work.close()
@@ -161,14 +140,14 @@ class EventLoopThread:
 
     def _begin(
         self,
-        loop: asyncio.AbstractEventLoop,
         work: Coroutine[Any, Any, None],
         name: str,
-        done: Callable[[], None] | None,
+        done: Done | None,
         context: contextvars.Context | None = None,
     ) -> JobTask:
         try:
-            task = JobTask(work, loop=loop, name=name or None, context=context)
+            # Not the running one, which a job may have replaced.
+            task = JobTask(work, loop=self._loop, name=name or None, context=context)
         except BaseException:
             work.close()
             if done is not None:
@@ -184,6 +163,9 @@ class EventLoopThread:
     def _ended(self, task: asyncio.Task[None]) -> None:
         assert isinstance(task, JobTask)
         self._tasks.discard(task)
+        if asyncio._get_running_loop() is not task.get_loop():
+            # The job has replaced it, which all others would suffer from.
+            asyncio._set_running_loop(task.get_loop())
         done, task.done_call = task.done_call, None
         if done is not None:
             done()
@@ -196,8 +178,11 @@ class EventLoopThread:
             self._loop = self._thread = None
         if loop is None or thread is None:
             return
-        loop.call_soon_threadsafe(self._cancel_all, loop)
-        thread.join(timeout)
+        try:
+            loop.call_soon_threadsafe(self._cancel_all, loop)
+            thread.join(timeout)
+        except RuntimeError as error:  # It is closed.
+            self._lose_all(error)
 
     def _started(self) -> asyncio.AbstractEventLoop:
         while True:
@@ -205,8 +190,7 @@ class EventLoopThread:
                 if self._closing.is_set():
                     raise SchedulerStateError("the event loop of this node is closed and starts no more jobs")
                 if self._loop is None:
-                    self._loop = asyncio.new_event_loop()
-                    self._loop.set_debug(self._debug)
+                    self._loop = self._new_loop()
                 if self._ensure_thread(self._loop):
                     return self._loop
             # Only the worker of this execution waits here.
@@ -228,22 +212,100 @@ class EventLoopThread:
     def restart(self) -> None:
         """Run the same loop in a new thread. If none can be started, the next job tries again."""
         with self._lock:
-            if self._loop is not None:
-                self._ensure_thread(self._loop)
+            loop = self._loop
+            if loop is not None and not loop.is_closed():
+                self._ensure_thread(loop)
+                return
+        if loop is not None:
+            self._replace(loop, RuntimeError("it was closed"))
+
+    def _new_loop(self) -> asyncio.AbstractEventLoop:
+        loop = asyncio.new_event_loop()
+        loop.set_debug(self._debug)
+        self._is_called = False
+        for method in _OF_THE_NODE:
+            with contextlib.suppress(AttributeError):  # A loop of another library may have no such place.
+                setattr(loop, method, partial(_refuse, method))
+        return loop
 
     def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
         self._ident = threading.get_ident()
         asyncio.set_event_loop(loop)
         while True:
+            error: BaseException | None = None
             try:
                 loop.run_forever()
+            except BaseException as raised:
+                error = raised
+            if self._is_stopped:
                 break
-            except BaseException:
-                # SystemExit from a callback that a job left behind ends `run_forever`, but must not end other jobs.
-                with contextlib.suppress(BaseException):
-                    logger.exception("a callback on the event loop raised an error; the loop continues")
+            if not self._continues(loop, error):
+                self._replace(loop, error or RuntimeError("it was stopped again and again"))
+                return
+        for method in _OF_THE_NODE:
+            with contextlib.suppress(AttributeError):
+                delattr(loop, method)
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
+
+    def _continues(self, loop: asyncio.AbstractEventLoop, error: BaseException | None) -> bool:
+        """Return whether the loop can go on after an end that the node has not asked for.
+
+        SystemExit from a callback that a job left behind ends `run_forever`, but must not end other jobs. An error of
+        the loop itself, and one that comes again and again, is another matter.
+        """
+        now = time.monotonic()
+        self._ends.append(now)
+        if loop.is_closed() or isinstance(error, Exception):
+            return False
+        if len(self._ends) == MOST_ENDS and now - self._ends[0] < ENDS_WITHIN:
+            return False
+        asyncio._set_running_loop(None)
+        with contextlib.suppress(BaseException):
+            logger.error("a callback on the event loop has stopped it; the loop continues", exc_info=error)
+        return True
+
+    def _replace(self, loop: asyncio.AbstractEventLoop, error: BaseException) -> None:
+        """Give up a loop that has ended, or does not wake. Its tasks end with an error, and a new loop goes on."""
+        with self._lock:
+            if self._loop is not loop:
+                return
+            if self._ident == threading.get_ident():
+                asyncio._set_running_loop(None)
+            self._loop = self._thread = self._ident = self._asked_at = None
+            self._is_called = self._is_reported = False
+            _broken.append(loop)
+        tasks = len(self._tasks)
+        with contextlib.suppress(BaseException):
+            logger.error(
+                "the event loop has ended without being asked to (%s): %d async jobs that were running have failed, and"
+                " a new loop runs the next ones. Does a job close descriptors that are not its own?",
+                reason(error),
+                tasks,
+                exc_info=error,
+            )
+        self._lose_all(error)
+        if self._arrived and not self._closing.is_set():
+            with contextlib.suppress(SchedulerStateError):
+                self.call(_nothing)
+
+    def _lose_all(self, error: BaseException) -> None:
+        lost = SchedulerStateError(f"the event loop of this node ended while the job was running: {reason(error)}")
+        while self._tasks:
+            with contextlib.suppress(BaseException):
+                self._tasks.pop().lose(lost)
+
+    def problem(self) -> NodeProblem | None:
+        """Return a problem if the loop runs nothing at present."""
+        loop, thread, asked_at = self._loop, self._thread, self._asked_at
+        if loop is not None and (loop.is_closed() or (thread is not None and not thread.is_alive())):
+            return NodeProblem("event-loop", "the event loop has ended, and runs no async job")
+        if asked_at is not None and (blocked := time.monotonic() - asked_at) >= PROBLEM_AFTER:
+            return NodeProblem(
+                "event-loop",
+                f"the event loop has been blocked for {blocked:.0f} s, and runs no other async job meanwhile",
+            )
+        return None
 
     def _begin_arrived(self) -> None:
         # Before the first look, so that what arrives after the last one calls the loop again.
@@ -262,7 +324,8 @@ class EventLoopThread:
 
     def _call_again(self) -> None:
         self._is_called = True
-        asyncio.get_running_loop().call_soon(self._begin_arrived)
+        if self._loop is not None:
+            self._loop.call_soon(self._begin_arrived)
 
     def _cancel_all(self, loop: asyncio.AbstractEventLoop) -> None:
         while self._arrived:
@@ -276,7 +339,8 @@ class EventLoopThread:
         if self._tasks or self._arrived:
             loop.call_later(0.01, self._stop_when_idle, loop)
         else:
-            loop.stop()
+            self._is_stopped = True
+            type(loop).stop(loop)
 
     # --- for the watchdog
 
@@ -290,11 +354,24 @@ class EventLoopThread:
         if asked_at is None:
             if self._tasks or self._arrived:
                 self._is_reported, self._asked_at = False, time.monotonic()
-                loop.call_soon_threadsafe(self._answer)
+                try:
+                    loop.call_soon_threadsafe(self._answer)
+                except RuntimeError as error:  # It is closed.
+                    self._replace(loop, error)
         elif not self._is_reported and time.monotonic() - asked_at >= BLOCKED_AFTER:
+            if _waits(thread):
+                self._abandon(loop)
+                return
             self._is_reported = True
             self.blockages += 1
             self._report(loop, thread, time.monotonic() - asked_at)
+
+    def _abandon(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Give up a loop that waits although it was called: somebody has closed its descriptors."""
+        # At its next timer, if there is one, its thread ends.
+        with contextlib.suppress(BaseException):
+            type(loop).stop(loop)
+        self._replace(loop, OSError("it does not wake any more; were its descriptors closed?"))
 
     def _answer(self) -> None:
         asked_at, self._asked_at = self._asked_at, None

@@ -356,15 +356,17 @@ class Execution:
         except BaseException as error:
             self.runner.fail(self, error, self._started_at)
 
-    def _run_on_loop(self, work: Coroutine[Any, Any, None], done: Callable[[], None]) -> None:
+    def _run_on_loop(self, work: Coroutine[Any, Any, None], done: Callable[..., None]) -> None:
         fired = self.fired
         name = f"job {fired.job_group}.{fired.job_name}, fire {fired.fire_id}"
         self.work = self.runner.loop.run(work, name, done)
         if self.cancelled.is_requested:
             self.stop()
 
-    def _ended_on_loop(self) -> None:
+    def _ended_on_loop(self, lost: BaseException | None = None) -> None:
         self.work = None
+        if lost is not None and (self._error is None or self._error is _UNSTARTED):
+            self._error = lost
         if self._error is _UNSTARTED:
             self._error = asyncio.CancelledError(NOT_STARTED)
         executor = self.executor
@@ -506,7 +508,12 @@ class Execution:
             except BaseException as error:
                 answers.append((None, error))
 
-        self._run_on_loop(wait(), ended.set)
+        def done(lost: BaseException | None = None) -> None:
+            if lost is not None and not answers:
+                answers.append((None, lost))
+            ended.set()
+
+        self._run_on_loop(wait(), done)
         ended.wait()
         if not answers:
             raise asyncio.CancelledError(NOT_STARTED)
