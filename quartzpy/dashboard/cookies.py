@@ -9,13 +9,18 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from starlette.datastructures import FormData
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
 from quartzpy.dashboard.links import ROOT
+
+URLENCODED = "application/x-www-form-urlencoded"
+MOST_FIELDS = 1_000
+"""The most fields of a form. A page with selected rows has one for each."""
 
 
 def named(request: Request, name: str) -> str:
@@ -121,12 +126,27 @@ async def checked_form(request: Request) -> FormData:
     """Return the fields of a form whose token is right.
 
     Raises:
+        HTTPException: the form is not urlencoded, or has too many fields.
         ForgedRequestError: as `check_csrf`.
     """
-    fields = await request.form(max_files=0)
+    fields = await _fields(request)
     token = fields.get(CSRF_FIELD)
     check_csrf(request, token if isinstance(token, str) else None)
     return fields
+
+
+async def _fields(request: Request) -> FormData:
+    """Return the fields of a form. All forms of the pages are urlencoded: no other encoding is read."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != URLENCODED:
+        if kind.startswith("multipart/"):
+            raise HTTPException(415, f"expected a form of the type {URLENCODED}, not {kind}")
+        return FormData()
+    body = (await request.body()).decode("utf-8", "replace")
+    try:
+        return FormData(parse_qsl(body, keep_blank_values=True, errors="replace", max_num_fields=MOST_FIELDS))
+    except ValueError:
+        raise HTTPException(400, f"expected at most {MOST_FIELDS:,} fields in a form") from None
 
 
 def _is_token(text: str) -> bool:

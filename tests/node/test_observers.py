@@ -93,6 +93,6 @@ def test_a_scheduler_that_was_never_started_tells_its_observers_of_its_end() -> 
 
 
 def test_a_store_that_is_observed_describes_itself_as_before() -> None:
-    store = RamJobStore()
+    store = RamJobStore(SystemClock())
     watched = Observers().watched(store)
     assert (str(watched), repr(watched), f"{watched}") == (str(store), repr(store), f"{store}")

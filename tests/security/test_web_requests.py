@@ -105,7 +105,7 @@ def test_a_body_is_counted_while_it_is_read(
     sender = Sender(path, (b"content-type", kind), *headers)
     status = sender.send_to(create_app(scheduler, auth=token_auth(TOKEN), read_only=False))
     assert sender.taken <= limit + len(CHUNK)
-    assert status in (413, 401, 307, 404, 400)
+    assert status in (413, 401, 307, 404, 400, 415)
     if sender.taken > limit:
         assert status == 413
         assert b"bytes" in sender.body
@@ -149,6 +149,22 @@ def log_in(client: TestClient, token: str) -> Any:
     client.get("/login")
     [name] = [name for name in client.cookies if name.endswith("quartzpy_csrf")]
     return client.post("/login", data={"csrf_token": client.cookies[name], "token": token})
+
+
+def test_a_form_is_urlencoded_and_has_a_bounded_number_of_fields(scheduler: Scheduler) -> None:
+    client = outside(create_app(scheduler, auth=token_auth(TOKEN), read_only=False))
+    log_in(client, TOKEN)
+    fields = {"csrf_token": client.cookies["quartzpy_csrf"], "token": TOKEN}
+    for path in ("/login", "/logout", "/actions/pause"):
+        refused = client.post(path, files={name: (None, value) for name, value in fields.items()})
+        assert refused.status_code == 415, path
+        assert "application/x-www-form-urlencoded" in refused.text
+        many = "&".join(f"selected={number}" for number in range(1_001))
+        kind = {"content-type": "application/x-www-form-urlencoded; charset=utf-8"}
+        assert client.post(path, content=many, headers=kind).status_code == 400, path
+        assert client.post(path, content=b"\xff\xfe=%ff&&=&;", headers=kind).status_code == 403, path
+        assert client.post(path, content=many[:100], headers={"content-type": "text/plain"}).status_code == 403, path
+    assert log_in(client, TOKEN).status_code in (200, 303)
 
 
 def test_a_session_ends_at_logout_for_whoever_has_its_cookie(scheduler: Scheduler) -> None:

@@ -34,7 +34,7 @@
   };
 
   const sent = (form, button) => {
-    const fields = new FormData(form, button);
+    const fields = new URLSearchParams(new FormData(form, button));
     return { method: "POST", body: fields };
   };
 
