@@ -144,9 +144,10 @@ async def _fields(request: Request) -> FormData:
         return FormData()
     body = (await request.body()).decode("utf-8", "replace")
     try:
-        return FormData(parse_qsl(body, keep_blank_values=True, errors="replace", max_num_fields=MOST_FIELDS))
+        fields = parse_qsl(body, keep_blank_values=True, errors="replace", max_num_fields=MOST_FIELDS)
     except ValueError:
         raise HTTPException(400, f"expected at most {MOST_FIELDS:,} fields in a form") from None
+    return FormData([*fields])
 
 
 def _is_token(text: str) -> bool:
