@@ -34,6 +34,7 @@
     │   ├── IllegalStateChangeError
     │   ├── PreconditionFailedError    what is stored is not what the caller expects
     │   ├── SchemaError                the tables are missing, or older or newer than this release
+    │   │   └── CopiedDatabaseError    the tables were made for another database, of which this is a copy
     │   ├── StoreUnavailableError      try again later; nothing was changed
     │   │   └── AuthenticationError    trying again will not help
     │   └── OutcomeUnknownError        the answer to COMMIT was lost; repeating is safe
@@ -246,6 +247,10 @@ class SchemaError(JobStoreError):
     def __init__(self, message: str, *, sqlstate: str | None = None) -> None:
         super().__init__(message)
         self.sqlstate = sqlstate
+
+
+class CopiedDatabaseError(SchemaError):
+    """The tables were made for another database: this one is a copy, or was restored or moved; `quartzpy db adopt`."""
 
 
 class StoreUnavailableError(JobStoreError):

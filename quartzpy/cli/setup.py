@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import getpass
 import re
+import socket
 import sys
 import time
 from collections.abc import Mapping
@@ -134,6 +136,51 @@ def roles(
         return
     sql_roles.apply(target.dsn, statements)
     click.echo(f"created or updated the roles {', '.join(names.values())} with their privileges")
+
+
+@db.command()
+@database_options
+@click.option("--pause-all", is_flag=True, help="Pause all triggers first: the original goes on, and this is a copy.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+def adopt(target: Target, pause_all: bool, yes: bool) -> None:
+    """Say that a database that was copied, restored or moved is the one of its tables, so that its nodes fire.
+
+    Fire ids and epochs continue far above those that were used before, and the nodes of the former database are
+    removed. Without --pause-all, whatever has become due since then fires or misfires: no node may reach the former
+    database any more.
+    """
+    from quartzpy.store.postgresql import migrations
+
+    if not yes:
+        what = "with all triggers paused" if pause_all else "and let its nodes fire all that is due"
+        click.confirm(f"Adopt the database {without_password(target.dsn)}, {what}?", abort=True)
+    if pause_all:
+        _pause_all(target)
+    removed = migrations.adopt(
+        target.dsn, target.schema, by=f"{_user()}@{socket.gethostname()}", prefix=target.table_prefix
+    )
+    for scheduler, node in removed:
+        click.echo(f"removed node {node} of scheduler {scheduler}")
+    click.echo("the database was adopted; nodes that run fire within a minute")
+
+
+def _pause_all(target: Target) -> None:
+    from quartzpy.factory import Scheduler
+
+    for name in target.known_names():
+        scheduler = Scheduler(target.dsn, **target.settings(name))
+        try:
+            scheduler.pause_all(reason="the database is a copy", by="quartzpy db adopt")
+        finally:
+            scheduler.shutdown()
+        click.echo(f"paused all triggers of scheduler {name}")
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return "unknown"
 
 
 # Greedy: a password that contains an unescaped @ must not show its second half.

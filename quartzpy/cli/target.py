@@ -116,7 +116,7 @@ class Target:
             SchedulerNotFoundError: the database has schedulers, but none with the given name.
             SettingsError: no name was given, and the database has several schedulers.
         """
-        names = self._known_names()
+        names = self.known_names()
         if self.name is None:
             if len(names) > 1:
                 raise SettingsError(f"--name is required: the database has several schedulers: {', '.join(names)}")
@@ -129,7 +129,8 @@ class Target:
             )
         return self.name
 
-    def _known_names(self) -> list[str]:
+    def known_names(self) -> list[str]:
+        """Return the names of the schedulers in the database."""
         from quartzpy.config.config import SchedulerConfig
         from quartzpy.store.postgresql.store import SqlJobStore
 

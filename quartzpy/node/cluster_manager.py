@@ -21,7 +21,7 @@ from datetime import datetime, timedelta
 
 from quartzpy.clock import Clock
 from quartzpy.config.config import SchedulerConfig
-from quartzpy.errors import InstanceIdInUseError, SchemaError
+from quartzpy.errors import CopiedDatabaseError, InstanceIdInUseError, SchemaError
 from quartzpy.node.registration import Epoch
 from quartzpy.node.service import NO_REST, EpochService, Repetitions, StoreWatch, is_without_connection, rest_after
 from quartzpy.node.signals import Wakeup
@@ -73,6 +73,7 @@ class ClusterManager(EpochService):
         lease_lost: Callable[[Epoch], None],
         rejoin: Callable[[], None],
         performs_maintenance: Callable[[], bool],
+        halt: Callable[[bool], None] = lambda is_halted: None,
         judge: Callable[[], None] = lambda: None,
         during: Callable[[str], AbstractContextManager[None]] = lambda what: nullcontext(),
         time_off: Callable[[TimeOff], None] = lambda outcome: None,
@@ -95,7 +96,7 @@ class ClusterManager(EpochService):
         self._judging = Repetitions(clock.monotonic)
         self._time_off = time_off
         self._time_off_at = float("inf")
-        self.schema = SchemaWatch(store, clock)
+        self.schema = SchemaWatch(store, clock, halt)
         self._peers = PeerWatch(config.checkin_interval, config.failure_window)
         self._zones = ZoneWatch()
         self._lock = threading.Lock()
@@ -447,17 +448,27 @@ class SchemaWatch:
     newer release that say that this one can use them are in order: the node is part of a rolling upgrade.
     """
 
-    def __init__(self, store: JobStore, clock: Clock) -> None:
+    def __init__(self, store: JobStore, clock: Clock, halt: Callable[[bool], None] = lambda is_halted: None) -> None:
         self._store = store
         self._clock = clock
+        self._halt = halt
         self._checked_at = clock.monotonic()
         self.problem: str | None = None
         """What is wrong with the tables, in words."""
+        self.is_copy = False
+        """True if the tables were made for another database, so that nothing may fire."""
 
     def failed(self, error: BaseException) -> None:
         """Note the error of a check-in, if it is about the tables."""
         if isinstance(error, SchemaError):
             self._found(str(error))
+        # The next answer may come from another database.
+        self._checked_at = float("-inf")
+
+    def check_at_start(self) -> None:
+        """Look whether the tables were made for this database, before anything fires."""
+        self._checked_at = float("-inf")
+        self.check()
 
     def check(self) -> None:
         """Check the tables if that is due; those with a problem are checked each time."""
@@ -467,16 +478,24 @@ class SchemaWatch:
         self._checked_at = at
         try:
             self._store.check_tables()
+        except CopiedDatabaseError as error:
+            self._found(str(error), is_copy=True)
         except SchemaError as error:
             self._found(str(error))
         else:
             self._found(None)
 
-    def _found(self, problem: str | None) -> None:
+    def _found(self, problem: str | None, *, is_copy: bool = False) -> None:
         if problem == self.problem:
             return
-        self.problem = problem
-        if problem is None:
+        was_copy, self.problem, self.is_copy = self.is_copy, problem, is_copy
+        if was_copy or is_copy:
+            self._halt(is_copy)
+        if is_copy:
+            logger.error("this node fires nothing: %s", problem)
+        elif problem is None and was_copy:
+            logger.warning("the database was adopted: this node fires again")
+        elif problem is None:
             logger.warning("this release can use the tables again")
         else:
             logger.error("this release cannot use the tables any more: %s", problem)

@@ -192,7 +192,7 @@ class NodeParts:
             **common,
             wakeup=signals.misfires,
             store_time=store_time,
-            performs_maintenance=lambda: self.capacity.performs_maintenance,
+            performs_maintenance=lambda: self.capacity.performs_maintenance and not self.cluster.schema.is_copy,
             scheduling_changed=signals.scheduling_changed,
             listeners=listeners,
         )
@@ -207,6 +207,7 @@ class NodeParts:
             judge=judge,
             during=self.troubles.during,
             performs_maintenance=lambda: self.capacity.performs_maintenance,
+            halt=signals.scheduler.halt,
         )
         self.check_in = CheckInThread(
             f"{name}-check-in",

@@ -171,9 +171,9 @@ class SchedulerThread(EpochService):
             self._reconcile(epoch)
         elif self.signals.compare_due and epoch.trusted:
             self._compare(epoch)
-        if self.signals.in_standby or not epoch.trusted:
+        if self.signals.claims_nothing or not epoch.trusted:
             self._release(epoch, self._claims)
-            if not self.signals.in_standby:
+            if not self.signals.claims_nothing:
                 return SHORTEST_REST
             self._hand_back(0.0)
             if not self.signals.resting.is_set():
@@ -204,7 +204,7 @@ class SchedulerThread(EpochService):
         if self._answers_at is None:
             self._answers_at = now + self._turns.delay(self._store_time.now())
         looks_anyway = self.signals.looks_again or self._more_is_due or self._look_at <= now
-        if self._answers_at <= now or looks_anyway or self.signals.in_standby:
+        if self._answers_at <= now or looks_anyway or self.signals.claims_nothing:
             self._answers_at = None
             self._is_answering = True
             self.signals.answer_notification()

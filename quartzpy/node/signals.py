@@ -51,6 +51,8 @@ class SchedulerSignals:
         self.awaits_ends = False
         """True while the thread waits for ends of executions to be recorded."""
         self.in_standby = True
+        self.is_halted = False
+        """True while nothing may fire, whatever the mode of the node is."""
         self.resting = threading.Event()
         """Set once the scheduler thread claims nothing more: by itself in standby, and by a drain that has joined it.
 
@@ -94,6 +96,15 @@ class SchedulerSignals:
         self.in_standby = standby
         self.wakeup.set()
 
+    @property
+    def claims_nothing(self) -> bool:
+        return self.in_standby or self.is_halted
+
+    def halt(self, is_halted: bool) -> None:
+        """Claim nothing until this is called again."""
+        self.is_halted = is_halted
+        self.wakeup.set()
+
     def wait_until_resting(self, timeout: float) -> bool:
         """After `set_standby(True)`, wait for the current pass to end. Return False on timeout."""
         return self.resting.wait(timeout)
@@ -122,7 +133,7 @@ class Signals:
 
     def takes_more(self) -> bool:
         """Return whether the scheduler thread claims triggers."""
-        return not (self.is_leaving or self.scheduler.in_standby)
+        return not (self.is_leaving or self.scheduler.claims_nothing)
 
     def leaves_refires(self) -> bool:
         """Return whether an immediate refire that a job asks for is left to another node.

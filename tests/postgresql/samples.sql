@@ -300,6 +300,9 @@
 \set zones_entry zones
 \set zones_json '{"Asia/Tokyo": "0123456789abcdef"}'
 \set expected_start '2026-01-01 00:00:00+00'
+\set system 7000000000000000000
+\set oid 5
+\set database jobs
 SET quartzpy.ended = '{1,2}';
 SET quartzpy.role = none;
 SET quartzpy.search_path = public;

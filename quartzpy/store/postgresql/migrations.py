@@ -20,6 +20,7 @@ from sqlalchemy.pool import NullPool
 
 from quartzpy.config.config import DEFAULT_TABLE_PREFIX, checked_schema, checked_table_prefix
 from quartzpy.errors import SchemaError
+from quartzpy.store.postgresql import identity
 from quartzpy.store.postgresql.connection.error_translation import translate
 from quartzpy.store.postgresql.connection.urls import parse_dsn
 from quartzpy.store.postgresql.schema.moved_tables import tables_of
@@ -116,6 +117,27 @@ def upgrade(dsn: str, schema: str | None = None, revision: str = "head", *, pref
         if schema is not None:
             connection.execute(text(f'CREATE SCHEMA IF NOT EXISTS "{schema}"'))
         command.upgrade(_config(schema, prefix, connection), revision)
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, psycopg.Connection)
+        identity.Tables(driver, schema, prefix).record("db upgrade")
+
+
+def adopt(dsn: str, schema: str | None = None, *, by: str, prefix: str = DEFAULT_TABLE_PREFIX) -> list[tuple[str, str]]:
+    """Make a database that was copied, restored or moved the one of its tables: its nodes fire from now on.
+
+    Fire ids and epochs continue far above those of the former database, and its nodes are removed.
+
+    Returns:
+        The schedulers and the names of the nodes that were removed.
+
+    Raises:
+        SchemaError: there are no tables, or this role does not own them.
+    """
+    with _connected(dsn, schema, prefix) as connection:
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, psycopg.Connection)
+        verify(driver, schema, prefix)
+        return identity.Tables(driver, schema, prefix).adopt(by)
 
 
 def downgrade(

@@ -25,6 +25,7 @@ from quartzpy.store.node_problems import NodeProblem
 from quartzpy.store.postgresql import calendars as sql_calendars
 from quartzpy.store.postgresql import (
     checks,
+    identity,
     lookups,
     owners,
     pages,
@@ -204,6 +205,7 @@ class SqlJobStore:
     def check_tables(self) -> None:
         with self._connections.checked_out() as connection:
             schema_version.verify(connection, self._config.schema, self._config.table_prefix)
+            identity.Tables(connection, self._config.schema, self._config.table_prefix).check()
 
     def _make_lock_rows(self) -> None:
         if self._session.read_one(MADE)[0][0] == len(LockName):
@@ -220,7 +222,8 @@ class SqlJobStore:
         with self._connections.checked_out() as connection:
             findings = checks.of_node(connection, self._as_connected)
             self._described = _described(connection, self._config.schema)
-        checks.raise_first(findings)
+            checks.raise_first(findings)
+            identity.Tables(connection, self._config.schema, self._config.table_prefix).record("node")
         for finding in findings:
             if finding not in self._warned:
                 self._warned.add(finding)
@@ -368,7 +371,7 @@ class SqlJobStore:
             SchemaError: the tables are missing, or belong to another release.
         """
         with self._connections.checked_out() as connection:
-            schema_version.verify(connection, self._config.schema)
+            schema_version.verify(connection, self._config.schema, self._config.table_prefix)
         return scheduler_names(self._session)
 
     # --- notifications

@@ -127,10 +127,11 @@ class ClusterStore(Protocol):
         ...
 
     def check_tables(self) -> None:
-        """Check that the tables are still those of this release. A running node asks twice a minute.
+        """Check that the tables are still those of this release. A node asks when it starts, and twice a minute.
 
         Raises:
             SchemaError: tables are missing or belong to another release.
+            CopiedDatabaseError: the tables were made for another database. Nothing may fire.
         """
         ...
 

@@ -6,8 +6,17 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from quartzpy.config.config import SchedulerConfig
-from quartzpy.store.health_findings import Finding
-from quartzpy.store.postgresql import checks, execution_pages, join_pages, misfire_pages, pages, schema_version
+from quartzpy.errors import CopiedDatabaseError
+from quartzpy.store.health_findings import Finding, Severity
+from quartzpy.store.postgresql import (
+    checks,
+    execution_pages,
+    identity,
+    join_pages,
+    misfire_pages,
+    pages,
+    schema_version,
+)
 from quartzpy.store.postgresql.admin import (
     audit_log,
     expectations,
@@ -116,6 +125,11 @@ class Admin:
         config = self._config()
         with self._session.connections.checked_out() as connection:
             findings = checks.of_node(connection, config)
+            try:
+                identity.Tables(connection, config.schema, config.table_prefix).check()
+            except CopiedDatabaseError as error:
+                advice = "until then no node fires; see “A copy” in docs/operate/backup.md"
+                findings.append(Finding(Severity.ERROR, "copied-database", str(error), advice))
         # A node has these views too, and never audits.
         from quartzpy.store.postgresql.admin import integrity
 
