@@ -33,10 +33,18 @@ def db() -> None:
 @db.command()
 @database_options
 @click.argument("revision", default="head")
-def upgrade(target: Target, revision: str) -> None:
+@click.option("--yes", is_flag=True, help="Make tables although another schema of the database has some.")
+def upgrade(target: Target, revision: str, yes: bool) -> None:
     """Create the tables, or upgrade them to REVISION (default: that of this release)."""
     from quartzpy.store.postgresql import migrations
 
+    if target.schema is None and not yes:
+        others = migrations.other_schemas(target.dsn, prefix=target.table_prefix)
+        if others:
+            raise SchemaError(
+                f"the search path leads to no quartzpy tables, but schema {', '.join(others)} has some:"
+                f" give --schema {others[0]} to upgrade these, or --yes to make a second set of tables"
+            )
     before = migrations.current(target.dsn, target.schema, prefix=target.table_prefix)
     migrations.upgrade(target.dsn, target.schema, revision, prefix=target.table_prefix)
     click.echo(f"{before or 'nothing'} -> {migrations.current(target.dsn, target.schema, prefix=target.table_prefix)}")

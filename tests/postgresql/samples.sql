@@ -303,6 +303,7 @@
 \set system 7000000000000000000
 \set oid 5
 \set database jobs
+\set commands {r,a,w,d}
 SET quartzpy.ended = '{1,2}';
 SET quartzpy.role = none;
 SET quartzpy.search_path = public;

@@ -9,6 +9,7 @@ import psycopg
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import QuartzpyError, SchemaError, SettingsError, StoreUnavailableError
 from quartzpy.store.health_findings import Finding, Severity
+from quartzpy.store.postgresql import schema_version
 from quartzpy.store.postgresql.connection.conninfo import session_settings
 from quartzpy.store.postgresql.connection.servers import READ_ONLY
 from quartzpy.store.postgresql.schema import privileges
@@ -72,6 +73,7 @@ def of_node(connection: psycopg.Connection[Any], config: SchedulerConfig) -> lis
         *_pooler(server, connection, config),
         *_writable(server),
         *lacking,
+        *_row_security(connection, config),
         *_durability(server),
         *_encoding(server),
         *_connections(server, config),
@@ -130,6 +132,15 @@ def _privileges(connection: psycopg.Connection[Any], config: SchedulerConfig, us
         return []
     what = f"role {connection.info.user} lacks {privileges.described(lacking)}"
     return [Finding(Severity.ERROR, "privileges", what, "`quartzpy db roles` prints what each role needs")]
+
+
+def _row_security(connection: psycopg.Connection[Any], config: SchedulerConfig) -> list[Finding]:
+    try:
+        schema_version.refuse_hidden_rows(connection, config.schema, config.table_prefix, "rawd")
+    except SchemaError as error:
+        what, _, advice = str(error).partition(". ")
+        return [Finding(Severity.ERROR, "row-security", what, advice)]
+    return []
 
 
 def _durability(server: Facts) -> list[Finding]:

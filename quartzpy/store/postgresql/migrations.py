@@ -26,7 +26,16 @@ from quartzpy.store.postgresql.connection.urls import parse_dsn
 from quartzpy.store.postgresql.schema.moved_tables import tables_of
 from quartzpy.store.postgresql.schema.naming import renamed, renamed_sql, version_table
 from quartzpy.store.postgresql.schema.views import VIEWS
-from quartzpy.store.postgresql.schema_version import HEAD, columns, stamped, verify, verify_revision, version_place
+from quartzpy.store.postgresql.schema_version import (
+    HEAD,
+    columns,
+    place_of,
+    schemas_with_tables,
+    stamped,
+    verify,
+    verify_revision,
+    version_place,
+)
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -93,11 +102,32 @@ def _connected(dsn: str, schema: str | None, prefix: str) -> Iterator[Connection
         with _ALEMBIC, engine.begin() as connection:
             connection.execute(text("SET LOCAL lock_timeout = '30s'"))
             connection.execute(text(_UPGRADE_LOCK), {"place": _place(schema, prefix)})
+            if schema is None:
+                _stay_with_tables(connection, prefix)
             yield connection
     except (SQLAlchemyError, psycopg.Error) as error:
         raise translate(error) from error
     finally:
         engine.dispose()
+
+
+def _stay_with_tables(connection: Connection, prefix: str) -> None:
+    """Let the transaction work in the schema in which statements find the tables, although another one comes first."""
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, psycopg.Connection)
+    place, first, _ = place_of(driver, None, prefix)
+    if place is not None and place != first:
+        connection.execute(text("SELECT set_config('search_path', quote_ident(:place), true)"), {"place": place})
+
+
+def other_schemas(dsn: str, *, prefix: str = DEFAULT_TABLE_PREFIX) -> list[str]:
+    """Return the schemas that have tables of this prefix, if the search path leads to none of them."""
+    with _connected(dsn, None, prefix) as connection:
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, psycopg.Connection)
+        if place_of(driver, None, prefix)[0] is not None:
+            return []
+        return schemas_with_tables(driver, prefix)
 
 
 def _place(schema: str | None, prefix: str) -> str:

@@ -47,7 +47,8 @@ def session_settings(config: SchedulerConfig) -> dict[str, str]:
     settings |= {"plan_cache_mode": "force_generic_plan", "jit": "off", "max_parallel_workers_per_gather": "0"}
     # Each statement has its index, and must use it even if the statistics describe yesterday's, smaller table.
     settings |= {"enable_seqscan": "off", "enable_bitmapscan": "off"}
-    return settings | {"timezone": "UTC", "synchronous_commit": "on"}
+    # Columns travel as arrays in which NULL stands for no value.
+    return settings | {"timezone": "UTC", "synchronous_commit": "on", "array_nulls": "on"}
 
 
 # A job's statements are planned and limited as the database's owner has configured; we only guarantee these settings.

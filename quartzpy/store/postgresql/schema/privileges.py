@@ -120,7 +120,9 @@ def missing(
     ]
     kinds, columns, names, verbs = (list(column) for column in zip(*wanted, strict=True))
     lacking: dict[str, list[str]] = {}
-    values = {"kinds": kinds, "names": names, "verbs": verbs, "columns": columns, "schema": schema}
+    table = renamed("qrtz_scheduler_state", prefix)
+    place = f'"{schema}".{table}' if schema else table
+    values = {"kinds": kinds, "names": names, "verbs": verbs, "columns": columns, "table": place}
     for name, verb in connection.execute(_MISSING, values):
         lacking.setdefault(name, []).append(verb)
     return lacking

@@ -5,8 +5,8 @@ SELECT w.name, w.verb
        AS w(kind, name, verb, columns)
   JOIN pg_catalog.pg_class c
     ON c.relname = w.name
-   AND c.relnamespace = (SELECT oid FROM pg_catalog.pg_namespace
-                          WHERE nspname = coalesce(:'schema'::text, current_schema()))
+   -- In the schema in which the statements find the tables.
+   AND c.relnamespace = (SELECT relnamespace FROM pg_catalog.pg_class WHERE oid = to_regclass(:'table'))
  WHERE CASE w.kind WHEN 'table' THEN NOT has_table_privilege(c.oid, w.verb)
                    WHEN 'columns' THEN EXISTS (
                        SELECT FROM pg_catalog.pg_attribute a
