@@ -31,6 +31,7 @@ from quartzpy.operations.source import (
 )
 from quartzpy.operations.triggers import TriggerSummary
 from quartzpy.operations.triggers import summary as trigger_summary
+from quartzpy.operations.waiting import Surroundings
 from quartzpy.scheduler.explain_joins import JOINS_SHOWN, explain_joins
 from quartzpy.scheduler.exporting import definition_of
 from quartzpy.scheduler.querying import Page
@@ -75,6 +76,9 @@ class JobSummary:
     """True if it has more than `trigger_count` triggers, which are counted up to 1,000 for each job of a list. Then
     `next_fire_time` and `previous_fire_time` are None, because they are not known."""
 
+    waits_for: str | None = None
+    """What its next fire waits for, in a few words: "paused", "disabled", "waits for a node"; None if it waits for its
+    next fire time only."""
     health: Health | None = None
     """How its last runs went: those of four of its triggers, and those among the latest 10,000 executions of all jobs.
     None if it has none there."""
@@ -99,13 +103,24 @@ def page(reading: Reading, query: JobQuery, limit: int, after: str | None) -> Pa
     """Return a page of jobs; see `Operations.jobs`."""
     query = replace(query, among=EXAMINED, most_triggers=COUNTED_OF_EACH)
     health: list[Answer[dict[JobKey, Health]]] = []
+    surroundings = Surroundings(reading)
 
     def ask_health(records: Page[JobRecord]) -> None:
         keys = [record.key for record in records]
         health.append(reading.ask(lambda store: admin(store).job_health(keys, among=LOOKED_AT)))
 
     records = examined_page(reading, "jobs", query, limit, after, ask_more=ask_health)
-    return page_of(records, lambda record: replace(summary(record), health=health[0]().get(record.key)))
+    return page_of(
+        records,
+        lambda record: replace(
+            summary(record), health=health[0]().get(record.key), waits_for=_waits_for(surroundings, record)
+        ),
+    )
+
+
+def _waits_for(surroundings: Surroundings, record: JobRecord) -> str | None:
+    state, at = record.next_state, record.next_fire_time
+    return surroundings.of_job(record.key, record.mode, state, at, record.rate_limited_until)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +212,7 @@ class JobView:
 
 def view(source: Source, key: JobKey) -> JobView:
     reading = source.reading()
+    surroundings = Surroundings(reading)
     answer = reading.ask(lambda store: store.find(JobQuery(job_key=key, most_triggers=MOST_COUNTED), 1))
     stored = reading.ask(lambda store: store.find(TriggerQuery(job_key=key), MOST_TRIGGERS))
     next_to_fire = reading.ask(lambda store: store.find(_next_of(key), NEXT_RUNS))
@@ -210,8 +226,9 @@ def view(source: Source, key: JobKey) -> JobView:
         raise no_job(reading, key)
     job, _ = attempt(lambda: record.job)
     now, triggers, last = reading.now(), stored(), last_runs()
+    surroundings.ask_modes(triggers)
     next_runs = list(islice(Fires(reading, next_to_fire(), now).runs(), NEXT_RUNS))
-    shown = replace(summary(record), health=health().get(key))
+    shown = replace(summary(record), health=health().get(key), waits_for=_waits_for(surroundings, record))
     if record.has_more_triggers and next_runs:
         shown = replace(shown, next_fire_time=next_runs[0].at)
     return view_of(
@@ -223,7 +240,9 @@ def view(source: Source, key: JobKey) -> JobView:
         runs_before=tuple(DownstreamJob(other, outcome and str(outcome)) for other, outcome in waiting()),
         definition=_definition(job),
         data=source.shown(_mapping(job)),
-        triggers=tuple(trigger_summary(trigger, now) for trigger in triggers),
+        triggers=tuple(
+            replace(trigger_summary(trigger, now), waits_for=surroundings.of_trigger(trigger)) for trigger in triggers
+        ),
         next_runs=tuple(next_runs),
         running=tuple(running_view(row, now) for row in claims() if row.job_key == key),
         last_runs=tuple(map(execution_summary, last)),

@@ -33,6 +33,7 @@ from quartzpy.operations.source import (
     view_of,
 )
 from quartzpy.operations.unscheduled import repeated_by, retries_of, without_internals
+from quartzpy.operations.waiting import Surroundings
 from quartzpy.scheduler.explain import Explanation, Moment, misfire_effect
 from quartzpy.scheduler.querying import Page
 from quartzpy.scheduler.reading import Answer, Reading
@@ -96,6 +97,9 @@ class TriggerSummary:
     """The number of retries that its job allows, if this is one."""
     triggered_by: str | None = None
     """Who asked for it, if it is a run by hand that names somebody, or repeats one."""
+    waits_for: str | None = None
+    """What it waits for, in a few words, as a list of triggers has it: "paused", "waits for its rate limit"; None if it
+    waits for its next fire time only."""
 
 
 def summary(record: TriggerRecord, now: datetime) -> TriggerSummary:
@@ -145,16 +149,22 @@ def page(reading: Reading, query: TriggerQuery, limit: int, after: str | None) -
     query = replace(query, among=EXAMINED)
     health: list[Answer[dict[TriggerKey, Health]]] = []
     jobs: list[Answer[dict[JobKey, JobDetail]]] = []
+    surroundings = Surroundings(reading)
 
     def ask_more(records: Page[TriggerRecord]) -> None:
         keys = [record.key for record in records]
         health.append(reading.ask(lambda store: admin(store).trigger_health(keys)))
+        surroundings.ask_modes(records)
         retried = {record.job_key for record in records if record.key.group == RETRYING_JOBS}
         if retried:
             jobs.append(reading.ask(lambda store: store.jobs(retried)))
 
     def row(record: TriggerRecord) -> TriggerSummary:
-        shown = replace(summary(record, reading.now()), health=health[0]().get(record.key))
+        shown = replace(
+            summary(record, reading.now()),
+            health=health[0]().get(record.key),
+            waits_for=surroundings.of_trigger(record),
+        )
         if record.key.group != RETRYING_JOBS:
             return shown
         return replace(shown, retries=retries_of(attempt(lambda: jobs[0]().get(record.job_key))[0]))

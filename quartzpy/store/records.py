@@ -20,6 +20,7 @@ from quartzpy.keys import RECOVERING_JOBS, JobKey, TriggerKey
 from quartzpy.placement import Capabilities, Placement
 from quartzpy.states import (
     ENDED,
+    PAUSED_STATES,
     PUBLIC,
     ActionState,
     ExecutionState,
@@ -310,6 +311,19 @@ class JobHeader:
     timeout: timedelta | None
 
 
+def next_fire_of(
+    fires: Mapping[TriggerState, datetime | None], *, has_error: bool
+) -> tuple[datetime | None, TriggerState | None]:
+    """Return the next fire time of a job, and the state of the trigger that fires then.
+
+    `fires` has the soonest next fire time of its triggers in each state, and `has_error` is true if one is in ERROR.
+    """
+    active = [(at, state) for state, at in fires.items() if at is not None and state not in PAUSED_STATES]
+    paused = [(at, state) for state, at in fires.items() if at is not None and state in PAUSED_STATES]
+    first = min(active or paused, default=None)
+    return (None, TriggerState.ERROR if has_error else None) if first is None else first
+
+
 @dataclass(frozen=True)
 class JobRecord:
     """A stored job, with a summary of its triggers.
@@ -324,7 +338,12 @@ class JobRecord:
     """The number of its triggers, or the number up to which the query counts them."""
     mode: JobMode = JobMode.ENABLED
     next_fire_time: datetime | None = None
-    """The soonest next fire time among its triggers; those in ERROR or COMPLETE do not count."""
+    """The soonest next fire time among its triggers: a paused one counts if no other fires, one in ERROR or COMPLETE
+    does not."""
+    next_state: TriggerState | None = None
+    """The state of the trigger that fires then; ERROR if no trigger fires and one is in ERROR."""
+    rate_limited_until: datetime | None = None
+    """The instant until which a rate limit holds that trigger back, if one does."""
     previous_fire_time: datetime | None = None
     """The latest scheduled instant at which one of its triggers has fired."""
     display_name: str | None = None

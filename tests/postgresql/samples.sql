@@ -94,8 +94,8 @@
 \set documents '{"{}","{}"}'
 \set error 'it failed'
 \set errors '{NULL,"it failed"}'
-\set exact_groups '{g}'
-\set exact_names '{n}'
+\set exact_group g
+\set exact_name n
 \set executions {5,6}
 \set executors {default}
 \set expected {2026-01-01T00:00:00Z,2026-01-01T00:00:00Z}

@@ -27,7 +27,7 @@ from quartzpy.store.queries import (
     TriggerOrder,
     TriggerQuery,
 )
-from quartzpy.store.records import ExecutionRecord, JobRecord, JoinRecord, MisfireRecord, TriggerRecord
+from quartzpy.store.records import ExecutionRecord, JobRecord, JoinRecord, MisfireRecord, TriggerRecord, next_fire_of
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -84,7 +84,19 @@ def _job_matches(row: JobRow, query: JobQuery) -> bool:
 def _job_record(row: JobRow, most_triggers: int | None) -> JobRecord:
     has_more = most_triggers is not None and len(row.triggers) > most_triggers
     triggers = () if has_more else row.triggers.values()
-    following = [t.progress.next_fire_time for t in triggers if t.state not in _NO_FIRE_FOLLOWS]
+    fires: dict[TriggerState, datetime | None] = {}
+    for trigger in triggers:
+        at = trigger.progress.next_fire_time
+        if at is not None and trigger.state not in _NO_FIRE_FOLLOWS:
+            fires[trigger.state] = min(at, fires.get(trigger.state) or at)
+    has_error = any(trigger.state is TriggerState.ERROR for trigger in triggers)
+    following, state = next_fire_of(fires, has_error=has_error)
+    turns = [
+        max(trigger.progress.next_fire_time, trigger.rate_limited_until or trigger.progress.next_fire_time)
+        for trigger in triggers
+        if trigger.state is TriggerState.WAITING and trigger.progress.next_fire_time is not None
+    ]
+    turn = min(turns, default=None) if state is TriggerState.WAITING else None
     previous = [t.progress.previous_fire_time for t in triggers]
     return JobRecord(
         key=row.key,
@@ -93,7 +105,9 @@ def _job_record(row: JobRow, most_triggers: int | None) -> JobRecord:
         trigger_count=most_triggers if has_more and most_triggers is not None else len(row.triggers),
         mode=row.mode,
         display_name=row.detail.display_name,
-        next_fire_time=min((at for at in following if at is not None), default=None),
+        next_fire_time=following,
+        next_state=TriggerState.PAUSED if state is TriggerState.PAUSED_BLOCKED else state,
+        rate_limited_until=turn if turn != following else None,
         previous_fire_time=max((at for at in previous if at is not None), default=None),
         has_more_triggers=has_more,
     )

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 from quartzpy.keys import JobKey
 from quartzpy.matchers import MatchOperator
-from quartzpy.states import JobMode
+from quartzpy.states import JobMode, TriggerState
 from quartzpy.store.postgresql.lookups import group_matcher
 from quartzpy.store.postgresql.schema.rows import JobColumns
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.queries import JobQuery, Position
-from quartzpy.store.records import JobRecord
+from quartzpy.store.records import JobRecord, next_fire_of
 
 _SQL = SqlFile("job_pages.sql")
 
@@ -62,7 +62,12 @@ class JobSummaryColumns(NamedTuple):
     """What a page says of a job's triggers, and its mode; the columns of the job follow."""
 
     trigger_count: int
-    next_fire_time: datetime | None
+    next_waiting: datetime | None
+    next_claimed: datetime | None
+    next_blocked: datetime | None
+    next_paused: datetime | None
+    next_turn: datetime | None
+    has_error: bool
     previous_fire_time: datetime | None
     mode: str
 
@@ -75,13 +80,22 @@ def job_of(row: Sequence[Any], most_triggers: int | None) -> JobRecord:
     summarised = len(JobSummaryColumns._fields)
     about, columns = JobSummaryColumns._make(row[:summarised]), JobColumns._make(row[summarised:])
     has_more = most_triggers is not None and about.trigger_count > most_triggers
+    fires = {
+        TriggerState.WAITING: about.next_waiting,
+        TriggerState.ACQUIRED: about.next_claimed,
+        TriggerState.BLOCKED: about.next_blocked,
+        TriggerState.PAUSED: about.next_paused,
+    }
+    at, state = (None, None) if has_more else next_fire_of(fires, has_error=about.has_error)
     return JobRecord(
         key=JobKey(columns.job_name, columns.job_group),
         job_type=columns.job_type,
         load_job=columns.job,
         trigger_count=about.trigger_count - has_more,
         mode=JobMode(about.mode),
-        next_fire_time=None if has_more else about.next_fire_time,
+        next_fire_time=at,
+        next_state=state,
+        rate_limited_until=about.next_turn if state is TriggerState.WAITING and about.next_turn != at else None,
         previous_fire_time=None if has_more else about.previous_fire_time,
         display_name=columns.display_name,
         has_more_triggers=has_more,

@@ -3,7 +3,8 @@
 \if :count
 SELECT count(*) FROM (
 \endif
-SELECT s.trigger_count, s.next_fire_time, s.previous_fire_time, j.mode,
+SELECT s.trigger_count, s.next_waiting, s.next_claimed, s.next_blocked, s.next_paused, s.next_turn, s.has_error,
+       s.previous_fire_time, j.mode,
        -- include: job_columns
        j.job_name, j.job_group, j.job_type, j.is_durable AS job_is_durable, j.max_concurrent, j.overlap_policy,
        j.placement, j.persists_data, j.requests_recovery, j.retry_policy::text AS retry, j.timeout,
@@ -50,9 +51,14 @@ SELECT s.trigger_count, s.next_fire_time, s.previous_fire_time, j.mode,
          ORDER BY job_group, job_name LIMIT :'limit'::int) AS j
  CROSS JOIN LATERAL (
     SELECT count(*) AS trigger_count,
-           min(next_fire_time) FILTER (WHERE trigger_state NOT IN ('ERROR', 'COMPLETE')) AS next_fire_time,
+           min(next_fire_time) FILTER (WHERE trigger_state = 'WAITING') AS next_waiting,
+           min(next_fire_time) FILTER (WHERE trigger_state = 'ACQUIRED') AS next_claimed,
+           min(next_fire_time) FILTER (WHERE trigger_state = 'BLOCKED') AS next_blocked,
+           min(next_fire_time) FILTER (WHERE trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')) AS next_paused,
+           min(greatest(next_fire_time, rate_limited_until)) FILTER (WHERE trigger_state = 'WAITING') AS next_turn,
+           coalesce(bool_or(trigger_state = 'ERROR'), false) AS has_error,
            max(prev_fire_time) AS previous_fire_time
-      FROM (SELECT next_fire_time, prev_fire_time, trigger_state FROM qrtz_triggers t
+      FROM (SELECT next_fire_time, prev_fire_time, trigger_state, rate_limited_until FROM qrtz_triggers t
              WHERE t.sched_name || '' = :'sched' AND t.job_group = j.job_group AND t.job_name = j.job_name
              LIMIT :'most_triggers'::int + 1) AS t) AS s
  ORDER BY j.job_group, j.job_name

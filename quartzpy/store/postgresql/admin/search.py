@@ -53,12 +53,8 @@ def _statements(
     ]
     if not near:
         return walk
-    of_near = {
-        "pattern": pattern,
-        "part": search.text,
-        "exact_groups": [group for group, _ in search.exact],
-        "exact_names": [name for _, name in search.exact],
-    }
+    group, name = next(iter(search.exact), ("", ""))
+    of_near = {"pattern": pattern, "part": search.text, "exact_group": group, "exact_name": name}
     return [*walk, session.bind(NEAR[kind], limit=search.limit, **of_near)]
 
 

@@ -1,4 +1,5 @@
 -- name: near_jobs
+-- A text with dots has several readings as a key: each dot may end the group.
 -- A loose index scan finds the groups. The names in a group that begin with the text follow each other in the index, at
 -- least in the collation "C"; the walk finds those that are elsewhere. With that collation, which changes the case of
 -- ASCII letters only, the search is several times as fast.
@@ -13,9 +14,16 @@ WITH RECURSIVE groups AS (
          WHERE sched_name = :'sched' AND job_group > g.name ORDER BY job_group LIMIT 1) AS following
      WHERE g.number < 1000
 )
-(SELECT job_group, job_name
-   FROM unnest(:'exact_groups'::text[], :'exact_names'::text[]) AS e(in_group, name)
-   JOIN qrtz_job_details ON sched_name = :'sched' AND job_group = e.in_group AND job_name = e.name)
+(SELECT k.*
+   FROM (SELECT :'exact_group'::text AS in_group, :'exact_name'::text AS name
+          UNION
+         SELECT 'DEFAULT', :'part'::text
+          UNION
+         SELECT left(:'part', place - 1), substr(:'part', place + 1)
+           FROM generate_series(1, length(:'part')) AS place WHERE substr(:'part', place, 1) = '.') AS e
+  CROSS JOIN LATERAL (
+    SELECT job_group, job_name FROM qrtz_job_details
+     WHERE sched_name = :'sched' AND job_group = e.in_group AND job_name = e.name LIMIT 1) AS k)
 UNION
 (SELECT k.*
    FROM (SELECT name FROM groups WHERE lower(name COLLATE "C") LIKE :'pattern'::text COLLATE "C"
@@ -62,9 +70,16 @@ WITH RECURSIVE groups AS (
          WHERE sched_name = :'sched' AND trigger_group > g.name ORDER BY trigger_group LIMIT 1) AS following
      WHERE g.number < 1000
 )
-(SELECT trigger_group, trigger_name
-   FROM unnest(:'exact_groups'::text[], :'exact_names'::text[]) AS e(in_group, name)
-   JOIN qrtz_triggers ON sched_name = :'sched' AND trigger_group = e.in_group AND trigger_name = e.name)
+(SELECT k.*
+   FROM (SELECT :'exact_group'::text AS in_group, :'exact_name'::text AS name
+          UNION
+         SELECT 'DEFAULT', :'part'::text
+          UNION
+         SELECT left(:'part', place - 1), substr(:'part', place + 1)
+           FROM generate_series(1, length(:'part')) AS place WHERE substr(:'part', place, 1) = '.') AS e
+  CROSS JOIN LATERAL (
+    SELECT trigger_group, trigger_name FROM qrtz_triggers
+     WHERE sched_name = :'sched' AND trigger_group = e.in_group AND trigger_name = e.name LIMIT 1) AS k)
 UNION
 (SELECT k.*
    FROM (SELECT name FROM groups WHERE lower(name COLLATE "C") LIKE :'pattern'::text COLLATE "C"
