@@ -192,6 +192,25 @@
   const menu = document.querySelector(".menu");
   if (menu && matchMedia("(max-width: 52rem)").matches) menu.open = false;
 
+  // What scrolls, and has nothing in it that takes the focus, takes it itself: the arrow keys then scroll it.
+  const reach = () => {
+    for (const box of document.querySelectorAll(".scroll, .tail, pre")) {
+      const scrolls = box.scrollWidth > box.clientWidth + 1 || box.scrollHeight > box.clientHeight + 1;
+      const moves = scrolls && getComputedStyle(box).overflowX !== "visible";
+      const held = box.querySelector("a[href], button:not([disabled]), input, select, textarea, summary, [tabindex]");
+      if (moves && !held && !box.hasAttribute("tabindex")) {
+        const name = box.closest(".panel")?.querySelector("h2")?.textContent || document.title;
+        for (const [key, value] of [["tabindex", "0"], ["role", "group"], ["aria-label", name], ["data-reach", ""]]) box.setAttribute(key, value);
+      } else if (!moves && box.hasAttribute("data-reach")) {
+        for (const key of ["tabindex", "role", "aria-label", "data-reach"]) box.removeAttribute(key);
+      }
+    }
+  };
+  reach();
+  addEventListener("resize", reach);
+  document.addEventListener("toggle", reach, true);
+  document.addEventListener("htmx:after:swap", reach);
+
   // The year of a calendar scrolls there: it begins with today.
   const today = document.querySelector(".scroll .day.today");
   if (today) {

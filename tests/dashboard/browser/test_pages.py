@@ -173,6 +173,7 @@ def test_every_page_is_accessible_fits_the_screen_and_reports_no_error(
             found.append(f"{beyond} px wider than a phone")
         found += [f"beyond its panel on a phone: {text}" for text in page.evaluate(BEYOND)]
         found += [f"scrolls sideways on a phone: {text}" for text in page.evaluate(SCROLLS)]
+        found += [f"on a phone: {text}" for text in violations(page, ["scrollable-region-focusable"])]
         if found:
             wrong[given] = found
     assert wrong == {}
