@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
+import sys
 import zoneinfo
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
@@ -13,12 +13,12 @@ from zoneinfo import ZoneInfo
 
 from quartzpy.errors import InvalidTriggerError, InvalidValueError, UnknownTimeZoneError
 from quartzpy.texts import quoted
+from quartzpy.zone_names import is_zone_name, meant, zone_names
 
 _OFFSET = re.compile(r"([+-])([0-9]{2}):([0-9]{2})")
 _MINUTE = timedelta(minutes=1)
 _LARGEST = timedelta(hours=18)
 _ZONE_NAME = re.compile(r"[A-Za-z0-9_+-]{1,40}(/[A-Za-z0-9_+-]{1,40}){0,3}")
-_LONGEST_COMPARED = 64
 Span: TypeAlias = timedelta | float | str
 """A length of time as callers give it: a timedelta, a number of seconds, or a text such as "90s" or "1h30m"."""
 LONGEST_SPAN = timedelta(days=36_525)
@@ -217,16 +217,9 @@ def _zone(name: str) -> tzinfo:
         # For a name of hundreds of parts, zoneinfo would import as many nested packages.
         if not _ZONE_NAME.fullmatch(name):
             raise ValueError("no name of a zone has such characters, or so many")
+        if not is_zone_name(name) or (sys.platform != "linux" and name not in zone_names()):
+            # Some file systems find a file whatever the case of its name.
+            raise ValueError("this is a file of the zone directory and no zone")
         return zoneinfo.ZoneInfo(name)
     except _BAD_KEY_ERRORS as error:
-        # The time of the comparison grows with the length of the name.
-        names = sorted(_zone_names()) if len(name) <= _LONGEST_COMPARED else ()
-        near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
-        hint = f"; did you mean {near[0]!r}?" if near else "; use an IANA name such as 'Europe/Berlin'"
-        raise UnknownTimeZoneError(f"time zone: {quoted(name)} is not known{hint}") from error
-
-
-@lru_cache(maxsize=1)
-def _zone_names() -> set[str]:
-    # Cached because it walks through the directories of the time zone database.
-    return zoneinfo.available_timezones()
+        raise UnknownTimeZoneError(f"time zone: {quoted(name)} is not known; {meant(name)}") from error

@@ -197,14 +197,15 @@ def crontab(
     With --job-type, the lines become jobs of that type in a cluster: a plan is printed, which --apply stores. The data
     of a job are the entries command, stdin (what is after a "%"), user and environment.
     """
-    from quartzpy.embedded.schedule_file import zone_of_machine
+    from quartzpy.embedded.machine_zone import MachineZone, zone_of_machine
     from quartzpy.migrate import read_crontab
 
     if user is not None and not system:
         raise click.UsageError("--user needs --system: other crontabs do not name users")
     if job_type is None and user is None and system:
         user = getpass.getuser()
-    zone = time_zone or zone_of_machine()
+    machine = MachineZone(time_zone, "--time-zone") if time_zone else zone_of_machine()
+    zone = machine.name
     plan = read_crontab(
         file.read(),
         time_zone=zone,
@@ -238,7 +239,7 @@ def crontab(
         click.echo(text, nl=False)
     jobs = f"{written or 'schedule.yaml'}: {number_of(len(plan.jobs), 'job')}"
     following = "" if job_type else f"; quartzpy serve {written or 'schedule.yaml'} --data data runs them"
-    click.echo(jobs + following, err=written is None)
+    click.echo(f"{jobs}{following}; time zone {zone}, from {machine.source}", err=written is None)
 
 
 def _home(user: str | None) -> str:

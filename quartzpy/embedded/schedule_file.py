@@ -18,8 +18,8 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from pathlib import Path
 from typing import Any
-from zoneinfo import available_timezones
 
+from quartzpy.embedded.machine_zone import zone_of_machine
 from quartzpy.errors import InvalidValueError, QuartzpyError, SettingsError
 from quartzpy.instants import zone as zone_of
 from quartzpy.jobs.command import SHELL, Command
@@ -55,15 +55,6 @@ class ScheduleFile:
     """Further settings, which do not change while the node runs: whom it tells what is wrong."""
 
 
-def zone_of_machine() -> str:
-    """Return the time zone of this machine, as TZ or /etc/localtime names it; UTC if neither does."""
-    names = [os.environ.get("TZ", "").lstrip(":")]
-    with suppress(OSError):
-        names.append(os.readlink("/etc/localtime").rpartition("zoneinfo/")[2])
-    zones = available_timezones()
-    return next((name for name in names if name in zones), "UTC")
-
-
 def read_schedule(path: Path) -> ScheduleFile:
     """Return what a file says. The modules of its functions are imported, from its directory as well.
 
@@ -79,7 +70,7 @@ def read_schedule(path: Path) -> ScheduleFile:
     jobs = document.get("jobs")
     if not isinstance(jobs, Mapping):
         raise SettingsError(f"{path}: jobs is a mapping of names to jobs; write jobs: {{}} if there is to be none")
-    zone = document.get("time_zone") or zone_of_machine()
+    zone = document.get("time_zone") or zone_of_machine().name
     commands: set[str] = set()
     networks, secrets = document.get("networks", []), document.get("secrets", {})
     if not isinstance(networks, list):
