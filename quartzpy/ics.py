@@ -18,6 +18,7 @@ from quartzpy.calendars.days import MAX_EXCLUDED_DATES, HolidayCalendar
 from quartzpy.calendars.spans import ExcludedSpan, SpanCalendar, joined_spans
 from quartzpy.errors import InvalidCalendarError, InvalidTriggerError, UnknownTimeZoneError
 from quartzpy.instants import zone
+from quartzpy.text_files import decoded
 from quartzpy.texts import quoted
 from quartzpy.triggers.recurrence_rule import Rule, recurrence_set
 
@@ -118,12 +119,9 @@ def _calendar_from_ics(
 def _decoded(text: str | bytes) -> str:
     if len(text) > MAX_CHARACTERS:
         raise InvalidCalendarError(f"iCalendar file: at most {MAX_CHARACTERS:,} characters (got {len(text):,})")
-    if isinstance(text, str):
-        return text
-    try:
-        return text.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InvalidCalendarError(f"iCalendar file: it is not UTF-8, at byte {error.start}") from None
+    return (
+        text.removeprefix("\ufeff") if isinstance(text, str) else decoded(text, "iCalendar file", InvalidCalendarError)
+    )
 
 
 def _events(text: str) -> list[_Event]:

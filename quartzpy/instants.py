@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar, overlo
 from zoneinfo import ZoneInfo
 
 from quartzpy.errors import InvalidTriggerError, InvalidValueError, UnknownTimeZoneError
+from quartzpy.text_files import look_alike
 from quartzpy.texts import quoted
 from quartzpy.zone_names import is_zone_name, meant, zone_names
 
@@ -164,14 +165,19 @@ def as_span(
     if span is None:
         raise error(
             f"{subject}: must be a length of time: a timedelta, a number of seconds, or a text such as '90s', '1h30m'"
-            f" or '7d' (got {quoted(value)})"
+            f" or '7d' (got {quoted(value)}{_alike(value)})"
         )
-    if not span and _says_more_than_zero(value):
+    if not span and not above_zero and _says_more_than_zero(value):
         raise error(f"{subject}: must be at least one microsecond, the smallest unit, or zero (got {quoted(value)})")
     if span < timedelta() or span > longest or (above_zero and not span):
         least = "above zero" if above_zero else "zero or more"
         raise error(f"{subject}: must be {least} and at most {longest.days} days (got {quoted(value)})")
     return span
+
+
+def _alike(value: object) -> str:
+    alike = look_alike(value) if isinstance(value, str) else None
+    return "" if alike is None else f", where {alike[1]}"
 
 
 def _says_more_than_zero(value: object) -> bool:

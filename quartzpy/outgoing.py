@@ -49,7 +49,7 @@ def read_place(place: str) -> str:
         value = os.environ.get(rest, "")
     elif kind == "file":
         try:
-            with open(rest, encoding="utf-8") as file:
+            with open(rest, encoding="utf-8-sig") as file:
                 value = file.read(MOST_SECRET)
         except (OSError, UnicodeDecodeError) as error:
             raise OutgoingError(f"{place} cannot be read: {type(error).__name__}") from None

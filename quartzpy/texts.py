@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from quartzpy.errors import InvalidValueError
+from quartzpy.text_files import look_alike
 
 MAX_DESCRIPTION_LENGTH = 1_000
 _LONGEST_QUOTED = 200
@@ -109,6 +110,8 @@ def _first_of(lines: Sequence[str], links: Collection[str]) -> int:
 def did_you_mean(name: str, accepted: Iterable[str], names: str) -> str:
     """Return the hint of an error about an unknown name: the nearest known one, or all of them, called `names`."""
     candidates = list(accepted)
+    if (alike := look_alike(name)) is not None:
+        return alike[1]
     near = difflib.get_close_matches(name, candidates, n=1)
     return f"did you mean {near[0]}?" if near else f"the {names} are {', '.join(candidates)}"
 

@@ -131,13 +131,12 @@ def parsed_data(flag: str) -> Callable[[click.Context, click.Parameter, str | No
         import json
         from pathlib import Path
 
+        from quartzpy.text_files import read_text_file
+
         if text is None:
             return None
         if text.startswith("@"):
-            try:
-                text = Path(text[1:]).read_text(encoding="utf-8")
-            except (OSError, UnicodeDecodeError) as error:
-                raise SettingsError(f"{flag}: {error}") from error
+            text = read_text_file(Path(text[1:]))
         try:
             entries = json.loads(text)
         except ValueError as error:

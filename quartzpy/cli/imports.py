@@ -164,7 +164,7 @@ def celery_beat(target: Target, source: str, prefix: str, group: str, **applying
 
 @import_.command()
 @_apply_options
-@click.argument("file", type=click.File(encoding="utf-8"))
+@click.argument("file", type=click.File("rb"))
 @click.option("--time-zone", help="The time zone of the crontab: Europe/Berlin. Default: that of this machine.")
 @click.option("--job-type", help="A job type of yours that runs commands; its data has the entry command.")
 @click.option("--system", is_flag=True, help="Lines have a field for the user, as in /etc/crontab.")
@@ -197,17 +197,18 @@ def crontab(
     With --job-type, the lines become jobs of that type in a cluster: a plan is printed, which --apply stores. The data
     of a job are the entries command, stdin (what is after a "%"), user and environment.
     """
-    from quartzpy.embedded.machine_zone import MachineZone, zone_of_machine
+    from quartzpy.embedded.machine_zone import zone_of_machine
     from quartzpy.migrate import read_crontab
+    from quartzpy.text_files import decoded
 
     if user is not None and not system:
         raise click.UsageError("--user needs --system: other crontabs do not name users")
     if job_type is None and user is None and system:
         user = getpass.getuser()
-    machine = MachineZone(time_zone, "--time-zone") if time_zone else zone_of_machine()
-    zone = machine.name
+    machine = None if time_zone else zone_of_machine()
+    zone = time_zone if machine is None else machine.name
     plan = read_crontab(
-        file.read(),
+        decoded(file.read(), str(file.name)),
         time_zone=zone,
         job_type=job_type or "crontab.Line",
         system=system,
@@ -239,7 +240,8 @@ def crontab(
         click.echo(text, nl=False)
     jobs = f"{written or 'schedule.yaml'}: {number_of(len(plan.jobs), 'job')}"
     following = "" if job_type else f"; quartzpy serve {written or 'schedule.yaml'} --data data runs them"
-    click.echo(f"{jobs}{following}; time zone {zone}, from {machine.source}", err=written is None)
+    taken = "" if machine is None else f"; time zone {machine.name}, from {machine.source}"
+    click.echo(f"{jobs}{following}{taken}", err=written is None)
 
 
 def _home(user: str | None) -> str:

@@ -21,6 +21,7 @@ from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import SettingsError
 from quartzpy.foreign_names import quartz_answer
 from quartzpy.instants import Converted, as_span
+from quartzpy.text_files import alike_in_line, decoded
 from quartzpy.texts import did_you_mean, quoted, reason
 
 PREFIX = "QUARTZPY_"
@@ -222,21 +223,21 @@ def _table(path: Path) -> dict[str, Any]:
     import tomllib  # Most nodes read no file.
 
     try:
-        with path.open("rb") as file:
-            table: Any = tomllib.load(file)
+        text = decoded(path.read_bytes(), f"{path} is not valid TOML")
+        table: Any = tomllib.loads(text)
     except FileNotFoundError:
         raise SettingsError(f"{path}: the file does not exist") from None
     except OSError as error:
         raise SettingsError(f"{path} cannot be read: {error.strerror}") from error
     except RecursionError:
         raise SettingsError(f"{path} is not valid TOML: it is nested too deeply") from None
-    except UnicodeDecodeError as error:
-        raise SettingsError(
-            f"{path} is not valid TOML: it is not UTF-8 ({error.reason} at byte {error.start})"
-        ) from error
+    except SettingsError:
+        raise
     except ValueError as error:
         # int() raises ValueError as well, for a number with thousands of digits.
-        raise SettingsError(_of_quartz(path) or f"{path} is not valid TOML: {reason(error)}") from error
+        raise SettingsError(
+            _of_quartz(path) or f"{path} is not valid TOML: {reason(error)}{alike_in_line(text, error)}"
+        ) from error
     keys = ("tool", "quartzpy") if path.name == "pyproject.toml" else ("quartzpy",)
     if path.name == CONFIG_FILE and not isinstance(table.get("quartzpy"), dict):
         return dict(table)

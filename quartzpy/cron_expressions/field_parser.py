@@ -17,6 +17,7 @@ from quartzpy.cron_expressions.fields import (
 )
 from quartzpy.cron_expressions.timetable import DayRule, LastDay
 from quartzpy.errors import InvalidCronError
+from quartzpy.text_files import look_alike
 
 VALUE = r"(?:[0-9]{1,9}|[A-Z]{3,9})"
 _ITEM = re.compile(rf"(?:(?P<all>\*)|(?P<first>{VALUE})(?:-(?P<last>{VALUE}))?)?(?:/(?P<step>[0-9]{{1,9}}))?")
@@ -251,6 +252,9 @@ class FieldParser(ABC):
     def _fail(
         self, message: str, position: int, kind: FieldKind | None = None, *, allowed: str | None = None
     ) -> NoReturn:
+        if (alike := look_alike(self._expression)) is not None:
+            # It splits a field in two, or joins two, whatever the parser took for the fault.
+            position, message = alike[0], f"{message}; {alike[1]}"
         raise InvalidCronError(
             message,
             expression=self._expression,

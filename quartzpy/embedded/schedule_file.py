@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import os
 import re
 import shlex
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from pathlib import Path

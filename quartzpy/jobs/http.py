@@ -366,7 +366,7 @@ def read_secret(places: Mapping[str, str], name: str, *targets: Target) -> str:
         value = os.environ.get(source, "")
     else:
         try:
-            with open(source, encoding="utf-8") as file:
+            with open(source, encoding="utf-8-sig") as file:
                 value = file.read(MAX_TOKEN_ANSWER)
         except (OSError, UnicodeDecodeError):
             value = ""

@@ -24,6 +24,7 @@ from typing import Any
 
 from quartzpy.errors import SettingsError
 from quartzpy.keys import check_name
+from quartzpy.text_files import read_text_file
 from quartzpy.texts import did_you_mean, quoted, reason
 
 _TABLES = ("classes", "data")
@@ -74,8 +75,10 @@ def load_class_map(path: str | Path) -> ClassMap:
         SettingsError: the file cannot be read, or has an unknown key or a wrong value; the message names it.
     """
     try:
-        document = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        document = tomllib.loads(read_text_file(Path(path)))
+    except SettingsError:
+        raise
+    except ValueError as error:
         raise SettingsError(f"{path}: cannot be read: {reason(error)}") from error
     for word in document:
         if word not in _TABLES:

@@ -10,9 +10,9 @@ from itertools import chain, count
 from pathlib import PurePosixPath
 from typing import Any
 
-from quartzpy.errors import InvalidValueError, SettingsError
-from quartzpy.installing import install_line
+from quartzpy.errors import InvalidValueError
 from quartzpy.migrate.plan import ImportedJob, ImportPlan
+from quartzpy.scheduler.yaml_text import written_yaml
 from quartzpy.triggers.cron import CronTrigger
 
 _HOME = "HOME"
@@ -49,7 +49,7 @@ def schedule_text(plan: ImportPlan, *, time_zone: str, home: Callable[[str | Non
     if common:
         head["environment"] = {name: value for name, value in variables[0].items() if (name, value) in common}
     names: set[str] = set()
-    parts = [f"# From {plan.source}.\n{_yaml(head)}", "jobs: {}\n" if not plan.jobs else "jobs:\n"]
+    parts = [f"# From {plan.source}.\n{written_yaml(head)}", "jobs: {}\n" if not plan.jobs else "jobs:\n"]
     for imported, own, its_home in zip(plan.jobs, variables, homes, strict=True):
         program = program_of(str((imported.job.data or {})["command"]))
         numbered = (f"{program}-{number}" for number in count(2))
@@ -58,7 +58,7 @@ def schedule_text(plan: ImportPlan, *, time_zone: str, home: Callable[[str | Non
         entry = _entry(imported, time_zone, None if its_home == directory else its_home)
         if rest := {variable: value for variable, value in own.items() if (variable, value) not in common}:
             entry["environment"] = rest
-        text = _yaml({name: entry})
+        text = written_yaml({name: entry})
         parts.append("".join(f"  {line}" if line.strip() else line for line in text.splitlines(keepends=True)))
     return parts[0] + "\n" + parts[1] + "\n".join(parts[2:])
 
@@ -112,19 +112,3 @@ def program_of(command: str) -> str:
     except ValueError:  # A quotation mark is missing; the shell will say so.
         candidate = candidate or PurePosixPath(command.split(maxsplit=1)[0]).name
     return _UNUSUAL.sub("-", candidate).strip("-.")[:_LONGEST_NAME] or "command"
-
-
-def _yaml(values: dict[str, Any]) -> str:
-    try:
-        import yaml
-    except ImportError:
-        raise SettingsError(f"a schedule file needs PyYAML: {install_line('yaml')}") from None
-
-    class Dumper(yaml.SafeDumper):  # type: ignore[misc]
-        """Writes a text of several lines as it stands."""
-
-    def text(dumper: Any, value: str) -> Any:
-        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
-
-    Dumper.add_representer(str, text)
-    return str(yaml.dump(values, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=1_000_000))

@@ -65,7 +65,6 @@ from quartzpy.calendars.registry import calendar_from_json, calendar_to_json
 from quartzpy.cron_expressions.crontab import is_crontab
 from quartzpy.errors import InvalidJobError, InvalidTriggerError, InvalidValueError, QuartzpyError, SettingsError
 from quartzpy.expect import Expect
-from quartzpy.installing import install_line
 from quartzpy.instants import as_instant
 from quartzpy.job_data import decode
 from quartzpy.jobs.continuation import Continuation
@@ -78,6 +77,8 @@ from quartzpy.keys import DEFAULT_GROUP, JobKey, check_name
 from quartzpy.main_module import import_path
 from quartzpy.scheduler.coercion import as_trigger, bind, interval_of
 from quartzpy.scheduler.sync import Declarations
+from quartzpy.scheduler.yaml_text import parsed_yaml
+from quartzpy.text_files import alike_in_line, read_text_file
 from quartzpy.texts import did_you_mean, quoted, reason, stored_object
 from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.registry import stored_schedule, trigger_kind
@@ -85,7 +86,6 @@ from quartzpy.triggers.simple import at, every
 from quartzpy.triggers.trigger import Trigger
 
 _YAML = (".yaml", ".yml")
-_MOST_NESTED = 64
 _EVERY = "every"
 _PART, _PARTS = "trigger", "triggers"
 """The fields of a trigger that are triggers themselves."""
@@ -152,13 +152,7 @@ def read_document(path: Path) -> object:
     Raises:
         SettingsError: the file cannot be read.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise SettingsError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise SettingsError(f"{path}: cannot be read: {error}") from error
-    return _parsed(path, text)
+    return _parsed(path, read_text_file(path))
 
 
 def _parsed(where: Path, text: str) -> object:
@@ -170,59 +164,7 @@ def _parsed(where: Path, text: str) -> object:
         raise SettingsError(f"{where}: not TOML: nested too deep") from None
     except ValueError as error:
         # int() also raises ValueError, for a number of too many digits.
-        raise SettingsError(f"{where}: not TOML: {reason(error)}") from error
-
-
-def parsed_yaml(text: str, where: str, *, takes_aliases: bool = True) -> object:
-    """Return the document of a YAML text. Without `takes_aliases`, no node of it is part of several others.
-
-    Raises:
-        SettingsError: it is not YAML, has an unknown tag or a key twice, or is nested too deep.
-    """
-    try:
-        import yaml
-    except ImportError:
-        raise SettingsError(f"{where}: YAML needs PyYAML: {install_line('yaml')}") from None
-
-    class Loader(yaml.SafeLoader):  # type: ignore[misc]
-        """Loads plain values only, refuses duplicate keys, and limits nesting."""
-
-        depth = 0
-
-        def compose_node(self, parent: Any, index: Any) -> Any:
-            if not takes_aliases and self.check_event(yaml.AliasEvent):
-                raise yaml.YAMLError(f"aliases are not accepted here, in line {self.peek_event().start_mark.line + 1}")
-            self.depth += 1
-            if self.depth > _MOST_NESTED:
-                raise yaml.YAMLError(f"nested deeper than {_MOST_NESTED}")
-            node = super().compose_node(parent, index)
-            self.depth -= 1
-            return node
-
-        def fetch_flow_collection_start(self, token: Any) -> None:
-            # The scanner reads ahead, and becomes slower with each open bracket.
-            if self.flow_level >= _MOST_NESTED:
-                raise yaml.YAMLError(f"nested deeper than {_MOST_NESTED}")
-            super().fetch_flow_collection_start(token)
-
-        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-            # Duplicates are checked before << merges another mapping, whose keys may legally repeat.
-            keys: set[str] = set()
-            for key in [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]:
-                if key in keys:
-                    raise yaml.YAMLError(
-                        f"{quoted(key)} is given twice in one table, in line {node.start_mark.line + 1}"
-                    )
-                keys.add(key)
-            return super().construct_mapping(node, deep)
-
-    try:
-        return Loader(text).get_single_data()
-    except yaml.YAMLError as error:
-        raise SettingsError(f"{where}: not YAML: {error}") from error
-    except Exception as error:
-        # PyYAML does not catch the errors of int(), date() and others for a value that only resembles their syntax.
-        raise SettingsError(f"{where}: not YAML: {reason(error)}") from error
+        raise SettingsError(f"{where}: not TOML: {reason(error)}{alike_in_line(text, error)}") from error
 
 
 def definitions(document: object, where: str, *, types: JobTypes = job_types) -> Declarations:

@@ -149,7 +149,7 @@ FLOOD = "DTSTART:20260101T000000Z\nDURATION:PT1S\nRRULE:FREQ=SECONDLY"
         (ics(*["DTSTART:20261225\nRRULE:FREQ=YEARLY"] * (MAX_RULES + 1)), "more than 500 recurrence rules"),
         (ics(*["DTSTART:20261225"] * (MAX_EVENTS + 1)), "more than 20,000 events"),
         ("X" * (MAX_CHARACTERS + 1), "at most 4,000,000 characters"),
-        (b"\xff\xfe", "it is not UTF-8, at byte 0"),
+        (b"\xff\xfe", "in UTF-16"),
     ],
 )
 def test_what_cannot_be_read_is_refused_within_its_limits(text: str | bytes, message: str) -> None:

@@ -18,7 +18,8 @@ ZONE_FILES = next(Path(base) for base in zoneinfo.TZPATH if (Path(base) / "Europ
 @pytest.mark.parametrize(
     "name",
     ["Factory", "localtime", "posixrules", "leapseconds", "tzdata.zi", "zone.tab", "Europe", "Etc", "+VERSION", "",
-     "posix/Europe/Berlin", "right/Europe/Berlin", "europe/berlin", "Europe/berlin", "../Europe/Berlin", "Europe/Berlin/",
+     "posix/Europe/Berlin", "right/Europe/Berlin",
+     "europe/berlin", "Europe/berlin", "../Europe/Berlin", "Europe/Berlin/",
      "/usr/share/zoneinfo/Europe/Berlin", " Europe/Berlin", "Europe//Berlin", "Europe/Berlin\0"],
 )  # fmt: skip
 def test_what_is_no_zone_is_refused(name: str) -> None:

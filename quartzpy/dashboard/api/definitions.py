@@ -21,6 +21,7 @@ from quartzpy.operations.definition_records import Definition, DefinitionResult,
 from quartzpy.operations.definitions import Definitions
 from quartzpy.scheduler.documents import check_nesting
 from quartzpy.scheduler.sync import Existing
+from quartzpy.text_files import decoded
 from quartzpy.texts import quoted, reason
 
 JSON_TYPE = "application/json"
@@ -208,7 +209,7 @@ def file_document(request: Request, body: bytes) -> Any:
     if media_type == JSON_TYPE:
         return _parsed(body)
     # Imported here, because YAML is an extra.
-    from quartzpy.scheduler.declarations import parsed_yaml
+    from quartzpy.scheduler.yaml_text import parsed_yaml
 
     if len(body) > MOST_YAML_BYTES:
         raise InvalidValueError(
@@ -232,10 +233,7 @@ def _check_type(request: Request, accepted: Sequence[str]) -> str:
 
 
 def _text(body: bytes) -> str:
-    try:
-        return body.decode()
-    except UnicodeDecodeError as error:
-        raise InvalidValueError(f"body: is not UTF-8 at byte {error.start}") from None
+    return decoded(body, "body", InvalidValueError)
 
 
 def _parsed(body: bytes) -> Any:
