@@ -194,7 +194,7 @@ def test_a_character_that_looks_like_another_is_named(character: str, name: str 
 def test_an_invisible_character_in_a_file_is_named(tmp_path: Path) -> None:
     for name, text in (("a.toml", "job\u00a0= []\n"), ("b.toml", "[[job]]\n\u2003name = 'a'\n")):
         (tmp_path / name).write_text(text)
-        with pytest.raises(SettingsError, match="NO-BREAK SPACE|EM SPACE"):
+        with pytest.raises(SettingsError, match=r"NO-BREAK SPACE|EM SPACE"):
             read_document(tmp_path / name)
 
 

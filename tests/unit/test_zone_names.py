@@ -127,7 +127,11 @@ def test_a_variable_that_names_no_zone_is_refused_whatever_the_files_say(tmp_pat
     [
         ({"localtime": Path("/usr/share/zoneinfo/Europe/Berlin")}, "Europe/Berlin", "localtime"),
         ({"localtime": Path("../usr/share/zoneinfo/Europe/Berlin")}, "Europe/Berlin", "localtime"),
-        ({"localtime": Path("/etc/other"), "other": Path("/usr/share/zoneinfo/Europe/Berlin")}, "Europe/Berlin", "localtime"),
+        (
+            {"localtime": Path("/etc/other"), "other": Path("/usr/share/zoneinfo/Europe/Berlin")},
+            "Europe/Berlin",
+            "localtime",
+        ),
         ({"localtime": Path("/var/db/timezone/zoneinfo/Europe/Berlin")}, "Europe/Berlin", "localtime"),
         ({"localtime": BERLIN}, "Europe/Berlin", "localtime"),
         ({"localtime": KATHMANDU, "timezone": "Asia/Katmandu\n"}, "Asia/Katmandu", "localtime"),
