@@ -86,12 +86,12 @@ def meant(text: str) -> str:
     offsets = _abbreviations().get(text.upper())
     if offsets:
         return _of_abbreviation(text.upper(), offsets)
+    fixed = posix_offset(text)
+    if fixed is not None:
+        return _of_offset(fixed)
     posix = _POSIX.fullmatch(text)
-    if posix is not None and (posix_offset(text) is not None or (posix[4] and posix[1].upper() in _abbreviations())):
-        offset = posix_offset(text)
-        if offset is not None:
-            return _of_offset(offset)
-        return _of_abbreviation(posix[1].upper(), _abbreviations()[posix[1].upper()])
+    if posix is not None and (offsets := _abbreviations().get(posix[1].upper())):
+        return _of_abbreviation(posix[1].upper(), offsets)
     cities = [name for name in _in_order(zone_names()) if name.rpartition("/")[2].lower() == whole.rpartition("/")[2]]
     if cities:
         return f"did you mean {cities[0]!r}?"

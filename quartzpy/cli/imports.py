@@ -205,8 +205,11 @@ def crontab(
         raise click.UsageError("--user needs --system: other crontabs do not name users")
     if job_type is None and user is None and system:
         user = getpass.getuser()
-    machine = None if time_zone else zone_of_machine()
-    zone = time_zone if machine is None else machine.name
+    machine = None
+    zone = time_zone
+    if not zone:
+        machine = zone_of_machine()
+        zone = machine.name
     plan = read_crontab(
         decoded(file.read(), str(file.name)),
         time_zone=zone,
