@@ -95,7 +95,7 @@ def plan(
 
     FILE is TOML, or YAML with the extra yaml. The modules of its job types are imported.
     """
-    with target.client() as scheduler:
+    with target.client(may_be_new=True) as scheduler:
         plan = _plan(scheduler, _declared(file, modules), options)
         _print_plan(plan, json_output=json_output)
     if plan and exit_code:
@@ -120,9 +120,10 @@ def apply(
 
     All are stored or none, and those that differ are updated. A trigger whose schedule does not change keeps its
     fire times and its pause, unless its calendar does. What other owners declared, and what was stored by programs, is
-    never removed. Each change is recorded in the audit log.
+    never removed. Each change is recorded in the audit log. A --name that the database does not have yet is that of a
+    new scheduler.
     """
-    with target.operations() as operations:
+    with target.operations(may_be_new=True) as operations:
         declared = _declared(file, modules)
         plan = _plan(operations.scheduler, declared, options)
         if not json_output:

@@ -109,8 +109,10 @@ class Target:
         """Return the settings of the scheduler with this name."""
         return {setting: value for setting, value in self.values.items() if setting != URL} | {"name": name}
 
-    def chosen_name(self) -> str:
+    def chosen_name(self, *, may_be_new: bool = False) -> str:
         """Return the name that the user gave, or that of the only scheduler in the database.
+
+        A name that is not known is accepted with `may_be_new`, and said on standard error.
 
         Raises:
             SchedulerNotFoundError: the database has schedulers, but none with the given name.
@@ -121,7 +123,9 @@ class Target:
             if len(names) > 1:
                 raise SettingsError(f"--name is required: the database has several schedulers: {', '.join(names)}")
             return names[0] if names else DEFAULT_NAME
-        if names and self.name not in names:
+        if names and self.name not in names and may_be_new:
+            click.echo(f"scheduler {self.name!r} is new here (known schedulers: {', '.join(names)})", err=True)
+        elif names and self.name not in names:
             near = difflib.get_close_matches(self.name, names, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise SchedulerNotFoundError(
@@ -141,23 +145,23 @@ class Target:
             store.close()
 
     @contextmanager
-    def client(self) -> Iterator[Scheduler]:
-        """Yield a scheduler that is not started, and shut it down afterwards."""
+    def client(self, *, may_be_new: bool = False) -> Iterator[Scheduler]:
+        """Yield a scheduler that is not started, and shut it down afterwards; the name is that of `chosen_name`."""
         from quartzpy.factory import Scheduler
 
-        scheduler = Scheduler(self.dsn, **self.settings(self.chosen_name()))
+        scheduler = Scheduler(self.dsn, **self.settings(self.chosen_name(may_be_new=may_be_new)))
         try:
             yield scheduler
         finally:
             scheduler.shutdown()
 
     @contextmanager
-    def operations(self) -> Iterator[Operations]:
+    def operations(self, *, may_be_new: bool = False) -> Iterator[Operations]:
         """Yield the operations of the user of this process on a scheduler that is not started."""
         from quartzpy.operations import Operations
         from quartzpy.scheduler.explain import COMMANDS
 
-        with self.client() as scheduler:
+        with self.client(may_be_new=may_be_new) as scheduler:
             yield Operations(scheduler, advice=COMMANDS)
 
 

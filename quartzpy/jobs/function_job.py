@@ -15,7 +15,7 @@ from quartzpy.instants import Span
 from quartzpy.jobs.context import JobExecutionContext
 from quartzpy.jobs.continuation import Continuation
 from quartzpy.jobs.function_arguments import OF_CLASS, FunctionArguments
-from quartzpy.jobs.job import Job, JobData, JobDetail, OverlapPolicyName, checked_entries
+from quartzpy.jobs.job import Job, JobData, JobDetail, OverlapPolicyName, checked_entries, checked_former_names
 from quartzpy.jobs.join import Join
 from quartzpy.jobs.options import JobOptions
 from quartzpy.jobs.rate_limit import RateLimit
@@ -25,8 +25,8 @@ from quartzpy.keys import DEFAULT_GROUP, UNNAMED, JobKey
 from quartzpy.main_module import import_path
 from quartzpy.name_hints import FUNCTION_NAMES, OPTION_NAMES, NameHints, hint_of
 
-DATA_TYPE, OPERATORS_SET = "data_type", "operators_set"
-_OF_TYPE = frozenset({DATA_TYPE, OPERATORS_SET})
+DATA_TYPE, OPERATORS_SET, FORMER_NAMES = "data_type", "operators_set", "former_names"
+_OF_TYPE = frozenset({DATA_TYPE, OPERATORS_SET, FORMER_NAMES})
 """The options that are facts of the type, and no defaults of its jobs."""
 _OPTIONS = sorted(
     {field.name for field in fields(JobDetail)} - {"job", "name", "group", "data"} | {"type_name"} | _OF_TYPE
@@ -58,6 +58,7 @@ class JobFunction(NameHints, Generic[_P, _R]):
         operators_set = defaults.get(OPERATORS_SET)
         if operators_set is not None:
             checked_entries(operators_set, f"@job: {function.__qualname__}")
+        self._former_names = checked_former_names(defaults.get(FORMER_NAMES, ()), f"@job: {function.__qualname__}")
         stored_name = type_name or import_path(function)
         self._arguments = FunctionArguments(cast(FunctionType, function), stored_name, data_type)
         self.job_class = self._new_class(stored_name, data_type, operators_set)
@@ -121,7 +122,13 @@ class JobFunction(NameHints, Generic[_P, _R]):
             OF_CLASS: self._arguments,
         }
         return type(
-            function.__name__, (Job,), body, type_name=type_name, data_type=data_type, operators_set=operators_set
+            function.__name__,
+            (Job,),
+            body,
+            type_name=type_name,
+            data_type=data_type,
+            operators_set=operators_set,
+            former_names=self._former_names,
         )
 
 
@@ -135,6 +142,7 @@ def job(
     type_name: str | None = None,
     data_type: type[Any] | None = None,
     operators_set: Sequence[str] | None = None,
+    former_names: Sequence[str] = (),
     durable: bool = False,
     requests_recovery: bool = False,
     disallow_concurrent: bool | None = None,
@@ -168,7 +176,8 @@ def job(
     The function remains callable. `send.detail("send-7", args=[7])` is a `JobDetail` to schedule. `type_name` is stored
     instead of the import path. `data_type` is the type of the job's data, as for `Job`: the parameter that is annotated
     with it receives the data, and `context.data` is the data as well. `operators_set` are the entries of the data that
-    operators may set, as for `Job`. The other options are defaults for the function's `JobDetail`s.
+    operators may set, as for `Job`. `former_names` are names under which jobs of it may be stored, because it was moved
+    or renamed: ["old.module:report"]. The other options are defaults for the function's `JobDetail`s.
 
     Raises:
         InvalidJobTypeError: the object is not a function of a module, so other processes could not import it; it is a

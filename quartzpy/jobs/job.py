@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import sys
 import typing
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -127,7 +128,7 @@ class JobTypes:
         except KeyError:
             raise UnknownJobTypeError(
                 f"job type {name!r} is not registered in this process; import the module that defines it,"
-                " or allow its import with job_modules="
+                f" or allow its import with job_modules=; {if_moved(name)}"
             ) from None
 
     def allows(self, name: str, settings: SchedulerConfig) -> bool:
@@ -154,17 +155,34 @@ class JobTypes:
         return self._types.get(job)
 
     def load(self, name: str, allowed_modules: tuple[str, ...]) -> bool:
-        """Import the module of an unknown type if its module is allowed; return True if the type is known then."""
+        """Import the module of an unknown type if its module is allowed; return True if the type is known then.
+
+        A type that was moved is known by its former name as well, where the module of that name has it still.
+        """
         if name in self._types:
             return True
         if name in INCLUDED:
             importlib.import_module(INCLUDED[name].module)
             return name in self._types
-        module, colon, _ = name.partition(":")
-        if not colon or not any(module == m or module.startswith(f"{m}.") for m in allowed_modules):
+        module, colon, place = name.partition(":")
+        if not colon:
             return False
-        importlib.import_module(module)
+        if any(module == m or module.startswith(f"{m}.") for m in allowed_modules):
+            importlib.import_module(module)
+        if name not in self._types and (moved := self._at(module, place)) is not None:
+            self.register(moved, name)
         return name in self._types
+
+    def _at(self, module: str, place: str) -> type[Job] | None:
+        """Return the registered class that an imported module has at a place, defined there or not; None if none."""
+        value: object = sys.modules.get(module)
+        for part in place.split("."):
+            # Not by getattr, which may run code of the module.
+            value = getattr(value, "__dict__", {}).get(part)
+        cls = value if isinstance(value, type) else getattr(value, "__dict__", {}).get("job_class")
+        if not isinstance(cls, type) or not issubclass(cls, Job):
+            return None
+        return cls if self._types.get(getattr(cls, "type_name", "")) is cls else None
 
 
 job_types = JobTypes()
@@ -192,6 +210,11 @@ def run_by_no_node(job_type: str) -> str:
     return f"No running node {verb} {job_type!r}"
 
 
+def if_moved(job_type: str) -> str:
+    """Return what to do if a job type is known under another name since it was moved or renamed."""
+    return f"if it was moved or renamed, give it former_names=[{job_type!r}]"
+
+
 def load_allowed(types: JobTypes, settings: SchedulerConfig) -> None:
     """Import the modules of the included job types that these settings allow."""
     for name, included in INCLUDED.items():
@@ -207,6 +230,9 @@ class Job(ABC):
     `context.data`: a dataclass, a pydantic model, or a class with a classmethod `from_job_data(data)`.
     `class Report(Job, operators_set=["region"])` names the entries of the data that operators may set when they run
     such a job by hand: the others are left to those who may define jobs. Subclasses inherit both.
+
+    `class Report(Job, former_names=["old.module:Report"])` was moved or renamed: jobs that are stored under a former
+    name run, too.
     """
 
     type_name: ClassVar[str]
@@ -225,9 +251,11 @@ class Job(ABC):
         type_name: str | None = None,
         data_type: type[Any] | None = None,
         operators_set: Sequence[str] | None = None,
+        former_names: Sequence[str] = (),
         **rest: Any,
     ) -> None:
         super().__init_subclass__(**rest)
+        names = checked_former_names(former_names, cls.__qualname__)
         if data_type is not None:
             cls.data_type = checked_type(data_type, cls.__qualname__)
         if operators_set is not None:
@@ -237,11 +265,25 @@ class Job(ABC):
         cls.type_name = type_name or import_path(cls)
         is_abstract = cls.execute is Job.execute
         if not is_abstract and "<" not in cls.type_name:
-            job_types.register(cls, cls.type_name)
+            for name in (cls.type_name, *names):
+                job_types.register(cls, name)
 
     @abstractmethod
     def execute(self, context: JobExecutionContext) -> Any:
         """Do the work. The return value becomes `context.result`; an exception ends this execution only."""
+
+
+def checked_former_names(names: object, of: str) -> tuple[str, ...]:
+    """Return the former names of a job type. The error message begins with `of`.
+
+    Raises:
+        InvalidJobTypeError: this is not a sequence of names.
+    """
+    if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+        raise InvalidJobTypeError(
+            f'{of}: former_names is a sequence of names, such as ["old.module:report"] (got {quoted(names)})'
+        )
+    return tuple(check_name(name, "former name of a job type") for name in names)
 
 
 def checked_entries(names: object, of: str) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from quartzpy.expect import Breach, BreachRecord
-from quartzpy.jobs.job import INCLUDED, run_by_no_node
+from quartzpy.jobs.job import INCLUDED, if_moved, run_by_no_node
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.keys import JobKey, Naming, TriggerKey
 from quartzpy.operations.cluster import Cluster, NodeView
@@ -419,7 +419,7 @@ def unknown_types(late: LateJobs, cluster: Cluster) -> list[Incident]:
             (
                 f"Set {INCLUDED[job_type].setting} on the nodes that may run them."
                 if job_type in INCLUDED
-                else "Import its module on a node, or start a node that does.",
+                else f"Import its module on a node, or start a node that does; {if_moved(job_type)}.",
                 _waiting(late.keys(jobs), late.number(jobs)),
             ),
             late.without(late.numbers.keys() - jobs).since,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from quartzpy.errors import QuartzpyError, TriggerNotFoundError
-from quartzpy.jobs.job import INCLUDED, JobDetail, run_by_no_node
+from quartzpy.jobs.job import INCLUDED, JobDetail, if_moved, run_by_no_node
 from quartzpy.keys import JobKey, Naming, TriggerKey
 from quartzpy.placement import Placement
 from quartzpy.scheduler.reading import Reading
@@ -251,7 +251,7 @@ def _takers(situation: Situation) -> list[str]:
     if not knowing:
         job_type = situation.trigger.job_type
         included = INCLUDED.get(job_type)
-        remedy = f"see the setting {included.setting}" if included else "import its module there"
+        remedy = f"see the setting {included.setting}" if included else f"import its module there; {if_moved(job_type)}"
         return [f"{run_by_no_node(job_type)}; {remedy}."]
     if situation.job is None:
         return []

@@ -285,3 +285,13 @@ def test_a_calendar_of_an_unknown_class_is_named_and_the_rest_is_exported(
     wrong = terminal.run("export", "--import", "no_such_module")
     assert wrong.status == 2
     assert "'no_such_module' cannot be imported: No module named 'no_such_module'" in wrong.err
+
+
+def test_a_new_name_is_that_of_a_new_scheduler(terminal: Terminal, file: Path) -> None:
+    terminal.ok("apply", str(file), "--yes", "--name", "first-team")
+    plan = terminal.run("plan", str(file), "--name", "second-team")
+    assert plan.status == 0
+    assert "second-team" in plan.err
+    terminal.ok("apply", str(file), "--yes", "--name", "second-team")
+    assert terminal.ok("jobs", "--name", "second-team") == terminal.ok("jobs", "--name", "first-team")
+    assert terminal.run("jobs", "--name", "third-team").status != 0

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from quartzpy.config.config import Role, SchedulerConfig
-from quartzpy.jobs.job import JobTypes
+from quartzpy.jobs.job import JobTypes, if_moved
 from quartzpy.node.workers.executors import Executors
 from quartzpy.placement import Capabilities, placement_from_text, placement_of_slot_pool
 from quartzpy.store.protocol import MANY, AvailableSlots, DispatchKey, JobStore, Node
@@ -203,9 +203,10 @@ class KnownTypes:
         if unknown - self._unknown and self._capacity.runs_jobs:
             logger.warning(
                 "node %s does not know these job types and leaves their jobs to other nodes: %s (import the modules"
-                " that define them, or name them in job_modules)",
+                " that define them, or name them in job_modules; %s)",
                 self._node().instance_id,
                 ", ".join(sorted(unknown)),
+                if_moved(min(unknown)),
             )
         self._unknown = unknown
         allowed = self._job_types.allowed_names(self._settings)
