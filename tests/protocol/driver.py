@@ -420,7 +420,7 @@ def _instant(
     So does what follows an end, whose number is in its name.
     """
     if group == CONTINUATIONS:
-        return f"after an end: {name.split('_', 2)[2]}", None
+        return f"after an end: {name.split('_')[2]}", None
     if group == RETRYING_JOBS:
         return f"retry of {retried}", None
     return f"recovery of {recovered}" if group == RECOVERING_JOBS else f"{group}.{name}", at

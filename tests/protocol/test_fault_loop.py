@@ -680,5 +680,5 @@ def test_without_a_fault_each_instant_runs_once(stage: Stage, faults: Faults, na
     if name in JOINED:
         assert [(job_name, state, removed) for job_name, _, state, _, _, removed in outcome["joins"]] == JOINED[name]
         started = {what for what, _ in outcome["runs"] if what.startswith("after an end")}
-        names = {"batched": "after an end: batch", "joined": "after an end: join_1"}
+        names = {"batched": "after an end: batch", "joined": "after an end: join"}
         assert started == {names[job_name] for job_name, state, _ in JOINED[name] if state == "FIRED"}

@@ -87,7 +87,8 @@ class Arrivals:
         after = replace(last.row, job_key=job.key, trigger_data=data, fired=None)
         ended = continuation_data(_predecessor(last))
         self._followers[last.row.fire_id] += 1
-        name = f"after_{last.row.fire_id}_join_{self._followers[last.row.fire_id]}"
+        what = "join" if row.total is None else "batch"
+        name = f"after_{last.row.fire_id}_{what}_{self._followers[last.row.fire_id]}"
         return [store_once(self.tables, after, job, CONTINUATIONS, name, self.tables.now(), 1, ended)]
 
 

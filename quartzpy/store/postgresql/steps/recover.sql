@@ -449,7 +449,8 @@ opened AS (
 -- beginning of the day; the end of a batch has no instant but its own.
 joined AS MATERIALIZED (
     SELECT d.fire_id,
-           'join_' || row_number() OVER (PARTITION BY d.fire_id ORDER BY d.job_group, d.job_name, d.occasion) AS place,
+           CASE WHEN d.after IS NULL THEN 'batch_' ELSE 'join_' END
+               || row_number() OVER (PARTITION BY d.fire_id ORDER BY d.job_group, d.job_name, d.occasion) AS place,
            CASE d.after ->> 'per'
                 WHEN 'instant' THEN d.occasion::timestamptz
                 WHEN 'day' THEN d.occasion::timestamp AT TIME ZONE (d.after ->> 'time_zone')
