@@ -14,6 +14,14 @@ Name = sa.String(200, collation="C")
 Key = sa.Text(collation="C")
 Instant = sa.DateTime(timezone=True)
 
+
+def filled_to(percent):
+    """The option of a table, which SQLAlchemy has since 2.1. In the statement of 2.0 it follows the access method."""
+    if sa.__version__.startswith("2.0."):
+        return {"postgresql_using": f"heap WITH (fillfactor = {percent})"}
+    return {"postgresql_with": {"fillfactor": str(percent)}}
+
+
 SEQUENCES = ("qrtz_fire_ids", "qrtz_epochs")
 TABLES = (
     "qrtz_audit",
@@ -617,7 +625,7 @@ def upgrade() -> None:
             name="qrtz_incidents_instants_check",
         ),
         sa.PrimaryKeyConstraint("sched_name", "id", name="qrtz_incidents_pkey"),
-        postgresql_with={"fillfactor": "70"},
+        **filled_to(70),
         schema=schema,
     )
     op.create_index(
@@ -670,7 +678,7 @@ def upgrade() -> None:
         sa.Column("due_at", Instant, nullable=False),
         sa.Column("listed_at", Instant, nullable=True),
         sa.PrimaryKeyConstraint("sched_name", name="qrtz_judgements_pkey"),
-        postgresql_with={"fillfactor": "50"},
+        **filled_to(50),
         schema=schema,
     )
     op.create_table(
@@ -717,7 +725,7 @@ def upgrade() -> None:
         sa.CheckConstraint("state = ANY ('{WAITING,FIRED,UNMET}')", name="qrtz_joins_state_check"),
         sa.PrimaryKeyConstraint("sched_name", "job_group", "job_name", "occasion", name="qrtz_joins_pkey"),
         schema=schema,
-        postgresql_with={"fillfactor": "50"},
+        **filled_to(50),
     )
     op.create_index(
         "qrtz_joins_due",
@@ -748,7 +756,7 @@ def upgrade() -> None:
             name="qrtz_expectations_instants_check",
         ),
         sa.PrimaryKeyConstraint("trigger_group", "trigger_name", "sched_name", name="qrtz_expectations_pkey"),
-        postgresql_with={"fillfactor": "70"},
+        **filled_to(70),
         schema=schema,
     )
     op.create_index(
@@ -779,7 +787,7 @@ def upgrade() -> None:
             name="qrtz_breaches_kind_check",
         ),
         sa.PrimaryKeyConstraint("sched_name", "id", name="qrtz_breaches_pkey"),
-        postgresql_with={"fillfactor": "70"},
+        **filled_to(70),
         schema=schema,
     )
     op.create_index(
@@ -997,7 +1005,7 @@ def upgrade() -> None:
         sa.Column("accepted_keys", sa.ARRAY(sa.BigInteger()), nullable=True),
         sa.CheckConstraint("mode = ANY ('{RUNNING,STANDBY,DRAINING}')", name="qrtz_scheduler_state_mode_check"),
         sa.PrimaryKeyConstraint("sched_name", "instance_id", name="qrtz_scheduler_state_pkey"),
-        postgresql_with={"fillfactor": "50"},
+        **filled_to(50),
         comment="tables of revision 0001, usable by releases from revision 0001 on",
         schema=schema,
     )
@@ -1146,7 +1154,7 @@ def upgrade() -> None:
             name="qrtz_triggers_job_fkey",
         ),
         sa.PrimaryKeyConstraint("trigger_group", "trigger_name", "sched_name", name="qrtz_triggers_pkey"),
-        postgresql_with={"fillfactor": "70"},
+        **filled_to(70),
         schema=schema,
     )
     op.create_index(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
+import sqlalchemy
 from sqlalchemy import BigInteger, DateTime, MetaData, Sequence, String, Text, text
 
 from quartzpy.keys import MAX_NAME_LENGTH
@@ -47,6 +49,16 @@ def are_instants(*columns: str) -> str:
 def are_all_instants(column: str) -> str:
     """Return the condition that an array has only such instants, and no NULL."""
     return f"({FIRST_INSTANT} <= ALL ({column}) AND {AFTER_LAST_INSTANT} > ALL ({column})) IS TRUE"
+
+
+def filled_to(percent: int) -> dict[str, Any]:
+    """Return the option of a table that fills its pages to that percentage at first.
+
+    SQLAlchemy has the option since 2.1. In the statement of 2.0 it follows the access method.
+    """
+    if sqlalchemy.__version__.startswith("2.0."):
+        return {"postgresql_using": f"heap WITH (fillfactor = {percent})"}
+    return {"postgresql_with": {"fillfactor": str(percent)}}
 
 
 IS_RATE_LIMIT = (

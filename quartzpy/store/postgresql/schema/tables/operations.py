@@ -24,6 +24,7 @@ from quartzpy.store.postgresql.schema.tables.base import (
     Instant,
     Name,
     are_instants,
+    filled_to,
     metadata,
     one_of,
     word,
@@ -108,7 +109,7 @@ incidents = Table(
         name="qrtz_incidents_instants_check",
     ),
     # Those that last are confirmed in place.
-    postgresql_with={"fillfactor": "70"},
+    **filled_to(70),
 )
 # What is open, each once, whichever nodes judge.
 Index(
@@ -162,7 +163,7 @@ judgements = Table(
     # The instant from which on it looks which triggers have an expectation.
     Column("listed_at", Instant),
     PrimaryKeyConstraint("sched_name", name="qrtz_judgements_pkey"),
-    postgresql_with={"fillfactor": "50"},
+    **filled_to(50),
 )
 
 expectations = Table(
@@ -180,7 +181,7 @@ expectations = Table(
     Column("watch", JSONB, nullable=False),
     PrimaryKeyConstraint("trigger_group", "trigger_name", "sched_name", name="qrtz_expectations_pkey"),
     CheckConstraint(are_instants("due_at"), name="qrtz_expectations_instants_check"),
-    postgresql_with={"fillfactor": "70"},
+    **filled_to(70),
 )
 # those to look at, the soonest first
 Index("qrtz_expectations_due", expectations.c.sched_name, expectations.c.due_at)
@@ -208,7 +209,7 @@ breaches = Table(
     Column("over_at", Instant),
     PrimaryKeyConstraint("sched_name", "id", name="qrtz_breaches_pkey"),
     CheckConstraint(one_of("kind", Breach), name="qrtz_breaches_kind_check"),
-    postgresql_with={"fillfactor": "70"},
+    **filled_to(70),
 )
 # A fire breaks an expectation once, whoever judges, and however often.
 Index(

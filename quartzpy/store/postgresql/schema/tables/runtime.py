@@ -27,6 +27,7 @@ from quartzpy.store.postgresql.schema.tables.base import (
     Key,
     Name,
     are_instants,
+    filled_to,
     metadata,
     one_of,
     word,
@@ -201,7 +202,7 @@ joins = Table(
     PrimaryKeyConstraint("sched_name", "job_group", "job_name", "occasion", name="qrtz_joins_pkey"),
     CheckConstraint(one_of("state", JoinState), name="qrtz_joins_state_check"),
     # Room for the next versions of a row in the same page: each end of a batch makes one.
-    postgresql_with={"fillfactor": "50"},
+    **filled_to(50),
 )
 # judging: those that wait for longer than they may
 Index("qrtz_joins_due", joins.c.sched_name, joins.c.due_at, postgresql_where=text("due_at IS NOT NULL"))
@@ -243,7 +244,7 @@ scheduler_state = Table(
     CheckConstraint(one_of("mode", NodeMode), name="qrtz_scheduler_state_mode_check"),
     # Tells older releases if they can work with these tables; see `schema_version.usable_from`.
     comment="tables of revision 0001, usable by releases from revision 0001 on",
-    postgresql_with={"fillfactor": "50"},
+    **filled_to(50),
 )
 
 # Which triggers a node runs, by job type and placement: it says so about each pair when it meets it for the first time.

@@ -29,6 +29,7 @@ from quartzpy.store.postgresql.schema.tables.base import (
     Name,
     are_all_instants,
     are_instants,
+    filled_to,
     metadata,
     one_of,
     word,
@@ -297,7 +298,7 @@ triggers = Table(
         name="qrtz_triggers_counters_check",
     ),
     # Room for the next versions of a row in the same page.
-    postgresql_with={"fillfactor": "70"},
+    **filled_to(70),
 )
 # acquire and misfire: the due triggers in order. The slot pool and the misfire rule come first, so that a step never
 # walks over triggers that the node has no slots for, or must leave to the misfire step. Neither the job type nor the
