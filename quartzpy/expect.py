@@ -18,6 +18,8 @@ LONGEST = timedelta(days=366)
 SUCCESS_AMONG = 100
 """The number of runs among which `success` is a share, by default."""
 MOST_AMONG = 10_000
+EACH_FAILURE: Mapping[str, Any] = {"success": 1.0, "success_among": 1}
+"""What is expected where each failure that no retry follows is to be told of, until the next success."""
 _MICROSECOND = timedelta(microseconds=1)
 
 

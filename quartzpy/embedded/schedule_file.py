@@ -19,6 +19,7 @@ from typing import Any
 
 from quartzpy.embedded.machine_zone import zone_of_machine
 from quartzpy.errors import InvalidValueError, QuartzpyError, SettingsError
+from quartzpy.expect import EACH_FAILURE
 from quartzpy.instants import zone as zone_of
 from quartzpy.jobs.command import SHELL, Command
 from quartzpy.jobs.function_arguments import ARGS, KWARGS
@@ -36,7 +37,12 @@ _AT_START = {"notify": "notify_channels", "monitors": "monitors", "heartbeat_url
 """The keys that are settings by other names: whom the node tells. It reads them once."""
 _NAMED = {"calendars": "calendar", "windows": "window"}
 """The keys of what declared files call by other names."""
-_OF_FILE = ("jobs", *_NAMED, "time_zone", "directory", "environment", "networks", "secrets", *_AT_START)
+_NOTIFY_FAILURES = "notify_failures"
+"""The key, of a file or a job, that asks for a message about each failure that no retry follows."""
+_OF_FILE = (
+    *("jobs", _NOTIFY_FAILURES, *_NAMED, "time_zone", "directory", "environment", "networks", "secrets"),
+    *_AT_START,
+)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _OF_TRIGGER = ("time_zone", "misfire", "calendar")
 _OF_JOB = ({field.name for field in fields(JobDetail)} | {ARGS, KWARGS}) - {"job", "name", "data"}
@@ -79,6 +85,7 @@ def read_schedule(path: Path) -> ScheduleFile:
         path.absolute().parent,
         _directory(document.get("directory", ""), path),
         _variables(document.get("environment", {}), str(path)),
+        _tells_failures(document.get(_NOTIFY_FAILURES, False), str(path)),
     )
     entries = []
     for name, declared in jobs.items():
@@ -137,6 +144,7 @@ class _Surroundings:
     """The directory of the file, where the modules of its functions are."""
     directory: Path
     environment: dict[str, str]
+    notify_failures: bool
 
 
 def _directory(value: object, path: Path) -> Path:
@@ -170,6 +178,12 @@ def _with_variables(values: Mapping[str, Any], variables: Mapping[str, str]) -> 
     return {**{name: value for name, value in values.items() if name != "argv"}, "shell": f"export {exports}\n{line}"}
 
 
+def _tells_failures(value: object, where: str) -> bool:
+    if not isinstance(value, bool):
+        raise SettingsError(f"{where}: {_NOTIFY_FAILURES} must be true or false (got {quoted(value)})")
+    return value
+
+
 def _entry(
     name: str, declared: dict[str, Any], around: _Surroundings, commands: set[str], hosts: set[str]
 ) -> dict[str, Any]:
@@ -187,9 +201,13 @@ def _entry(
     variables = around.environment
     if kind == "command":
         variables = variables | _variables(declared.pop("environment", {}), "command")
+    if _tells_failures(declared.pop(_NOTIFY_FAILURES, around.notify_failures), name):
+        expect = declared.get("expect") or {}
+        if isinstance(expect, Mapping) and "success" not in expect:
+            declared["expect"] = {**expect, **EACH_FAILURE}
     for key in declared:
         if key not in _OF_JOB:
-            names = sorted({*_OF_JOB, *_OF_TRIGGER, *_KINDS, "schedule", "environment"})
+            names = sorted({*_OF_JOB, _NOTIFY_FAILURES, *_OF_TRIGGER, *_KINDS, "schedule", "environment"})
             raise SettingsError(f"{quoted(key)} is not known; {did_you_mean(str(key), names, 'keys')}")
     entry = {**declared, "name": name, "trigger": trigger}
     if kind == "function":

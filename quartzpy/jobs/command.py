@@ -220,6 +220,9 @@ COMMAND_TYPE = "quartzpy.CommandJob"
 def command_line(data: Mapping[str, Any] | None) -> str | None:
     """Return the command of a job's data on one short line, as a person would type it; None if there is none."""
     argv, shell = (data or {}).get("argv"), (data or {}).get("shell")
+    if isinstance(shell, str) and shell.startswith("export "):
+        # The variables of a schedule file, which may be secret.
+        shell = shell.partition("\n")[2]
     line = shell if isinstance(shell, str) else shlex.join(map(str, argv)) if isinstance(argv, list | tuple) else None
     return None if not line else visible(line if len(line) <= MOST_SHOWN else f"{line[:MOST_SHOWN]}...")
 

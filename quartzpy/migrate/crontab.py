@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from quartzpy.errors import QuartzpyError
+from quartzpy.expect import EACH_FAILURE, Expect
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey
 from quartzpy.migrate.class_map import LeftOut
@@ -101,7 +102,10 @@ def _set(environment: dict[str, str], variable: re.Match[str], subject: str, not
     name, value = (_unquoted(part) for part in variable.groups())
     environment[name] = value
     if name == _MAIL and value:
-        text = f"the output is not mailed to {value}; notify: of a schedule file, or notify_channels, tells of failures"
+        text = (
+            f"the output is not mailed to {value}; each failure of the lines below is an incident, of which notify: of"
+            " a schedule file, or notify_channels, tells with the end of the output"
+        )
         notes.append(Note(Severity.DIFFERS, subject, text))
     if name == _DELAY:
         notes.append(Note(Severity.DIFFERS, subject, "the lines below start at their times, without a random delay"))
@@ -150,7 +154,8 @@ def _imported(
     following = next(iter(trigger.upcoming(1, now)), None)
     if following is None:
         raise LeftOut("it never fires")
-    job = JobDetail(job_type, key.name, key.group, data=data, description=comment[:1000] or None)
+    expect = Expect(**EACH_FAILURE) if environment.get(_MAIL) else None
+    job = JobDetail(job_type, key.name, key.group, data=data, description=comment[:1000] or None, expect=expect)
     return ImportedJob(job, [ImportedTrigger(trigger, TriggerProgress(following))])
 
 

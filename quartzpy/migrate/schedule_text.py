@@ -48,6 +48,9 @@ def schedule_text(plan: ImportPlan, *, time_zone: str, home: Callable[[str | Non
     head: dict[str, Any] = {"time_zone": time_zone, "directory": directory}
     if common:
         head["environment"] = {name: value for name, value in variables[0].items() if (name, value) in common}
+    tells = any(imported.job.expect is not None for imported in plan.jobs)
+    if tells:
+        head["notify_failures"] = True
     names: set[str] = set()
     parts = [f"# From {plan.source}.\n{written_yaml(head)}", "jobs: {}\n" if not plan.jobs else "jobs:\n"]
     for imported, own, its_home in zip(plan.jobs, variables, homes, strict=True):
@@ -58,6 +61,8 @@ def schedule_text(plan: ImportPlan, *, time_zone: str, home: Callable[[str | Non
         entry = _entry(imported, time_zone, None if its_home == directory else its_home)
         if rest := {variable: value for variable, value in own.items() if (variable, value) not in common}:
             entry["environment"] = rest
+        if tells and imported.job.expect is None:
+            entry["notify_failures"] = False
         text = written_yaml({name: entry})
         parts.append("".join(f"  {line}" if line.strip() else line for line in text.splitlines(keepends=True)))
     return parts[0] + "\n" + parts[1] + "\n".join(parts[2:])

@@ -15,7 +15,8 @@ from typing import Any, Self
 
 from quartzpy.expect import Breach, Expect, JudgedBreach
 from quartzpy.jobs.job import JobDetail
-from quartzpy.keys import RECOVERING_JOBS, RETRYING_JOBS, JobKey, TriggerKey
+from quartzpy.keys import CONTINUATIONS, RECOVERING_JOBS, RETRYING_JOBS, JobKey, TriggerKey
+from quartzpy.operations.failures import how_it_ran
 from quartzpy.states import MisfireAction, Outcome, TriggerState
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, RunningRecord, TriggerRecord
 from quartzpy.texts import error_summary, instant_text, numbered
@@ -171,6 +172,7 @@ class _Attempt:
     ended: datetime | None
     outcome: Outcome | None
     error: str | None
+    record: ExecutionRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +231,7 @@ class _Fires:
 
 def _of_ended(record: ExecutionRecord) -> _Attempt:
     began = record.started_at or record.fire_time or record.scheduled_fire_time
-    return _Attempt(began, record.ended_at, record.outcome, record.error)
+    return _Attempt(began, record.ended_at, record.outcome, record.error, record)
 
 
 def _of_running(record: RunningRecord) -> _Attempt:
@@ -453,7 +455,8 @@ class _Look:
                 why = f"Its last execution failed at {instant_text(fire.last.ended or end)}{_because(fire.last)}."
             else:
                 why = "It is still running, or is to be tried again."
-            self._breaks(Breach.ENDS_LATE, fire.at, f"had not ended successfully by {instant_text(end)}", why)
+            where = self._where(fire.last)
+            self._breaks(Breach.ENDS_LATE, fire.at, f"had not ended successfully by {instant_text(end)}", why, *where)
         return True
 
     def _count(self, fire: _Fire, counted: bool) -> bool:
@@ -475,23 +478,30 @@ class _Look:
         if failures <= allowed:
             self._keeps(Breach.FAILS_OFTEN, fire.at)
         elif failed:
-            runs = numbered(len(self._outcomes), "fire", "fires")
+            others = numbered(len(self._outcomes) - 1, "fire", "fires")
             self._breaks(
                 Breach.FAILS_OFTEN,
                 fire.at,
-                f"failed, as did {failures - 1} of the {runs} up to it",
-                f"Of {among} fires, {allowed} may fail{_because(fire.last)}.",
+                f"failed, as did {failures - 1} of the {others} before it" if failures > 1 else "failed",
+                error_summary(fire.last.error) or "No error was recorded.",
+                *self._where(fire.last),
+                f"Of {among} fires, {allowed} may fail." if among > 1 else "None may fail.",
             )
         return True
 
     # ---
+
+    def _where(self, attempt: _Attempt) -> tuple[str, ...]:
+        record = attempt.record
+        return how_it_ran(None if record is None else record.fire_id, record, self._facts.job, {})
 
     def _keeps(self, kind: Breach, at: datetime) -> None:
         self._met[kind] = max(at, self._met.get(kind, at))
 
     def _breaks(self, kind: Breach, at: datetime, what: str, *why: str) -> None:
         key = self._facts.trigger_key
-        sentence = f"The fire of {instant_text(at)} of trigger {key} {what}."
+        of = f"job {self._facts.job_key}, after others," if key.group == CONTINUATIONS else f"trigger {key}"
+        sentence = f"The fire of {instant_text(at)} of {of} {what}."
         self._broken.append(JudgedBreach(kind, key, self._facts.job_key, at, sentence, why))
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from quartzpy.errors import InvalidJobError
 from quartzpy.events import Event, ExpectationBroken
-from quartzpy.expect import Breach, BreachRecord, Expect
+from quartzpy.expect import EACH_FAILURE, Breach, BreachRecord, Expect
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.join import Join
 from quartzpy.metrics.recorder import Recorder
@@ -246,3 +248,71 @@ def test_a_job_that_may_wait_for_ever_by_now_is_no_incident(
     judge_at(store, operations, node, 1300)
     assert lasting(store) == []
     assert execute(postgres_dsn, "SELECT count(*) FROM qrtz_joins WHERE due_at IS NOT NULL") == [(0,)]
+
+
+@pytest.mark.parametrize("due", [-1, 0, 2, 20])
+@pytest.mark.parametrize("of_job", [True, False])
+@pytest.mark.parametrize("added", [True, False])
+def test_the_only_fire_of_a_trigger_is_judged_however_soon_it_is_due(
+    store: Harness, operations: Operations, node: Node, due: float, of_job: bool, added: bool
+) -> None:
+    expect = Expect(success=1.0, runs_at_most="1s")
+    trigger = once("now", at(100 + due), expect=None if of_job else expect)
+    work = expecting(expect) if of_job else job()
+    store.clock.set(at(100))
+    store.store.check_in(node)
+    if added:
+        store.schedule(replace(work, durable=True))
+        store.add_triggers(work.key, trigger)
+    else:
+        store.schedule(work, trigger)
+    store.clock.set(at(100 + max(due, 0)))
+    [fired] = store.fire_due(node)
+    store.clock.advance(3 * SECOND)
+    store.complete(node, fired, started_at=at(100 + max(due, 0)), outcome=Outcome.FAILED, error="OSError: disk full")
+    judge_at(store, operations, node, 130)
+    found = {breach.kind: breach for breach in lasting(store)}
+    assert found.keys() == {Breach.FAILS_OFTEN, Breach.RUNS_LONG}
+    assert found[Breach.FAILS_OFTEN].what.endswith(" of trigger DEFAULT.now failed.")
+    assert found[Breach.FAILS_OFTEN].why[:2] == ("OSError: disk full", f"Execution {fired.fire_id} ran on node a.")
+
+
+def test_the_first_fire_of_an_interval_is_judged_and_a_later_success_ends_the_breach(
+    store: Harness, operations: Operations, node: Node
+) -> None:
+    store.clock.set(at(100))
+    store.store.check_in(node)
+    store.schedule(expecting(Expect(**EACH_FAILURE)), every(3600, start=at(100)))
+    run(store, node, outcome=Outcome.FAILED, error="OSError: disk full")
+    judge_at(store, operations, node, 130)
+    [told] = of_kind(operations, "fails-often")
+    assert told.what.endswith(" failed.")
+    assert told.why[0] == "OSError: disk full"
+    judge_at(store, operations, node, 3700)
+    run(store, node)
+    judge_at(store, operations, node, 3800)
+    assert of_kind(operations, "fails-often") == []
+
+
+@pytest.mark.parametrize("ends", ["before the list", "after the list"])
+def test_a_job_that_runs_after_others_is_judged(store: Harness, operations: Operations, node: Node, ends: str) -> None:
+    store.schedule(job("first"), once("first", at(100)))
+    last = expecting(Expect(success=1.0, runs_at_most="1m"), "last", after=["first"], durable=True)
+    store.schedule(last)
+    judge_at(store, operations, node, 100)
+    run(store, node)
+    [fired] = store.fire_due(node)
+    assert fired.job_key == last.key
+    if ends == "after the list":
+        judge_at(store, operations, node, 170)
+    store.complete(node, fired, outcome=Outcome.FAILED, error="OSError: disk full")
+    judge_at(store, operations, node, 240)
+    [breach] = [breach for breach in lasting(store) if breach.kind is Breach.FAILS_OFTEN]
+    assert breach.job_key == last.key
+    assert " of job DEFAULT.last, after others, failed." in breach.what
+
+
+def test_what_cannot_be_judged_is_refused() -> None:
+    with pytest.raises(InvalidJobError, match="ends_by counts from the fire time of a schedule") as refused:
+        job("last", after=["first"], expect=Expect(ends_by="06:00"))
+    assert "within of a Join" in str(refused.value)

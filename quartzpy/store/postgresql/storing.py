@@ -27,7 +27,7 @@ import psycopg
 
 from quartzpy.errors import InvalidJobTypeError, JobStoreError
 from quartzpy.jobs.job import JobDetail
-from quartzpy.keys import MAIN, JobKey, TriggerKey
+from quartzpy.keys import MAIN, UNSCHEDULED_GROUPS, JobKey, TriggerKey
 from quartzpy.store import refusals
 from quartzpy.store.definition_differences import refuse_other_job, refuse_other_trigger
 from quartzpy.store.postgresql import batches, zone_marks
@@ -67,6 +67,7 @@ VOID_CLAIMS_OF_JOBS = _SQL("void_claims_of_jobs")
 STORE_TRIGGERS = _SQL("store_triggers")
 STORE_NEW_TRIGGERS = _SQL("store_triggers", new=True)
 SETTLE_NEW = _SQL("settle_new")
+WATCH_NEW = _SQL("watch_new")
 STORE_BATCH = _SQL("store_batch")
 IS_ORDINARY = _SQL("is_ordinary")
 STILL_ORDINARY = _SQL("still_ordinary")
@@ -268,7 +269,13 @@ def store_in_one_round_trip(
     wake = [news(session, DUE)] if is_due else announcement(session, due)
     try:
         results = session.locked(
-            *write, lock, *settle, *wake, name=None, soonest=lambda _: min((at for _, at in due), default=None)
+            *write,
+            *watch_new(session, prepared, {job.key: job for job in jobs}),
+            lock,
+            *settle,
+            *wake,
+            name=None,
+            soonest=lambda _: min((at for _, at in due), default=None),
         )
     except RefusedRowError as error:
         if SOME_STORED not in str(error):
@@ -279,6 +286,22 @@ def store_in_one_round_trip(
     stored = [_StoredTrigger.of(row) for row in results[len(write) - 1].rows]
     session.clock.learn(stored[-1].now)
     return min((row.next_fire_time for row in stored if row.next_fire_time is not None), default=None)
+
+
+def watch_new(
+    session: SqlSession, prepared: Sequence[PreparedTrigger], jobs: Mapping[JobKey, JobDetail]
+) -> list[BoundStatement]:
+    """Return the statement that notes what is expected of new triggers, if anything may be.
+
+    `jobs` are those that are stored with them. What is expected of the fires of other jobs only the store knows.
+    """
+    keys = []
+    for trigger in (new_trigger.trigger for new_trigger in prepared):
+        job = None if trigger.job_key is None else jobs.get(trigger.job_key)
+        may_expect = trigger.expect is not None or job is None or job.expect is not None
+        if may_expect and trigger.group not in UNSCHEDULED_GROUPS:
+            keys.append(trigger.key)
+    return [session.bind(WATCH_NEW, **key_columns(keys))] if keys else []
 
 
 # --- several round trips
@@ -343,6 +366,8 @@ class Storing:
         self._assumes_ordinary = assumes_ordinary
         self._written: set[JobKey] = set()
         """Jobs that this transaction has written, so that nobody else can change them."""
+        self._jobs: dict[JobKey, JobDetail] = {}
+        """The definitions of all jobs of the call."""
         self._changed: list[JobKey] = []
         """Jobs whose triggers had copies of other values."""
         self._joining: list[JobKey] = []
@@ -374,6 +399,7 @@ class Storing:
         session, transaction = self._session, self._transaction
         columns = job_columns(jobs)
         self._joining += [job.key for job in jobs if job.after is not None]
+        self._jobs |= {job.key: job for job in jobs}
         write = session.bind(
             STORE_JOBS,
             **columns,
@@ -517,6 +543,7 @@ class Storing:
             new = [prepared_trigger.trigger for prepared_trigger in prepared]
             first.append(leave_replaced(session, [trigger.key for trigger in new], new))
             last.append(session.bind(VOID_CLAIMS, **key_columns(new)))
+        last += watch_new(session, prepared, self._jobs)
         before = session.clock.now()
         written = self._transaction.execute(*first, write, *last)[len(first)]
         stored = [_StoredTrigger.of(row) for row in written.rows]

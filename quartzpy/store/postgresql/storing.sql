@@ -252,6 +252,28 @@ RETURNING t.trigger_group, t.trigger_name, t.generation < (SELECT generation FRO
 \endif
 ;
 
+-- name: watch_new
+-- What is expected of the fires of new triggers is noted with their rows, so that the first fire is judged as well, and
+-- the only one of a trigger that is gone before the nodes look for new expectations.
+INSERT INTO qrtz_expectations (sched_name, trigger_group, trigger_name, generation, due_at, watch)
+SELECT t.sched_name, t.trigger_group, t.trigger_name, t.generation, clock.at,
+       jsonb_build_object('created', clock.at, 'since', least(clock.at, t.next_fire_time) - interval '1 microsecond',
+                          'expect', x.expect, 'zone', coalesce(t.schedule ->> 'time_zone', 'UTC'),
+                          'job', jsonb_build_array(t.job_group, t.job_name))
+  FROM (SELECT :now AS at OFFSET 0) AS clock
+ CROSS JOIN unnest(:'groups'::text[], :'names'::text[]) AS k(of_group, of_name)
+ CROSS JOIN LATERAL (
+    SELECT * FROM qrtz_triggers o
+     WHERE o.sched_name = :'sched' AND o.trigger_group = k.of_group AND o.trigger_name = k.of_name OFFSET 0) AS t
+ CROSS JOIN LATERAL (
+    SELECT coalesce(t.schedule -> 'expect',
+                    (SELECT j.expect FROM qrtz_job_details j
+                      WHERE j.sched_name = t.sched_name AND j.job_group = t.job_group AND j.job_name = t.job_name))
+           AS expect) AS x
+ WHERE x.expect IS NOT NULL
+ ORDER BY t.trigger_group, t.trigger_name
+    ON CONFLICT DO NOTHING;
+
 -- name: settle_new
 -- Under the lock: compares newly stored triggers with the current pauses, running executions and jobs. Each value is
 -- computed once, because the server prepares every subquery of a statement before it runs, whether it is used or not.

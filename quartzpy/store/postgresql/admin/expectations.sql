@@ -1,8 +1,9 @@
 -- name: list_expected
 -- Once in a while: takes up the triggers that have an expectation, by themselves or by their jobs, and makes those due
 -- whose schedule or expectation is another one, that were resumed, or that fire sooner than they were going to at the
--- last look. All others are only read. A trigger that was not listed the last time was stored since, or its expectation was, so its fires are
--- judged from then on.
+-- last look. All others are only read. Triggers are stored with what is expected of them; of one that is not listed, the
+-- expectation was stored since the last time, so its fires are judged from then on. Continuations have one fire, which
+-- is judged whenever it was: those that have ended since the last time are found among the latest executions.
 WITH before AS MATERIALIZED (
     SELECT listed_at FROM qrtz_judgements
      WHERE sched_name = :'sched'
@@ -27,14 +28,29 @@ expected AS (
       FROM taken
      CROSS JOIN qrtz_triggers t
      WHERE t.has_expectation AND t.sched_name || '' = :'sched'
+    UNION ALL
+    SELECT e.trigger_group, e.trigger_name, e.generation, e.job_group, e.job_name, e.scheduled_time, NULL, j.expect
+      FROM taken
+     CROSS JOIN LATERAL (
+        SELECT * FROM qrtz_executions o
+         WHERE o.sched_name = :'sched' AND o.ended_at >= taken.since
+           AND EXISTS (SELECT FROM qrtz_job_details x WHERE x.sched_name = :'sched' AND x.expect IS NOT NULL)
+         ORDER BY o.ended_at DESC LIMIT :'among'::int) AS e
+      JOIN qrtz_job_details j
+        ON j.sched_name = :'sched' AND j.job_group = e.job_group AND j.job_name = e.job_name AND j.expect IS NOT NULL
+     WHERE e.trigger_group = 'CONTINUATIONS'
 )
 INSERT INTO qrtz_expectations AS e (sched_name, trigger_group, trigger_name, generation, due_at, watch)
 SELECT DISTINCT ON (x.trigger_group, x.trigger_name) :'sched', x.trigger_group, x.trigger_name, x.generation, :now,
-       jsonb_build_object('created', taken.since, 'expect', x.expect,
+       jsonb_build_object('created', first.at, 'since', first.at, 'expect', x.expect,
                           'job', jsonb_build_array(x.job_group, x.job_name))
   FROM taken
  CROSS JOIN expected x
- WHERE x.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
+ CROSS JOIN LATERAL (
+    SELECT CASE x.trigger_group
+           WHEN 'CONTINUATIONS' THEN least(taken.since, x.next_fire_time) - interval '1 microsecond'
+           ELSE taken.since END AS at) AS first
+ WHERE x.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS')
    AND NOT EXISTS (
        SELECT FROM qrtz_expectations k
         WHERE k.trigger_group = x.trigger_group AND k.trigger_name = x.trigger_name AND k.sched_name = :'sched'

@@ -95,7 +95,8 @@ TABLES: Mapping[str, Mapping[Use, tuple[str, ...]]] = {
     "qrtz_incidents": {Use.NODE: _ALL, Use.CLIENT: ("SELECT", _ACKNOWLEDGED), Use.READER: _READ},
     "qrtz_notifications": {Use.NODE: _ALL, Use.CLIENT: _READ, Use.READER: _READ},
     "qrtz_judgements": {Use.NODE: ("SELECT", "INSERT", "UPDATE"), Use.CLIENT: _READ, Use.READER: _READ},
-    "qrtz_expectations": {Use.NODE: _ALL, Use.CLIENT: _READ, Use.READER: _READ},
+    # What is expected of a trigger is noted by whoever stores it.
+    "qrtz_expectations": {Use.NODE: _ALL, Use.CLIENT: ("SELECT", "INSERT"), Use.READER: _READ},
     "qrtz_breaches": {Use.NODE: _ALL, Use.CLIENT: _READ, Use.READER: _READ},
 }
 VIEW: Mapping[Use, tuple[str, ...]] = {Use.NODE: _READ, Use.CLIENT: _READ, Use.READER: _READ}
