@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 from quartzpy.clock import SystemClock
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.config.setting_types import OutsideSettings, Settings
-from quartzpy.config.sources import URL, load_settings
+from quartzpy.config.sources import CONFIG_VARIABLE, URL, load_settings
 from quartzpy.connection_types import is_engine
 from quartzpy.errors import SettingsError
 from quartzpy.jobs.context import Middleware
@@ -193,7 +193,7 @@ class Scheduler(BaseScheduler):
                 "QUARTZPY_URL, or url = ... in the TOML file that path or "
                 "QUARTZPY_CONFIG names"
             )
-        return cls(
+        scheduler = cls(
             config.pop(URL),
             job_factory=job_factory,
             middleware=middleware,
@@ -202,3 +202,6 @@ class Scheduler(BaseScheduler):
             job_defaults=job_defaults,
             **config,
         )
+        file = path or os.environ.get(CONFIG_VARIABLE)
+        scheduler._settings_file = None if not file else os.fspath(file)
+        return scheduler

@@ -9,6 +9,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,6 +17,7 @@ import click
 from quartzpy.cli.commands import ABANDONED, UNHEALTHY
 from quartzpy.cli.log_options import log_options
 from quartzpy.cli.target import Selection, Target, optional_scheduler_options
+from quartzpy.config.sources import CONFIG_FILE, CONFIG_VARIABLE, find_config_file, settings_from_toml
 from quartzpy.errors import SettingsError
 from quartzpy.instants import as_span
 from quartzpy.logs.default_handler import ensure_logging
@@ -23,6 +25,8 @@ from quartzpy.node.run import RunEnd, run_until_stopped
 
 if TYPE_CHECKING:
     from quartzpy.scheduler.scheduler import BaseScheduler
+
+logger = logging.getLogger(__name__)
 
 EXIT_STATUS = {RunEnd.DRAINED: 0, RunEnd.ABANDONED: ABANDONED, RunEnd.FAILED: UNHEALTHY}
 
@@ -64,6 +68,37 @@ def load_app(path: str) -> BaseScheduler:
             f"{path!r}: must be a Scheduler or a function that returns one (got {value!r})", param_hint="--app"
         )
     return value
+
+
+def _app_with_settings(app: str, config: str | None) -> BaseScheduler:
+    """Return the scheduler of a program, made with the settings of this file, and log which file it has read.
+
+    Raises:
+        click.UsageError: the program makes its scheduler without the file that was given.
+        SettingsError: the file cannot be read.
+    """
+    is_given = config is not None and config != os.environ.get(CONFIG_VARIABLE)
+    if config is not None:
+        settings_from_toml(config)
+        os.environ[CONFIG_VARIABLE] = config
+    scheduler = load_app(app)
+    read = scheduler._settings_file
+    if is_given and (read is None or Path(read).resolve() != Path(str(config)).resolve()):
+        has = "no file" if read is None else str(read)
+        raise click.UsageError(
+            f"--config {config}: the scheduler {app} has read {has}; a program reads the file if it makes its scheduler"
+            " by Scheduler.from_config()"
+        )
+    beside = config or find_config_file(Path.cwd())
+    if read is not None:
+        logger.info("settings: those of %s and of the environment", read)
+    elif beside is not None:
+        logger.warning(
+            "settings: those of the program; %s is NOT read: give --config, with a scheduler that is made by"
+            " Scheduler.from_config()",
+            beside,
+        )
+    return scheduler
 
 
 def _takes_no_arguments(function: Callable[..., Any]) -> bool:
@@ -109,7 +144,10 @@ def scheduler_of_files(files: Sequence[str], target: Target) -> BaseScheduler:
 
 
 @click.command()
-@optional_scheduler_options
+@optional_scheduler_options(
+    f"The TOML file with the settings; that of --app is read by its Scheduler.from_config(). [default: the nearest"
+    f" {CONFIG_FILE}; with --app none]"
+)
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False))
 @click.option("--app", help="The scheduler, or a function that returns it: module:name.")
 @click.option(
@@ -151,7 +189,7 @@ def node(
         extra = ", ".join([*selection.flags, *files])
         raise click.UsageError(f"{extra}: the scheduler of --app has these already; give one of both")
     else:
-        scheduler = load_app(app)
+        scheduler = _app_with_settings(app, selection.config)
     if metrics_port is not None:
         _measure(scheduler, metrics_port, metrics_host)
     status = EXIT_STATUS[run_until_stopped(scheduler, timeout, interrupt=interrupt)]

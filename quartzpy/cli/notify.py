@@ -9,6 +9,8 @@ from typing import Any
 import click
 
 from quartzpy.cli.target import Target, scheduler_options
+from quartzpy.config.sources import CONFIG_VARIABLE
+from quartzpy.texts import numbered
 
 
 @click.group()
@@ -22,8 +24,9 @@ def notify() -> None:
 def test(target: Target, channel: str | None) -> None:
     """Send a test message to CHANNEL, or to all channels, and say what happened.
 
-    This process sends it, by the settings that it finds (notify_channels), and needs no database. Exit status: 0 if
-    all were delivered, 1 if one was not.
+    This process sends it, by the settings that it finds (notify_channels). Nodes tell of incidents by their own: if a
+    database is selected, the line names the live nodes that have the channel. Exit status: 0 if all were delivered, 1
+    if one was not, or if no live node has it.
     """
     from quartzpy.clock import SystemClock
     from quartzpy.config.config import SchedulerConfig
@@ -36,9 +39,14 @@ def test(target: Target, channel: str | None) -> None:
 
     config = SchedulerConfig.of(target.settings(target.name or SchedulerConfig.name))
     channels = config.channels
+    nodes = _nodes_by_channel(target) if target.has_database else None
     if not channels:
+        theirs = "".join(
+            f"; {', '.join(names)} has the channel {name}" for name, names in sorted((nodes or {}).items())
+        )
         raise SettingsError(
             f"notify_channels is not set: write it into {CONFIG_FILE}, or set QUARTZPY_NOTIFY_CHANNELS=ops=env:OPS_URL"
+            f"{theirs}"
         )
     if channel is not None and channel not in channels:
         raise SettingsError(f"there is no channel {channel!r}; {did_you_mean(channel, channels, 'channels')}")
@@ -51,8 +59,34 @@ def test(target: Target, channel: str | None) -> None:
             failed = True
             click.echo(f"{name}: not delivered: {error}")
         else:
-            click.echo(f"{name}: delivered ({answer})")
+            failed |= nodes is not None and not nodes.get(name)
+            click.echo(f"{name}: delivered ({answer}){_told_by(name, nodes)}")
     sys.exit(1 if failed else 0)
+
+
+def _nodes_by_channel(target: Target) -> dict[str, list[str]]:
+    """Return the live nodes that have each channel, as their rows say it."""
+    from quartzpy.config.notifying import CHANNEL_LABEL
+
+    nodes: dict[str, list[str]] = {}
+    with target.client() as scheduler:
+        for node in scheduler._usable_store().list_nodes().alive():
+            for label in node.capabilities.labels:
+                if label.startswith(CHANNEL_LABEL):
+                    nodes.setdefault(label.removeprefix(CHANNEL_LABEL), []).append(node.instance_id)
+    return nodes
+
+
+def _told_by(channel: str, nodes: dict[str, list[str]] | None) -> str:
+    if nodes is None:
+        return ""
+    if names := nodes.get(channel):
+        return f"; {numbered(len(names), 'live node has', 'live nodes have')} this channel: {', '.join(sorted(names))}"
+    return (
+        " by this process, but NO LIVE NODE HAS THIS CHANNEL, so nobody is told of an incident there. Start the nodes"
+        f" with the same settings: `quartzpy node --config FILE`, or {CONFIG_VARIABLE}=FILE for a program that makes its"
+        " scheduler by Scheduler.from_config()"
+    )
 
 
 def _message(scheduler: str, notification_id: str, now: datetime) -> dict[str, Any]:

@@ -214,9 +214,9 @@ class Selection:
         return select_target(self.options, self.config)
 
 
-def optional_scheduler_options(command: Callable[..., None]) -> _Command:
+def optional_scheduler_options(config_help: str) -> Callable[[Callable[..., None]], _Command]:
     """Add the options that select a scheduler. The command receives them as a `Selection`, which reads nothing yet."""
-    return _with_options(command, SELECTING)
+    return lambda command: _with_options(command, SELECTING, config_help)
 
 
 def _with_target(command: Callable[..., None], settings: Sequence[str]) -> _Command:
@@ -227,7 +227,10 @@ def _with_target(command: Callable[..., None], settings: Sequence[str]) -> _Comm
     return _with_options(with_target, settings)
 
 
-def _with_options(command: Callable[..., None], settings: Sequence[str]) -> _Command:
+_CONFIG_HELP = f"The TOML file with the settings. [default: the nearest {CONFIG_FILE}]"
+
+
+def _with_options(command: Callable[..., None], settings: Sequence[str], config_help: str = _CONFIG_HELP) -> _Command:
     @wraps(command)
     def collected(*arguments: Any, config: str | None, **rest: Any) -> None:
         context = click.get_current_context()
@@ -241,7 +244,6 @@ def _with_options(command: Callable[..., None], settings: Sequence[str]) -> _Com
         command(Selection(options, config), *arguments, **rest)
 
     decorated: Any = collected
-    config_help = f"The TOML file with the settings. [default: the nearest {CONFIG_FILE}]"
     decorated = click.option("--config", envvar=CONFIG_VARIABLE, show_envvar=True, help=config_help)(decorated)
     for setting in reversed(settings):
         option = click.option(

@@ -118,6 +118,7 @@ class BaseScheduler(SchedulingMethods):
         self._judge = judge
         self._store = store
         self._config = config
+        self._settings_file: str | None = None
         self._clock = clock
         self._job_types = job_types
         self._job_defaults = checked_defaults(job_defaults)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from click import UsageError
 from click.testing import CliRunner, Result
 
+from quartzpy import Scheduler
 from quartzpy.cli.main import cli
+from quartzpy.cli.node import _app_with_settings
+from quartzpy.errors import SettingsError
 from tests.webhooks import SECRET, Receiver, receiver
 
 FILE = """
@@ -75,3 +81,71 @@ def test_the_settings_are_printed_without_urls(run: Callable[..., Result]) -> No
     assert "PINGKEY" not in printed
     assert "*=https://hc-ping.com/***" in printed
     assert "ops=Channel(url='env:OPS_URL', 1 routes)" in printed
+
+
+@pytest.mark.parametrize("has_channel", [True, False])
+def test_the_live_nodes_that_have_the_channel_are_named(
+    run: Callable[..., Result], postgres_dsn: str, has_channel: bool
+) -> None:
+    channels = {"ops": "env:OPS_URL"} if has_channel else {}
+    with Scheduler(postgres_dsn, name="billing", instance_id="n1", notify_channels=channels) as node:
+        node.start()
+        done = run("notify", "test", "ops", "--url", postgres_dsn)
+        assert done.exit_code == (0 if has_channel else 1)
+        said = "; 1 live node has this channel: n1" if has_channel else " by this process, but NO LIVE NODE HAS THIS"
+        assert done.output.startswith(f"ops: delivered (status 200){said}")
+
+
+def test_a_process_without_channels_says_which_nodes_have_some(
+    run: Callable[..., Result], postgres_dsn: str, tmp_path: Path
+) -> None:
+    (tmp_path / "quartzpy.toml").write_text("")
+    with Scheduler(postgres_dsn, name="billing", instance_id="n1", notify_channels={"ops": "env:OPS_URL"}) as node:
+        node.start()
+        refused = run("notify", "test", "--url", postgres_dsn, "--name", "billing").exception
+    assert str(refused).endswith("; n1 has the channel ops")
+
+
+APP = """
+from quartzpy import Scheduler
+
+
+def by_file():
+    return Scheduler.from_config(url="postgresql://nobody@127.0.0.1:1/none")
+
+
+def by_code():
+    return Scheduler("postgresql://nobody@127.0.0.1:1/none", name="billing")
+"""
+
+
+@pytest.fixture
+def app(tmp_path: Path, run: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    name = f"app_{tmp_path.name.replace('-', '_')}"
+    (tmp_path / f"{name}.py").write_text(APP)
+    monkeypatch.setenv("QUARTZPY_CONFIG", "")
+    monkeypatch.delenv("QUARTZPY_CONFIG")
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield name
+    sys.modules.pop(name, None)
+
+
+def test_a_program_reads_the_file_that_is_given(app: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    scheduler = _app_with_settings(f"{app}:by_file", "quartzpy.toml")
+    assert set(scheduler.config.channels) == {"ops", "hook"}
+    assert "settings: those of quartzpy.toml" in caplog.text
+
+
+def test_a_file_that_a_program_does_not_read_is_refused_or_named(
+    app: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(UsageError, match="has read no file; a program reads the file if it makes its scheduler by"):
+        _app_with_settings(f"{app}:by_code", "quartzpy.toml")
+    with pytest.raises(SettingsError, match="does-not-exist"):
+        _app_with_settings(f"{app}:by_file", "does-not-exist.toml")
+    os.environ.pop("QUARTZPY_CONFIG", None)
+    for name in ("by_code", "by_file"):
+        caplog.clear()
+        _app_with_settings(f"{app}:{name}", None)
+        assert f"{tmp_path}/quartzpy.toml is NOT read" in caplog.text
