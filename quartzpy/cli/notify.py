@@ -84,8 +84,8 @@ def _told_by(channel: str, nodes: dict[str, list[str]] | None) -> str:
         return f"; {numbered(len(names), 'live node has', 'live nodes have')} this channel: {', '.join(sorted(names))}"
     return (
         " by this process, but NO LIVE NODE HAS THIS CHANNEL, so nobody is told of an incident there. Start the nodes"
-        f" with the same settings: `quartzpy node --config FILE`, or {CONFIG_VARIABLE}=FILE for a program that makes its"
-        " scheduler by Scheduler.from_config()"
+        f" with the same settings: `quartzpy node --config FILE`, or {CONFIG_VARIABLE}=FILE for a program that makes"
+        " its scheduler by Scheduler.from_config()"
     )
 
 

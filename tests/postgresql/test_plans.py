@@ -834,9 +834,9 @@ OF_EXPECTATIONS: dict[str, tuple[str, dict[str, Any], int]] = {
     "joins that are late no more": (expectations.END_LATE_JOINS, {}, 20),
     "those that are due": (expectations.DUE_EXPECTATIONS, {"limit": 200}, 50),
     "of many that are due": (expectations.DUE_EXPECTATIONS, {"limit": 10}, 10),
-    "no list, before its time": (expectations.LIST_EXPECTED, {"every": "1 h"}, 2),
+    "no list, before its time": (expectations.LIST_EXPECTED, {"every": "1 h", "among": 5_000}, 2),
     # Three jobs, their triggers, and two triggers; each of the four is compared and stored.
-    "a list": (expectations.LIST_EXPECTED, {"every": "-1 s"}, 20),
+    "a list": (expectations.LIST_EXPECTED, {"every": "-1 s", "among": 5_000}, 20),
     "what lasts": (expectations.LASTING_BREACHES, {"limit": 200}, 20),
     "what lasts of a trigger": (expectations.BREACHES_OF_TRIGGER, {"group": "DEFAULT", "name": "w4", "limit": 10}, 2),
 }

@@ -50,7 +50,8 @@ SELECT DISTINCT ON (x.trigger_group, x.trigger_name) :'sched', x.trigger_group, 
     SELECT CASE x.trigger_group
            WHEN 'CONTINUATIONS' THEN least(taken.since, x.next_fire_time) - interval '1 microsecond'
            ELSE taken.since END AS at) AS first
- WHERE x.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS')
+ WHERE (x.trigger_group = 'CONTINUATIONS'
+        OR x.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS'))
    AND NOT EXISTS (
        SELECT FROM qrtz_expectations k
         WHERE k.trigger_group = x.trigger_group AND k.trigger_name = x.trigger_name AND k.sched_name = :'sched'
