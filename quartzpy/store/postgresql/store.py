@@ -42,7 +42,7 @@ from quartzpy.store.postgresql.connection.diagnosis import Diagnosis
 from quartzpy.store.postgresql.connection.error_translation import INSUFFICIENT_PRIVILEGE
 from quartzpy.store.postgresql.connection.external import KeptAwake, external_transaction
 from quartzpy.store.postgresql.connection.external_session import ExternalSession
-from quartzpy.store.postgresql.connection.listen import Listener, news
+from quartzpy.store.postgresql.connection.listen import PROBE_EVERY, Listener, news
 from quartzpy.store.postgresql.connection.locks import MADE, MAKE, LockName
 from quartzpy.store.postgresql.connection.questions import Question, ask
 from quartzpy.store.postgresql.connection.servers import READ_ONLY
@@ -388,6 +388,8 @@ class SqlJobStore:
             is_current=self._connections.is_current,
             on_triggers=self._session.next_due.note_announced,
             on_due=self._session.next_due.note_announcement,
+            probe_every=min(PROBE_EVERY, self._config.checkin_interval.total_seconds()),
+            probed=self._connections.probe_idle,
         )
 
 

@@ -31,6 +31,8 @@ from quartzpy.texts import numbered
 
 TZDATA_ADVICE = "fire times may differ: bring all nodes to one version of the time zone data"
 LONG_TRANSACTION = timedelta(minutes=10)
+NOTIFICATIONS_USED = 0.5
+"""The share of the server's queue of notifications from which it is a problem."""
 HELD_LONG = timedelta(seconds=5)
 
 _SQL = SqlFile("admin/integrity.sql")
@@ -45,6 +47,7 @@ INDEXES = _SQL("indexes")
 CONSTRAINTS = _SQL("constraints")
 DEAD = _SQL("dead")
 AUTOVACUUM = _SQL("autovacuum")
+NOTIFICATIONS = _SQL("notifications")
 TRANSACTIONS = _SQL("transactions")
 
 
@@ -64,6 +67,7 @@ def audit(session: SqlSession, config: SchedulerConfig) -> list[Finding]:
         (CONSTRAINTS, prefix, partial(_constraints, config.table_prefix)),
         (DEAD, prefix, _dead),
         (AUTOVACUUM, {}, _autovacuum),
+        (NOTIFICATIONS, {}, _notifications),
         (TRANSACTIONS, {"long": LONG_TRANSACTION}, _transactions),
     ]
     findings: list[Finding] = []
@@ -260,6 +264,18 @@ def _autovacuum(result: Result) -> list[Finding]:
     if result.rows[0][0] != "off":
         return []
     return [Finding(Severity.WARNING, "autovacuum", "autovacuum is off: each fire leaves dead rows", "enable it")]
+
+
+def _notifications(result: Result) -> list[Finding]:
+    used, holder = result.rows[0]
+    if used < NOTIFICATIONS_USED:
+        return []
+    what = (
+        f"{used:.0%} of the server's queue of notifications are used: while it is full, nodes learn of new triggers and"
+        " commands only when they look"
+    )
+    advice = "end the session that listens and has stayed in a transaction: pg_terminate_backend(pid)"
+    return [Finding(Severity.WARNING, "notifications", what, advice, () if holder is None else (holder,))]
 
 
 def _transactions(result: Result) -> list[Finding]:

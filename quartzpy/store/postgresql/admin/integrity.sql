@@ -118,6 +118,17 @@ SELECT s.relname::text, s.n_dead_tup, s.n_live_tup, s.last_autovacuum::text
 -- name: autovacuum
 SELECT current_setting('autovacuum');
 
+-- name: notifications
+-- The share of the server's queue of notifications that is used, and the session that probably holds it up: the one
+-- whose transaction is the oldest, first of those whose last statement was LISTEN.
+SELECT pg_notification_queue_usage(),
+       (SELECT 'pid ' || pid || ' (user ' || coalesce(usename, '?') || ', application '
+               || coalesce(nullif(application_name, ''), '-') || ', database ' || coalesce(datname, '?') || ', '
+               || coalesce(state, 'unknown') || ', since ' || date_trunc('second', xact_start)::text || ')'
+          FROM pg_catalog.pg_stat_activity
+         WHERE pid <> pg_backend_pid() AND backend_type = 'client backend' AND xact_start IS NOT NULL
+         ORDER BY (query ILIKE '%listen%') DESC, xact_start LIMIT 1);
+
 -- name: transactions
 SELECT 'pid ' || pid || ' (user ' || coalesce(usename, '?') || ', application '
        || coalesce(nullif(application_name, ''), '-') || ', ' || coalesce(state, 'unknown')

@@ -17,6 +17,7 @@ from quartzpy.events.events import Event
 from quartzpy.store.postgresql.connection.abandoned import AbandonedBackends, note_backend
 from quartzpy.store.postgresql.connection.conninfo import JOB_SETTINGS, session_settings
 from quartzpy.store.postgresql.connection.error_translation import translate
+from quartzpy.store.postgresql.connection.optional_news import is_for_want_of_room, without_news
 from quartzpy.store.postgresql.connection.pipeline import (
     BEGIN,
     COMMIT,
@@ -93,6 +94,7 @@ class Connections:
         self._job_engine: JobEngine | None = None
         self._making_job_engine = threading.Lock()
         self._is_closed = False
+        self._silence = threading.local()
 
     def _on_open(self, connection: psycopg.Connection[Any]) -> None:
         with self._counting:
@@ -178,14 +180,7 @@ class Connections:
 
     def execute(self, statements: Sequence[BoundStatement], share: PoolShare) -> list[Result]:
         """Run one transaction in one round trip; retry it after a deadlock or serialization conflict."""
-        for attempt in range(1, TRIES + 1):
-            try:
-                with share.place(), self.checked_out() as connection:
-                    return self.execute_on(connection, statements)
-            except QuartzpyError as error:
-                if not _is_tried_again(error, attempt):
-                    raise
-        raise AssertionError("unreachable")
+        return self.transaction(lambda connection: self.execute_on(connection, statements), share)
 
     def execute_on(
         self,
@@ -199,6 +194,8 @@ class Connections:
         seconds: float | None = None,
     ) -> list[Result]:
         """Run a transaction on a connection with its session's or `local` settings; see `execute_pipelined`."""
+        if self._is_silent:
+            statements = [without_news(statement) for statement in statements]
         try:
             return execute_pipelined(
                 connection,
@@ -225,15 +222,33 @@ class Connections:
             logger.warning("abandoned sessions cannot be terminated: %s", error)
 
     def transaction(self, work: Callable[[psycopg.Connection[Any]], _T], share: PoolShare) -> _T:
-        """Call `work`, which runs one complete transaction on the given connection; retry it after a conflict."""
+        """Call `work`, which runs one complete transaction on the given connection; retry it after a conflict.
+
+        It is repeated without its notifications if the server has no room for them.
+        """
         for attempt in range(1, TRIES + 1):
             try:
                 with share.place(), self.checked_out() as connection:
                     return work(connection)
             except QuartzpyError as error:
+                if is_for_want_of_room(error) and not self._is_silent:
+                    logger.info("the server's queue of notifications is full; repeating the transaction without them")
+                    return self._silently(lambda: self.transaction(work, share))
                 if not _is_tried_again(error, attempt):
                     raise
         raise AssertionError("unreachable")
+
+    @property
+    def _is_silent(self) -> bool:
+        """True while this thread repeats a transaction without its notifications."""
+        return getattr(self._silence, "holds", False)
+
+    def _silently(self, repeat: Callable[[], _T]) -> _T:
+        self._silence.holds = True
+        try:
+            return repeat()
+        finally:
+            self._silence.holds = False
 
     @contextmanager
     def call_transaction(self, *opening: BoundStatement) -> Iterator[psycopg.Connection[Any]]:
@@ -306,6 +321,10 @@ class Connections:
             if self._job_engine is not None:
                 self._job_engine.close()
         self._pool.close()
+
+    def probe_idle(self, seconds: float) -> None:
+        """Probe the connections of the pool that were idle for longer than that, and close those without an answer."""
+        self._pool.probe_idle(seconds)
 
     def drop_idle(self) -> None:
         """Close idle connections; those of the caller's engine are kept."""

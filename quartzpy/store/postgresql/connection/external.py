@@ -17,6 +17,7 @@ import psycopg
 from psycopg import pq
 
 from quartzpy.errors import InvalidValueError, StoreUnavailableError
+from quartzpy.store.postgresql.connection.optional_news import with_news_if_room
 from quartzpy.store.postgresql.connection.pipeline import AnyConnection, BoundStatement, Result, execute_pipelined, undo
 from quartzpy.texts import quoted
 
@@ -76,7 +77,7 @@ class PsycopgTransaction(ExternalTransaction):
         # Statements are not prepared: a pooler may use a different server connection for each transaction.
         return execute_pipelined(
             self._connection,
-            statements,
+            [*map(with_news_if_room, statements)],
             seconds=self._seconds,
             begin=begin,
             commit=commit,

@@ -28,6 +28,7 @@ from quartzpy.store.postgresql.connection.external import (
     check_psycopg,
     shown,
 )
+from quartzpy.store.postgresql.connection.optional_news import with_news_if_room
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement, Result
 from quartzpy.store.postgresql.schema.statement import as_text, with_texts
 
@@ -109,7 +110,7 @@ class AsyncpgTransaction(ExternalTransaction):
         self, statements: Sequence[BoundStatement], *, begin: bytes | None, commit: bytes | None
     ) -> list[Result]:
         """See `ExternalTransaction.execute`."""
-        results: list[Result] = self._on_loop(self._execute(statements, begin, commit))
+        results: list[Result] = self._on_loop(self._execute([*map(with_news_if_room, statements)], begin, commit))
         return results
 
     def undo(self) -> None:

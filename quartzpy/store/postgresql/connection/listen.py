@@ -8,9 +8,11 @@ under it, too.
 
 from __future__ import annotations
 
+import logging
 import select
 import socket
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -21,10 +23,15 @@ from quartzpy.errors import StoreUnavailableError
 from quartzpy.keys import JobKey
 from quartzpy.store.postgresql.connection.error_translation import translate
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement
+from quartzpy.store.postgresql.connection.probing import answers
 from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.protocol import Notification
 
+logger = logging.getLogger(__name__)
+
+PROBE_EVERY = 5.0
+"""The interval, in seconds, at which a connection is probed on which nothing arrives."""
 _SQL = SqlFile("connection/listen.sql")
 NOTIFY = _SQL("notify")
 ANNOUNCE = _SQL("announce")
@@ -89,11 +96,28 @@ class Listener:
         is_current: Callable[[object], bool],
         on_triggers: Callable[[datetime | None], None],
         on_due: Callable[[datetime | None], None],
+        probe_every: float = PROBE_EVERY,
+        probed: Callable[[float], None] = lambda seconds: None,
     ) -> None:
+        """Begin to listen.
+
+        Args:
+            connection: nobody else uses it.
+            channel: the channel of the scheduler.
+            is_current: returns whether a connection leads to the primary.
+            on_triggers: called with the soonest fire time that others have stored.
+            on_due: called if it has come.
+            probe_every: the interval, in seconds, at which the connection is probed.
+            probed: called with that interval after each probe.
+        """
         self._connection = connection
         self._is_current = is_current
         self._on_triggers = on_triggers
         self._on_due = on_due
+        self._probe_every = probe_every
+        self._probed = probed
+        self._heard_at = time.monotonic()
+        self._received: set[Notification] = set()
         self._lock = threading.Lock()
         # The reading end becomes readable when the writing end is closed.
         self._interrupted, self._interrupt = socket.socketpair()
@@ -114,25 +138,41 @@ class Listener:
             poller.register(pgconn.socket, select.POLLIN)
             poller.register(self._interrupted, select.POLLIN)
             ready = [descriptor for descriptor, _ in poller.poll(timeout * 1000)]
-            if pgconn.socket not in ready:
-                return ()
-            pgconn.consume_input()
-            received: set[Notification] = set()
-            while (notification := pgconn.notifies()) is not None:
-                word, _, instant = notification.extra.decode(errors="replace").partition(":")
-                # A node of a later release may send notifications that this release does not know.
-                if word == DUE:
-                    received.add(Notification.SCHEDULED)
-                    self._on_due(_instant(instant))
-                elif word in _KNOWN:
-                    received.add(Notification(word))
-                    if word in _OF_TRIGGERS:
-                        self._on_triggers(_instant(instant))
+            if pgconn.socket in ready:
+                pgconn.consume_input()
+                self._receive()
+            elif not ready and time.monotonic() - self._heard_at >= self._probe_every:
+                self._probe()
             if pgconn.status != psycopg.pq.ConnStatus.OK:
                 raise StoreUnavailableError("the LISTEN connection was lost")
-            return received
+            received, self._received = self._received, set()
+            return received or ()
         except (psycopg.Error, OSError, ValueError) as error:
             raise StoreUnavailableError(f"the LISTEN connection was lost: {error}") from error
+
+    def _receive(self) -> None:
+        """Take what has arrived."""
+        self._heard_at = time.monotonic()
+        received = self._received
+        while (notification := self._connection.pgconn.notifies()) is not None:
+            word, _, instant = notification.extra.decode(errors="replace").partition(":")
+            # A node of a later release may send notifications that this release does not know.
+            if word == DUE:
+                received.add(Notification.SCHEDULED)
+                self._on_due(_instant(instant))
+            elif word in _KNOWN:
+                received.add(Notification(word))
+                if word in _OF_TRIGGERS:
+                    self._on_triggers(_instant(instant))
+
+    def _probe(self) -> None:
+        if not answers(self._connection, interrupted=self._interrupted.fileno, received=self._receive):
+            logger.warning(
+                "the connection for notifications does not answer, though nobody has closed it, and is replaced"
+            )
+            raise StoreUnavailableError("the LISTEN connection does not answer")
+        self._heard_at = time.monotonic()
+        self._probed(self._probe_every)
 
     def interrupt(self) -> None:
         """See `Subscription.interrupt`."""

@@ -2,8 +2,8 @@
 
 Its shares: calls of applications use a limited number of its connections, and a node's steps any.
 
-It differs from pools for general use: a connection is never tested with a round trip, because a step that finds it
-broken resolves the outcome anyway. Instead, a connection that was idle is replaced if the server has closed it or sent
+It differs from pools for general use: a connection is tested with a round trip only if it was idle for long, because a
+step that finds it broken resolves the outcome anyway. One that was idle is replaced if the server has closed it or sent
 anything in the meantime, or if it leads to a server that is no longer the primary. The connection that was returned
 last is used first, so that few stay warm under a low load.
 """
@@ -14,6 +14,8 @@ import contextlib
 import os
 import select
 import threading
+import time
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +24,11 @@ from typing import Any
 import psycopg
 
 from quartzpy.errors import StoreUnavailableError
+from quartzpy.store.postgresql.connection.probing import answers
+
+PROBED_AFTER = 15.0
+"""The time, in seconds, after which a connection that was idle is probed before it is used. A node probes its own more
+often, so that none of its steps pays for it."""
 
 
 def is_stale(connection: psycopg.Connection[Any]) -> bool:
@@ -98,6 +105,9 @@ class Pool(ABC):
     def usage(self) -> tuple[int, int]:
         """Return the number of connections in use and the largest that may be; zeros if nobody counts them."""
 
+    def probe_idle(self, seconds: float) -> None:
+        """Close the connections that were idle for longer than that and on which the server does not answer."""
+
     @abstractmethod
     def close_idle(self) -> None:
         """Close the idle connections; the pool remains usable."""
@@ -126,6 +136,8 @@ class OwnPool(Pool):
         # Its lock is reentrant: a lease that nobody ended may be collected on a thread that holds the lock.
         self._changed = threading.Condition()
         self._idle: list[psycopg.Connection[Any]] = []
+        self._heard: weakref.WeakKeyDictionary[psycopg.Connection[Any], float] = weakref.WeakKeyDictionary()
+        """When each connection was last known to work, by the monotonic clock."""
         self._in_use = 0
         self._is_closed = False
 
@@ -154,9 +166,43 @@ class OwnPool(Pool):
                 if not self._idle:
                     return None
                 connection = self._idle.pop()
-            if self._is_current(connection) and not is_stale(connection):
+            is_long_idle = self._idle_for(connection) >= PROBED_AFTER
+            if self._is_current(connection) and not is_stale(connection) and (not is_long_idle or answers(connection)):
                 return connection
             _close(connection)
+
+    def _idle_for(self, connection: psycopg.Connection[Any]) -> float:
+        return time.monotonic() - self._heard.get(connection, 0.0)
+
+    def probe_idle(self, seconds: float) -> None:
+        """See `Pool.probe_idle`."""
+        probed = 0
+        while True:
+            lease = OwnLease()
+            with self._changed:
+                # The one that was returned first is at the front.
+                if self._in_use >= self._size or probed >= len(self._idle):
+                    return
+                connection = self._idle[probed]
+                if self._idle_for(connection) < seconds:
+                    probed += 1
+                    continue
+                self._in_use += 1
+                lease.pool = self
+                lease.connection = self._idle.pop(probed)
+            if is_stale(connection) or not answers(connection):
+                lease.discard()
+                continue
+            with self._changed:
+                self._heard[connection] = time.monotonic()
+                if not self._is_closed:
+                    # It keeps its place.
+                    self._idle.insert(probed, connection)
+                    lease.pool = None
+                    self._in_use -= 1
+                    self._changed.notify()
+            lease.discard()
+            probed += 1
 
     def end(self, lease: OwnLease, *, usable: bool) -> None:
         """Count a lease as ended, and keep its connection if it is usable."""
@@ -169,6 +215,7 @@ class OwnPool(Pool):
             if lease.pool is None:
                 return
             if connection is not None and reusable:
+                self._heard[connection] = time.monotonic()
                 self._idle.append(connection)
             # Here too.
             lease.pool = None

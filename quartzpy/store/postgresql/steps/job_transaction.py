@@ -15,6 +15,7 @@ from quartzpy.states import CompletionInstruction
 from quartzpy.store.postgresql.connection.connections import SESSION_VALUES, Connections
 from quartzpy.store.postgresql.connection.error_translation import translate
 from quartzpy.store.postgresql.connection.locks import LockName
+from quartzpy.store.postgresql.connection.optional_news import with_news_if_room
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement, Result, prepared_on
 from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
@@ -105,7 +106,8 @@ class WorkTransaction:
 
     def _commit(self, statements: Sequence[BoundStatement], fire_id: int) -> list[Result]:
         """Commit the job's work with these statements, and return their results."""
-        pipeline = [*statements, self._session.bind(GO_BACK)]
+        # The job's work could not be repeated without the notifications.
+        pipeline = [*map(with_news_if_room, statements), self._session.bind(GO_BACK)]
         if self._connection.closed:
             raise InvalidValueError(
                 f"execution {fire_id}: the job closed the connection of its transaction; nothing was committed"
