@@ -40,8 +40,8 @@ def answers(
         poller.register(pgconn.socket, select.POLLIN)
         if interrupted is not None:
             poller.register(interrupted(), select.POLLIN)
-        while (left := until - time.monotonic()) > 0:
-            ready = [descriptor for descriptor, _ in poller.poll(left * 1000)]
+        while (remaining := until - time.monotonic()) > 0:
+            ready = [descriptor for descriptor, _ in poller.poll(remaining * 1000)]
             if ready and pgconn.socket not in ready:
                 return True
             if not ready:
