@@ -119,7 +119,7 @@ MODULE_NAMES: Mapping[str, str] = {
     ),
     **dict.fromkeys(
         ("ThreadPoolExecutor", "ProcessPoolExecutor", "AsyncIOExecutor"),
-        'executors are settings: Scheduler(url, workers=10, executors={"heavy": {"kind": "process", "workers": 2}})',
+        'executors are settings: Scheduler(url, workers=10, executors={"heavy": "processes:2"})',
     ),
     **dict.fromkeys(("AndTrigger",), "AllOf(triggers=[...])"),
     **dict.fromkeys(("OrTrigger",), "AnyOf(triggers=[...])"),

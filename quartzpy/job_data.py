@@ -252,10 +252,21 @@ def _tagged(value: Any, path: str, depth: int, budget: _Budget) -> Any:
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.init}
         encoded = {name: _encoded(item, f"{path}.{name}", depth + 1, budget) for name, item in fields.items()}
         return {"$dataclass": [_class_name(type(value)), encoded]}
+    number = _plain_number(value)
+    if number is not None:
+        return _encoded(number, path, depth, budget)
     raise InvalidJobDataError(
         f"{path}: {type(value).__name__} cannot be stored; use JSON values, datetime, date, time, timedelta,"
         " Decimal, UUID, bytes, Path, an enum, a dataclass or a pydantic model"
     )
+
+
+def _plain_number(value: Any) -> Any:
+    """Return the number of Python that a scalar of numpy is; None for another value."""
+    if getattr(value, "ndim", None) != 0 or not hasattr(value, "dtype"):
+        return None
+    number = value.item()
+    return number if type(number) in (bool, int, float, str) else None
 
 
 def _float(value: float, path: str) -> Any:

@@ -81,8 +81,10 @@ def _apply_options(command: _Command) -> _Command:
 _map_option = click.option(
     "--map",
     "class_map",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A TOML file: job types by class, and decisions about data.",
+    multiple=True,
+    metavar="NAME=TYPE|FILE",
+    help="The job type for a class, function or task: shop.tasks.report=shop.jobs:report; false leaves its jobs out."
+    " Or a TOML file with such pairs, and with decisions about data. May be given several times.",
 )
 
 
@@ -98,7 +100,7 @@ def quartz(
     source: str,
     prefix: str,
     sched_name: str | None,
-    class_map: Path | None,
+    class_map: tuple[str, ...],
     java_time_zone: str | None,
     **applying: Any,
 ) -> None:
@@ -132,7 +134,7 @@ def apscheduler(
     table_name: str,
     group: str,
     main: str | None,
-    class_map: Path | None,
+    class_map: tuple[str, ...],
     **applying: Any,
 ) -> None:
     """Import from the SQLAlchemy job store of APScheduler 3.
@@ -152,14 +154,19 @@ def apscheduler(
 @click.option("--from", "source", required=True, metavar="URL", help="The database of django-celery-beat.")
 @click.option("--prefix", default="django_celery_beat_", show_default=True, help="The prefix of its tables.")
 @click.option("--group", default="celery-beat", show_default=True, help="The group of the jobs.")
-def celery_beat(target: Target, source: str, prefix: str, group: str, **applying: Any) -> None:
+@_map_option
+def celery_beat(
+    target: Target, source: str, prefix: str, group: str, class_map: tuple[str, ...], **applying: Any
+) -> None:
     """Import from the tables of django-celery-beat.
 
-    Each periodic task becomes a job that sends the task (see quartzpy.ext.celery).
+    Each periodic task becomes a job that sends the task (see quartzpy.ext.celery), unless --map names the job type that
+    runs in its place: the function with @job gets the arguments of the task.
     """
     from quartzpy.migrate import read_celery_beat
 
-    _run(read_celery_beat(source, prefix=prefix, group=group), target, **applying)
+    plan = read_celery_beat(source, prefix=prefix, group=group, decisions=_decisions(class_map))
+    _run(plan, target, **applying)
 
 
 @import_.command()
@@ -255,10 +262,20 @@ def _home(user: str | None) -> str:
         return "/"
 
 
-def _decisions(path: Path | None) -> ClassMap:
-    from quartzpy.migrate import ClassMap, load_class_map
+def _decisions(values: Sequence[str]) -> ClassMap:
+    """Return the decisions of `--map`: pairs, and files of them; a later one counts.
 
-    return ClassMap() if path is None else load_class_map(path)
+    Raises:
+        SettingsError: a value is neither, or a file is wrong.
+    """
+    from quartzpy.migrate import ClassMap, load_class_map
+    from quartzpy.migrate.class_map import mapped
+
+    decisions = ClassMap()
+    for value in values:
+        more = load_class_map(value) if Path(value).is_file() else mapped(value)
+        decisions = ClassMap({**decisions.classes, **more.classes}, {**decisions.data, **more.data})
+    return decisions
 
 
 def _run(

@@ -204,6 +204,10 @@ INCLUDED = {
 """The included types by name. Their modules are imported when they are needed."""
 
 
+CELERY_TASK = "quartzpy.CeleryTask"
+"""The type of the jobs that send Celery tasks, which `quartzpy.ext.celery` registers."""
+
+
 def run_by_no_node(job_type: str) -> str:
     """Return the sentence, without its end, that no running node publishes a job type."""
     verb = "allows jobs of the type" if job_type in INCLUDED else "knows the job type"
@@ -213,6 +217,15 @@ def run_by_no_node(job_type: str) -> str:
 def if_moved(job_type: str) -> str:
     """Return what to do if a job type is known under another name since it was moved or renamed."""
     return f"if it was moved or renamed, give it former_names=[{job_type!r}]"
+
+
+def how_to_know(job_type: str) -> str:
+    """Return what makes a node know a job type, or allows it, as the beginning of a sentence."""
+    if job_type in INCLUDED:
+        return f"Set {INCLUDED[job_type].setting} on the nodes that may run it"
+    if job_type == CELERY_TASK:
+        return "Import quartzpy.ext.celery in the program of a node, and call its use_app(app)"
+    return f"Import its module on a node, or start a node that does; {if_moved(job_type)}"
 
 
 def load_allowed(types: JobTypes, settings: SchedulerConfig) -> None:

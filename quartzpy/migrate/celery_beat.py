@@ -9,9 +9,10 @@ from typing import Any
 
 from quartzpy.errors import QuartzpyError
 from quartzpy.ext.celery.task_job import CeleryTask
+from quartzpy.jobs.function_arguments import ARGS, KWARGS
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey
-from quartzpy.migrate.class_map import LeftOut
+from quartzpy.migrate.class_map import ClassMap, LeftOut
 from quartzpy.migrate.databases import MALFORMED, Row, Rows, boolean, checked_prefix, reading, required
 from quartzpy.migrate.plan import ImportedJob, ImportedTrigger, ImportPlan, Note, Severity
 from quartzpy.texts import quoted, reason
@@ -31,10 +32,13 @@ _CRONTAB_FIELDS = ("minute", "hour", "day_of_month", "month_of_year", "day_of_we
 _INTERNAL = "celery."
 
 
-def read_celery_beat(url: str, *, prefix: str = PREFIX, group: str = GROUP) -> ImportPlan:
+def read_celery_beat(
+    url: str, *, prefix: str = PREFIX, group: str = GROUP, decisions: ClassMap | None = None
+) -> ImportPlan:
     """Return the plan of an import from django-celery-beat. Each periodic task becomes a job that sends the task.
 
-    The jobs are of the type that `quartzpy.ext.celery.CeleryTask` makes. `prefix` is that of the tables, and may begin
+    The jobs are of the type that `quartzpy.ext.celery.CeleryTask` makes, unless `decisions` map the name of the task to
+    another: the function of that type gets the arguments of the task. `prefix` is that of the tables, and may begin
     with the name of a schema. A disabled task comes over paused. An interval goes on counting from its last run.
 
     Raises:
@@ -51,7 +55,7 @@ def read_celery_beat(url: str, *, prefix: str = PREFIX, group: str = GROUP) -> I
     for row in tasks:
         subject = f"job {group}.{row['name']}"
         try:
-            jobs.append(_imported(row, schedules, group, now))
+            jobs.append(_imported(row, schedules, group, now, decisions or ClassMap()))
         except LeftOut as error:
             notes.append(Note(Severity.LEFT_OUT, subject, str(error)))
         except (QuartzpyError, ValueError) as error:
@@ -60,6 +64,10 @@ def read_celery_beat(url: str, *, prefix: str = PREFIX, group: str = GROUP) -> I
             text = f"its row is not of django-celery-beat: {type(error).__name__}: {reason(error)}"
             notes.append(Note(Severity.UNDECIDED, subject, text))
         else:
+            options = sorted(_options(row))
+            if str(row["task"]) in (decisions or ClassMap()).classes and options:
+                text = f"a job that runs in the node has no {', '.join(options)}: they are of Celery's messages"
+                notes.append(Note(Severity.DIFFERS, subject, text))
             if str(row["task"]).startswith(_INTERNAL):
                 text = "Celery's own task; django-celery-beat adds it by itself"
                 notes.append(Note(Severity.DIFFERS, subject, text))
@@ -70,7 +78,9 @@ def _by_id(rows: Rows, table: str) -> dict[Any, Row]:
     return {row["id"]: row for row in rows(f"SELECT * FROM {table}")}  # noqa: S608
 
 
-def _imported(row: Row, schedules: Mapping[str, Mapping[Any, Row]], group: str, now: datetime) -> ImportedJob:
+def _imported(
+    row: Row, schedules: Mapping[str, Mapping[Any, Row]], group: str, now: datetime, decisions: ClassMap
+) -> ImportedJob:
     key = JobKey(required(row, "name"), group)
     last, runs = _instant(row["last_run_at"]), int(row["total_run_count"] or 0)
     one_off = boolean(row["one_off"])
@@ -96,7 +106,8 @@ def _imported(row: Row, schedules: Mapping[str, Mapping[Any, Row]], group: str, 
         trigger = SimpleTrigger(**{**common, "start_time": following})
     progress = TriggerProgress(following, last, runs)
     return ImportedJob(
-        _job(row, key), [ImportedTrigger(trigger, progress, None if enabled else "disabled in django-celery-beat")]
+        _job(row, key, decisions),
+        [ImportedTrigger(trigger, progress, None if enabled else "disabled in django-celery-beat")],
     )
 
 
@@ -138,12 +149,27 @@ def _solar(
 _KINDS = {"crontab_id": _crontab, "interval_id": _interval, "clocked_id": _clocked, "solar_id": _solar}
 
 
-def _job(row: Row, key: JobKey) -> JobDetail:
+def _options(row: Row) -> dict[str, Any]:
     options = {name: row[name] for name in ("queue", "exchange", "routing_key", "priority") if row[name] is not None}
     if row["expire_seconds"] is not None:
         options["expires"] = int(row["expire_seconds"])
     if headers := _json(row, "headers", {}):
         options["headers"] = headers
+    return options
+
+
+def _job(row: Row, key: JobKey, decisions: ClassMap) -> JobDetail:
+    options = _options(row)
+    task = str(row["task"])
+    if task in decisions.classes:
+        data = {ARGS: _json(row, "args", []), KWARGS: _json(row, "kwargs", {})}
+        return JobDetail(
+            decisions.job_type(task),
+            key.name,
+            key.group,
+            data={name: value for name, value in data.items() if value},
+            description=str(row["description"])[:1000] or None,
+        )
     return CeleryTask(
         str(row["task"]),
         key.name,

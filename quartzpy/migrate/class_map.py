@@ -93,6 +93,22 @@ def load_class_map(path: str | Path) -> ClassMap:
     )
 
 
+def mapped(pair: str) -> ClassMap:
+    """Return the decision that a text is: "shop.tasks.report=shop.jobs:report", or "shop.tasks.report=false".
+
+    Raises:
+        SettingsError: it is neither a pair nor a file.
+    """
+    name, is_pair, job_type = pair.partition("=")
+    if not is_pair or not name.strip():
+        raise SettingsError(
+            f"--map: must be NAME=TYPE, such as shop.tasks.report=shop.jobs:report, or a TOML file (got {quoted(pair)},"
+            " which is no file)"
+        )
+    wanted = False if job_type.strip() == "false" else job_type.strip()
+    return ClassMap({name.strip(): _job_type(wanted, f"--map {name}")})
+
+
 def _job_type(entry: object, where: str) -> str | None:
     if entry is False:
         return None

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from quartzpy.expect import Breach, BreachRecord
-from quartzpy.jobs.job import INCLUDED, if_moved, run_by_no_node
+from quartzpy.jobs.job import how_to_know, run_by_no_node
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.keys import JobKey, Naming, TriggerKey
 from quartzpy.operations.cluster import Cluster, NodeView
@@ -417,9 +417,7 @@ def unknown_types(late: LateJobs, cluster: Cluster) -> list[Incident]:
             job_type,
             f"{run_by_no_node(job_type)}, and {_triggers_of(late.number(jobs), jobs, 'is', 'are')} due.",
             (
-                f"Set {INCLUDED[job_type].setting} on the nodes that may run them."
-                if job_type in INCLUDED
-                else f"Import its module on a node, or start a node that does; {if_moved(job_type)}.",
+                f"{how_to_know(job_type)}.",
                 _waiting(late.keys(jobs), late.number(jobs)),
             ),
             late.without(late.numbers.keys() - jobs).since,

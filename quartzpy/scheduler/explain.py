@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from quartzpy.errors import QuartzpyError, TriggerNotFoundError
-from quartzpy.jobs.job import INCLUDED, JobDetail, if_moved, run_by_no_node
+from quartzpy.jobs.job import CELERY_TASK, INCLUDED, JobDetail, if_moved, run_by_no_node
 from quartzpy.keys import JobKey, Naming, TriggerKey
 from quartzpy.placement import Placement
 from quartzpy.scheduler.reading import Reading
@@ -252,6 +252,8 @@ def _takers(situation: Situation) -> list[str]:
         job_type = situation.trigger.job_type
         included = INCLUDED.get(job_type)
         remedy = f"see the setting {included.setting}" if included else f"import its module there; {if_moved(job_type)}"
+        if job_type == CELERY_TASK:
+            remedy = "import quartzpy.ext.celery there, and call its use_app(app)"
         return [f"{run_by_no_node(job_type)}; {remedy}."]
     if situation.job is None:
         return []

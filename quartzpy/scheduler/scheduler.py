@@ -150,6 +150,10 @@ class BaseScheduler(SchedulingMethods):
         for plugin in self._plugins:
             plugin.initialize(self)
 
+    def __repr__(self) -> str:
+        state = "shut down" if self.is_shut_down else "started" if self.is_started else "not started"
+        return f"<{type(self).__name__} {self.name!r}: {state}>"
+
     # --- for plugins, before the start
 
     def add_middleware(self, middleware: Middleware) -> None:

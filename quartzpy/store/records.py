@@ -442,6 +442,11 @@ class ExecutionRecord:
         )
 
     @property
+    def duration(self) -> timedelta | None:
+        """The time from its start to its end; None if it has not ended, or never began."""
+        return None if self.fire_time is None or self.ended_at is None else self.ended_at - self.fire_time
+
+    @property
     def exhausted(self) -> bool:
         """True if the execution failed and no retry follows: its retry policy is exhausted, or the job has none."""
         return self.state is ExecutionState.FAILED and self.retry_at is None

@@ -15,8 +15,10 @@ from typing import Any
 import pytest
 
 from quartzpy import CronTrigger, SimpleTrigger, TriggerKey
+from quartzpy.cli.imports import _decisions
+from quartzpy.errors import QuartzpyError
 from quartzpy.ext.celery import CeleryTask
-from quartzpy.migrate import ImportPlan, apply
+from quartzpy.migrate import ClassMap, ImportPlan, apply
 from quartzpy.migrate.celery_beat import read_celery_beat
 from quartzpy.testing import SchedulerHarness
 from tests.cli.test_commands import quartzpy
@@ -70,6 +72,27 @@ def test_periodic_tasks_become_jobs_that_send_them(source: str) -> None:
         "was once": ("left out", "it was to run once, and has run"),
         "broken": ("undecided", "its args are no JSON: '[1,'"),
     }
+
+
+def test_tasks_are_mapped_to_functions(source: str) -> None:
+    decisions = ClassMap({"shop.report": "shop.jobs:report"})
+    plan = read_celery_beat(source, decisions=decisions)
+    jobs = {one.job.name: one.job for one in plan.jobs}
+    assert jobs["nightly"].job_type == "shop.jobs:report"
+    assert jobs["nightly"].data == {"args": ["eu"], "kwargs": {"pages": 3}}
+    assert any("queue" in note.text and "nightly" in note.subject for note in plan.notes)
+    left_out = read_celery_beat(source, decisions=ClassMap({"shop.report": None}))
+    assert "nightly" not in {one.job.name for one in left_out.jobs}
+
+
+def test_pairs_and_files_of_the_option_map(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.toml"
+    path.write_text('[classes]\n"a" = "m:a"\n"b" = "m:b"\n')
+    decisions = _decisions((str(path), "b=m:other", "c=false"))
+    assert decisions.classes == {"a": "m:a", "b": "m:other", "c": None}
+    for wrong in ("nothing", "=m:a", "a="):
+        with pytest.raises(QuartzpyError, match="--map"):
+            _decisions((wrong,))
 
 
 def test_schedules(source: str) -> None:

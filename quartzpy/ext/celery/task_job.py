@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from quartzpy.errors import InvalidJobError, SettingsError
-from quartzpy.jobs.job import Job, JobDetail
+from quartzpy.jobs.job import CELERY_TASK, Job, JobDetail
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.keys import DEFAULT_GROUP
 from quartzpy.texts import did_you_mean, quoted
@@ -68,7 +68,7 @@ def task_id_of(scheduler_name: str, execution_key: str) -> str:
     return str(uuid.uuid5(_NAMESPACE, f"{scheduler_name}/{execution_key}"))
 
 
-class SendCeleryTask(Job, type_name="quartzpy.CeleryTask", operators_set=(ARGS, KWARGS)):
+class SendCeleryTask(Job, type_name=CELERY_TASK, operators_set=(ARGS, KWARGS)):
     """Sends a Celery task. `CeleryTask` makes jobs of this type."""
 
     def execute(self, context: JobExecutionContext) -> str:

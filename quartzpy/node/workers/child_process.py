@@ -30,6 +30,7 @@ from quartzpy.job_data import encode
 from quartzpy.jobs.context import Cancellation, JobExecutionContext, Progress
 from quartzpy.jobs.internal_entries import TraceContext, Within
 from quartzpy.jobs.job import Job, JobFactory, job_types
+from quartzpy.keys import MAIN, MAIN_IN_CHILD
 from quartzpy.logs.captured import LogCapture, capturing, level_number
 from quartzpy.node.workers.execution import CUT_OFF_AFTER
 from quartzpy.node.workers.loop_work import LoopWork
@@ -54,6 +55,12 @@ from quartzpy.store.protocol import FiredTrigger
 
 SIGNALS_OF_THE_NODE = (signal.SIGINT, signal.SIGTERM)
 """Blocked while a child starts, because they would end it before it can ignore them."""
+
+
+_IN_A_FILE = (
+    "define it at the top level of the program's file. A notebook and an interactive session have no file: write the"
+    " function into one (begin a cell with %%writefile my_jobs.py), and import it from there"
+)
 
 
 def serve(
@@ -192,9 +199,10 @@ class ChildProcess:
         try:
             job_class = job_types.find(running.fired["type_name"])
         except UnknownJobTypeError as unknown:
+            module = running.fired["modules"][0]
             raise UnknownJobTypeError(
-                f"job type {running.fired['type_name']!r} is not defined by {running.fired['modules'][0]} when a"
-                " process worker imports it; define it at the top level of that module"
+                f"job type {running.fired['type_name']!r} is not defined by {module} when a process worker imports it;"
+                f" {_IN_A_FILE if module in (MAIN, MAIN_IN_CHILD) else 'define it at the top level of that module'}"
             ) from unknown
         fired = fired_from_json(running.fired)
         capture = self._log_capture(running, fired.capture_logs)

@@ -55,6 +55,8 @@ CUT_OFF_AFTER = 0.2
 """The time, in seconds, that an `async def` job has to end after a request to stop, before it is cancelled.
 
 A job on a thread cannot be cancelled."""
+_RESULTS_NOT_KEPT: set[str] = set()
+"""The job types of which a result was not kept, and said so."""
 MAX_RESULT_BYTES = 8_192
 """The largest result, in bytes of JSON, that is stored in the history."""
 TRUST_REST = 0.05
@@ -612,7 +614,16 @@ class Execution:
         try:
             return encode_value(result, "result", max_bytes=MAX_RESULT_BYTES)
         except BaseException as error:
-            logger.debug("the result is not stored in the history: %s", error, extra=self.log_attributes)
+            # Once for each type of job: it would say the same at each fire.
+            level = logging.DEBUG if self.fired.job_type in _RESULTS_NOT_KEPT else logging.WARNING
+            _RESULTS_NOT_KEPT.add(self.fired.job_type)
+            logger.log(
+                level,
+                "job %s succeeded, but its result is not kept in the history: %s",
+                self.fired.job_key,
+                error,
+                extra=self.log_attributes,
+            )
             return None
 
     def _store_data(self, completion: Completion) -> None:
