@@ -31,6 +31,8 @@ from quartzpy.scheduler.coercion import interval_of
 from quartzpy.scheduler.declarations import definitions, kind_and_values, read_document
 from quartzpy.scheduler.sync import Declarations
 from quartzpy.texts import did_you_mean, quoted, reason
+from quartzpy.triggers.recurring import RecurringTrigger
+from quartzpy.triggers.simple import SimpleTrigger
 
 _KINDS = ("command", "url", "request", "function")
 _AT_START = {"notify": "notify_channels", "monitors": "monitors", "heartbeat_url": "heartbeat_url"}
@@ -248,10 +250,18 @@ def _trigger(schedule: object, zone: Any, options: dict[str, Any]) -> object:
     if not isinstance(schedule, str):
         return schedule
     if (interval := interval_of(schedule)) is not None:
-        if "time_zone" in options:
-            raise SettingsError("an interval has no time_zone")
+        # The zone of a cron line that became an interval says nothing any more.
+        options = {name: value for name, value in options.items() if name != "time_zone"}
+        options = {**options, **_misfire_of_interval(options)}
         return {"every": interval, **options} if options else schedule
     return {"expression": schedule, "time_zone": zone, **options}
+
+
+def _misfire_of_interval(options: Mapping[str, Any]) -> dict[str, str]:
+    """Return what the instruction of a cron line means for an interval, which has others."""
+    missed = {str(instruction): missed for missed, instruction in RecurringTrigger.instructions.items()}
+    instruction = missed.get(str(options.get("misfire")))
+    return {} if instruction is None else {"misfire": str(SimpleTrigger.instructions[instruction])}
 
 
 def _trigger_of_mapping(schedule: Mapping[str, Any], zone: Any, options: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import date, datetime
@@ -13,20 +12,18 @@ from quartzpy.calendars.calendar import BaseCalendar, Calendar
 from quartzpy.calendars.days import HolidayCalendar, WeeklyCalendar
 from quartzpy.calendars.registry import calendar_to_json
 from quartzpy.calendars.spans import ExcludedSpan, SpanCalendar
+from quartzpy.calendars.years import years_in
 from quartzpy.errors import InvalidValueError
 from quartzpy.ics import calendar_from_ics
 from quartzpy.keys import TriggerKey
 from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.states import TriggerState
 from quartzpy.store.queries import TriggerQuery
-from quartzpy.texts import quoted
 
 MOST_RECORDED = 100
 """The number of dates and spans of which a row of the audit log has each."""
 MOST_TRIGGERS = 500
 """The number of triggers whose next fire times are compared."""
-_YEARS = re.compile(r"([0-9]{4})(?:-([0-9]{4}))?", re.ASCII)
-_MOST_YEARS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +98,9 @@ class CalendarSource:
         if [self.exchange, self.country, self.ics].count(None) != 2:
             raise InvalidValueError("source: give one of exchange, country and ics")
 
-    def range_of_years(self) -> range:
-        """Return the years."""
-        match = _YEARS.fullmatch(self.years.strip()) if isinstance(self.years, str) else None
-        if match is None or not 0 <= int(match[2] or match[1]) - int(match[1]) < _MOST_YEARS:
-            raise InvalidValueError(f"years: such as 2027 or 2027-2029 (got {quoted(self.years)})")
-        return range(int(match[1]), int(match[2] or match[1]) + 1)
+    def range_of_years(self) -> list[int]:
+        """Return the years. Errors as of `years_in`."""
+        return years_in(self.years)
 
     def calendar(self, stored: Calendar | None) -> BaseCalendar:
         """Return what a stored calendar becomes. Errors as of `refreshed`, and of the source."""

@@ -60,8 +60,10 @@ from pathlib import Path
 from typing import Any
 
 from quartzpy.calendars.calendar import CALENDAR_KINDS, MAX_CHAINED, BaseCalendar
+from quartzpy.calendars.days import HolidayCalendar
 from quartzpy.calendars.maintenance_window import MaintenanceWindow
 from quartzpy.calendars.registry import calendar_from_json, calendar_to_json
+from quartzpy.calendars.years import years_in
 from quartzpy.cron_expressions.crontab import is_crontab
 from quartzpy.errors import InvalidJobError, InvalidTriggerError, InvalidValueError, QuartzpyError, SettingsError
 from quartzpy.expect import Expect
@@ -99,6 +101,7 @@ JOIN_JOB_WORDS = {"job", "group"}
 RETRY_WORDS = {field.name for field in fields(RetryPolicy)}
 RATE_LIMIT_WORDS = {field.name for field in fields(RateLimit)}
 EXPECT_WORDS = {field.name for field in fields(Expect)}
+_JOINED = "joined"
 CLASS, STORED_RULES = "class", "stored_rules"
 _COMMON = ("kind", "time_zone", "description", "base")
 _OWN_MODULES = "quartzpy.calendars."
@@ -178,6 +181,7 @@ def definitions(document: object, where: str, *, types: JobTypes = job_types) ->
     jobs = [jobs] if isinstance(jobs, Mapping) and not jobs.keys().isdisjoint(JOB_WORDS) else jobs
     if not isinstance(jobs, list):
         raise SettingsError(f"{where}: job is {language.jobs}")
+    jobs = with_own_groups(jobs)
     if not isinstance(calendars, Mapping):
         raise SettingsError(f"{where}: calendar is {language.calendars}")
     windows = whole.get("window", {})
@@ -191,6 +195,43 @@ def definitions(document: object, where: str, *, types: JobTypes = job_types) ->
         },
         [_window(name, entry, f"{where}: window {quoted(name)}", language) for name, entry in windows.items()],
     )
+
+
+def with_own_groups(jobs: list[Any]) -> list[Any]:
+    """Return the tables of jobs in which a name of `after` and `continuations` is that of a job of the own group.
+
+    A name without a group is that of the declared job in the group of the job that has it, if there is one, and
+    otherwise of the group DEFAULT.
+    """
+    tables = [job for job in jobs if isinstance(job, Mapping)]
+    declared = {(str(job.get("group", DEFAULT_GROUP)), str(job.get("name"))) for job in tables}
+
+    def resolved(entry: Any, group: str) -> Any:
+        if isinstance(entry, str) and (group, entry) in declared:
+            return {"job": entry, "group": group}
+        if isinstance(entry, Mapping) and "group" not in entry and (group, entry.get("job")) in declared:
+            return {**entry, "group": group}
+        return entry
+
+    def resolved_in(entries: Any, group: str) -> Any:
+        return [resolved(entry, group) for entry in entries] if isinstance(entries, list) else entries
+
+    def of_job(job: Any) -> Any:
+        if not isinstance(job, Mapping) or job.get("group", DEFAULT_GROUP) == DEFAULT_GROUP:
+            return job
+        group, values = str(job["group"]), dict(job)
+        if "continuations" in values:
+            values["continuations"] = resolved_in(values["continuations"], group)
+        after = values.get("after")
+        if isinstance(after, Mapping) and "jobs" in after:
+            values["after"] = {**after, "jobs": resolved_in(after["jobs"], group)}
+        elif isinstance(after, str):
+            values["after"] = resolved_in([after], group)
+        elif after is not None:
+            values["after"] = resolved_in(after, group)
+        return values
+
+    return [of_job(job) for job in jobs]
 
 
 WINDOW_WORDS = frozenset(field.name for field in fields(MaintenanceWindow)) - {"name"}
@@ -370,7 +411,10 @@ def kind_and_values(declared: Mapping[str, Any], where: str) -> tuple[type[Trigg
     elif "interval" in values and "unit" not in values:
         values.setdefault("kind", "simple")
     if "cron" in values:
-        raise SettingsError(f"{where}: 'cron' is not known; did you mean expression?")
+        # Windows have this word; a trigger may have it, too.
+        if "expression" in values:
+            raise SettingsError(f"{where}: cron and expression are the same; give one of them")
+        values["expression"] = values.pop("cron")
     return trigger_kind(str(values.pop("kind", "cron"))), values
 
 
@@ -498,6 +542,10 @@ def _json_of(declared: object, where: str, may_chain: int) -> dict[str, Any]:
     if may_chain == 0:
         raise SettingsError(f"{where}: more than {MAX_CHAINED} calendars in one chain")
     values = dict(declared)
+    if values.get("kind") == _JOINED:
+        return _joined(values, where, may_chain)
+    if is_made_of_others(values):
+        values = _with_holidays(values, where)
     if STORED_RULES in values:
         rules = stored_object(str(values.pop(STORED_RULES)), f"{where}: {STORED_RULES}", SettingsError)
         if rules_in(values):
@@ -515,6 +563,45 @@ def _json_of(declared: object, where: str, may_chain: int) -> dict[str, Any]:
     if values.get("base") is not None:
         values["base"] = _json_of(values["base"], f"{where}: base", may_chain - 1)
     return values
+
+
+def is_made_of_others(table: object) -> bool:
+    """Return True if the table of a calendar says where its dates come from, and is not as calendars are stored."""
+    return isinstance(table, Mapping) and (table.get("kind") == _JOINED or "country" in table or "exchange" in table)
+
+
+def _joined(values: Mapping[str, Any], where: str, may_chain: int) -> dict[str, Any]:
+    """Return the chain of several calendars, which excludes what any of them excludes."""
+    _table(values, where, {"kind", "calendars", "description", "time_zone"})
+    calendars = values.get("calendars")
+    if not isinstance(calendars, list) or not calendars:
+        raise SettingsError(f"{where}: calendars is a list of at least one calendar, each a table with its kind")
+    made = []
+    for number, each in enumerate(calendars, start=1):
+        if isinstance(each, Mapping) and "time_zone" in values:
+            each = {"time_zone": values["time_zone"], **each}
+        made.append(calendar_from_json(_json_of(each, f"{where}: calendars {number}", may_chain)))
+    first, *others = made
+    whole = calendar_to_json(first.joined(*others))
+    return {**whole, "description": values["description"]} if "description" in values else whole
+
+
+def _with_holidays(values: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return the table of a calendar with the holidays of a country or an exchange as dates."""
+    words = {"country", "exchange", "years", "kind", "time_zone", "description", "base"}
+    table = _table(values, where, words)
+    if table.pop("kind", HolidayCalendar.kind) != HolidayCalendar.kind or ("country" in table and "exchange" in table):
+        raise SettingsError(f"{where}: country or exchange makes a calendar of the kind {HolidayCalendar.kind}")
+    if "years" not in table:
+        raise SettingsError(f"{where}: years is missing, the years of the holidays, such as 2026-2028")
+    years = years_in(str(table.pop("years")).strip("[]"))
+    place = {"time_zone": table["time_zone"]} if "time_zone" in table else {}
+    if "country" in table:
+        code, _, part = str(table.pop("country")).partition("-")
+        made = HolidayCalendar.country(code, subdiv=part or None, years=years, **place)
+    else:
+        made = HolidayCalendar.exchange(str(table.pop("exchange")), years=years, **place)
+    return {**calendar_to_json(made), **table}
 
 
 def _kind_of(path: object, where: str) -> str:

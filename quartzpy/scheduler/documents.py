@@ -34,12 +34,15 @@ from quartzpy.scheduler.declarations import (
     SCHEDULE,
     SCHEDULE_WORDS,
     WINDOW_WORDS,
+    is_made_of_others,
     kind_and_values,
+    read_calendar,
     read_join,
     read_trigger,
     read_window,
     trigger_of,
     trigger_words,
+    with_own_groups,
 )
 from quartzpy.scheduler.document_faults import Faults, Place, Within
 from quartzpy.scheduler.document_forms import DECLARED, UNKNOWN_TYPE, Form, StoredForm
@@ -216,7 +219,7 @@ def _with_schedule_text(values: dict[str, Any], faults: Faults) -> dict[str, Any
 
 def _trigger(values: Mapping[str, Any], group: str, faults: Faults, place: Place, form: Form) -> Trigger | None:
     number = len(faults.entries)
-    is_interval = "every" in values
+    renamed = {own: word for word, own in (("every", "interval"), ("cron", "expression")) if word in values}
     try:
         kind, values = kind_and_values(values, "trigger")
     except WRONG as error:
@@ -241,7 +244,7 @@ def _trigger(values: Mapping[str, Any], group: str, faults: Faults, place: Place
         build,
         {"group": group, **values},
         _needed(kind, is_stored=stored is not None),
-        {"interval": "every"} if is_interval else {},
+        renamed,
     )
     return trigger if len(faults.entries) == number else None
 
@@ -283,6 +286,7 @@ def read_declarations(document: object, types: PublishedTypes) -> Declarations:
     if not isinstance(jobs, list):
         faults.add(("job",), f"must be a list of jobs (got {quoted(jobs)})")
         jobs = []
+    jobs = with_own_groups(jobs)
     if not isinstance(calendars, Mapping):
         faults.add(("calendar",), f"must be an object of calendars by their names (got {quoted(calendars)})")
         calendars = {}
@@ -402,6 +406,12 @@ def _declared_trigger(declared: object, group: str, faults: Faults, place: Place
 
 def _plain_calendar(table: object, faults: Faults, place: Place) -> BaseCalendar | None:
     """Return a calendar of a file. YAML has dates, which documents have as texts."""
+    if is_made_of_others(table):
+        try:
+            return read_calendar(table, "calendar")
+        except InvalidValueError as error:
+            faults.add(place, error)
+            return None
     return read_calendar_document(_without_dates(table), faults, place)
 
 

@@ -293,5 +293,11 @@ def _text(value: Any) -> str:
 
 
 def _string(text: str) -> str:
-    # JSON escapes what TOML requires, except for the character DEL.
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+    # JSON escapes what TOML requires, except for the character DEL. What is invisible, or turns the direction of the
+    # text, is escaped as well, so that a file shows what it says.
+    written = json.dumps(text, ensure_ascii=False)
+    return written if written.isprintable() else "".join(c if c.isprintable() else _escaped(ord(c)) for c in written)
+
+
+def _escaped(code: int) -> str:
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

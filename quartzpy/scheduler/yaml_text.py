@@ -228,7 +228,14 @@ def written_yaml(values: Any) -> str:
         yaml = _yaml()
     except ImportError:
         raise SettingsError(f"a schedule file needs PyYAML: {install_line('yaml')}") from None
-    return str(yaml.dump(values, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=1_000_000))
+
+    def dumped(allow_unicode: bool) -> str:
+        dumper = _dumper()
+        return str(yaml.dump(values, Dumper=dumper, sort_keys=False, allow_unicode=allow_unicode, width=1_000_000))
+
+    written = dumped(True)
+    # What is invisible, or turns the direction of the text, is escaped, so that a file shows what it says.
+    return written if written.replace("\n", "").isprintable() else dumped(False)
 
 
 @lru_cache(maxsize=1)

@@ -175,11 +175,6 @@ def test_one_job_needs_no_list() -> None:
         ({"job": [{**RECORDED, "trigger": 10}]}, "trigger: every 10s", r'trigger = "every 10s" \(got 10\)'),
         ({"job": [{**RECORDED, "every": "10s"}]}, "'every' is not known.*trigger: every 10s", 'trigger = "every 10s"'),
         ({"job": [{**RECORDED, "cron": "0 2 * * *"}]}, "'cron' is not known.*trigger: every 10s", 'trigger = "0 2'),
-        (
-            {"job": [{**RECORDED, "trigger": {"cron": "0 2 * * *"}}]},
-            "did you mean expression",
-            "did you mean expression",
-        ),
         ({"job": [], "calendar": []}, "a mapping of mappings", r"\[calendar.NAME\]"),
         ({}, r"write job: \[\]", r"write job = \[\]"),
         ({"job": [{**RECORDED, "trigger": {"every": "10s", "kind": "cron"}}]}, "give no other", "give no other"),

@@ -15,6 +15,7 @@ from quartzpy import (
     JobDetail,
     JobKey,
     MaintenanceWindow,
+    RecurrenceTrigger,
     RetryPolicy,
     Scheduler,
     SimpleTrigger,
@@ -27,6 +28,10 @@ from quartzpy.errors import (
     InvalidJobError,
     InvalidKeyError,
     InvalidTriggerError,
+    JobNotFoundError,
+    LimitNotFoundError,
+    ScheduleTooCostlyError,
+    TriggerNeverFiresError,
 )
 from quartzpy.events import events
 from quartzpy.states import PublicState
@@ -131,6 +136,30 @@ def test_a_plan_alone_changes_nothing(client: Scheduler) -> None:
     plan = client.sync([(report(), hourly())], owner=OWNER, apply=False)
     assert len(plan.changes) == 2
     assert (list(client.jobs()), list(client.triggers())) == ([], [])
+
+
+COSTLY = RecurrenceTrigger("costly", rule="\n".join(["RRULE:FREQ=YEARLY", *["EXRULE:FREQ=DAILY"] * 490]))
+REFUSED: dict[str, tuple[Any, type[Exception]]] = {
+    "runs after nobody": ([(report(after=["nobody"]), None)], JobNotFoundError),
+    "continues with nobody": ([(report(continuations=["nobody"]), hourly())], JobNotFoundError),
+    "shares a limit that is not stored": ([(report(limits=["db"]), hourly())], LimitNotFoundError),
+    "never fires": ([(report(), CronTrigger("0 0 0 1 1 ? 2001", "past"))], TriggerNeverFiresError),
+    "never fires by its calendar": ([(report(), hourly(calendar="all"))], TriggerNeverFiresError),
+    "costs too much": ([(report(), COSTLY)], ScheduleTooCostlyError),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_plan_refuses_what_its_application_refuses_and_neither_changes_anything(client: Scheduler, name: str) -> None:
+    declared, error = REFUSED[name]
+    everything = {"all": WeeklyCalendar(set(DayOfWeek))}
+    said = []
+    for apply in (False, True):
+        with pytest.raises(error) as caught:
+            client.sync(declared, owner=OWNER, calendars=everything, apply=apply)
+        said.append(str(caught.value))
+        assert (list(client.jobs()), list(client.triggers()), client.calendar_names()) == ([], [], [])
+    assert said[0] == said[1]
 
 
 def test_the_plan_is_announced_before_it_is_carried_out(client: Scheduler) -> None:
