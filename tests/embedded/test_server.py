@@ -183,6 +183,19 @@ def test_the_documented_program_keeps_its_data(directory: Path) -> None:
     assert len(nodes) == 2
 
 
+def test_the_documented_program_dumps_and_restores_the_data(directory: Path) -> None:
+    write_files("operate/backup.md", directory)
+    command = [sys.executable, "dump.py"]
+    with EmbeddedPostgres(directory / "data") as server, connect_to(server.dsn) as connection:
+        connection.execute("CREATE TABLE kept AS SELECT 42 AS n")
+        subprocess.run(command, cwd=directory, check=True)
+        connection.execute("DROP TABLE kept")
+    restore = ["pg_restore", "--clean", "--if-exists", "--no-owner", "--exit-on-error", "--dbname=quartzpy"]
+    subprocess.run([*command, *restore, "schedule.dump"], cwd=directory, check=True)
+    with EmbeddedPostgres(directory / "data") as server, connect_to(server.dsn) as connection:
+        assert connection.execute("SELECT n FROM kept").fetchone() == (42,)
+
+
 def test_a_server_that_was_killed_is_started_again(directory: Path) -> None:
     with EmbeddedPostgres(directory) as server:
         pid = server.postmaster_pid
