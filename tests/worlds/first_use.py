@@ -202,7 +202,7 @@ def demo(place: Place) -> str:
 
 
 def serve(place: Place) -> str:
-    """How long it takes until the first run, at first and after a kill: the second time there is no database to make."""
+    """How long it takes until the first run, and again after a kill, when there is no database to make."""
     (place.here / "work" / "schedule.yaml").write_text(SCHEDULE)
     command = ("quartzpy", "serve", "schedule.yaml", "--data", "data", "--port", "0")
     took = []
