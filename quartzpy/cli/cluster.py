@@ -314,8 +314,11 @@ def _of_cluster(operations: Operations, nodes: list[NodeView], ready: bool) -> l
     elif ready and dead:
         problems.append(f"dead nodes: {', '.join(dead)}")
     if ready:
-        if not any(peer.state != "dead" and peer.mode.lower() == "running" for peer in nodes):
+        claiming = [peer for peer in nodes if peer.state != "dead" and peer.mode.lower() == "running"]
+        if not claiming:
             problems.append("no node claims triggers: all are draining, in standby or dead")
+        elif all(peer.problems for peer in claiming):
+            problems += _reported(claiming)
         late = operations.late()
         if late:
             number = numbered(len(late), "trigger is", "triggers are")
@@ -333,7 +336,11 @@ def _of_nodes(nodes: list[NodeView], node: str | None, host: str | None, ready: 
         for peer in nodes
         if ready and peer.state != "dead" and peer.mode.lower() != "running"
     ]
-    return dead + idle
+    return dead + idle + (_reported([peer for peer in nodes if peer.state != "dead"]) if ready else [])
+
+
+def _reported(nodes: list[NodeView]) -> list[str]:
+    return [f"node {peer.node}: {problem.what}" for peer in nodes for problem in peer.problems]
 
 
 def last_hour(overview: Overview, bars: int) -> list[str]:

@@ -56,6 +56,8 @@ def readiness(scheduler: Watched) -> Verdict:
         return Verdict(False, health.state, ("the scheduler is shutting down, or has stopped",))
     if health.state is HealthState.STOPPED:
         return Verdict(False, health.state, ("the scheduler has not started",))
+    if health.is_draining:
+        return Verdict(False, health.state, ("the node drains, as somebody has asked: it claims no triggers",))
     return Verdict(health.state is HealthState.HEALTHY, health.state, health.problems)
 
 

@@ -84,6 +84,8 @@ class SchedulerHealth:
     executors: tuple[ExecutorLoad, ...] = ()
     unrecorded: int = 0
     """The number of executions that have ended and are not recorded yet."""
+    is_draining: bool = False
+    """True if the node claims nothing more and lets its executions end, whoever asked for that."""
     details: tuple[NodeProblem, ...] = ()
     """The same problems with their kinds, and the instants since when they last."""
 
@@ -113,6 +115,7 @@ def health_of(
     executors: Sequence[ExecutorLoad] = (),
     unrecorded: int = 0,
     is_oldest: bool = False,
+    is_draining: bool = False,
     outage_error: str | None = None,
     others: Iterable[NodeProblem] = (),
     dated: Callable[[Sequence[NodeProblem]], Sequence[NodeProblem]] = tuple,
@@ -162,6 +165,7 @@ def health_of(
         executors=tuple(executors),
         unrecorded=unrecorded,
         is_oldest=is_oldest,
+        is_draining=is_draining,
         details=tuple(problems),
     )
 

@@ -270,6 +270,7 @@ class NodeParts:
             executors=self.executors.load(),
             unrecorded=self.completer.backlog(),
             is_oldest=self.reactions.is_oldest,
+            is_draining=self.signals.is_draining,
             others=self._problems_of_parts(),
             dated=self._problem_times.dated,
         )

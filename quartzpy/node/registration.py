@@ -22,6 +22,7 @@ from quartzpy.placement import Capabilities
 from quartzpy.store.process_identity import has_certainly_ended, own_process
 from quartzpy.store.protocol import JobStore, Node
 from quartzpy.store.records import NodeRecord
+from quartzpy.texts import instant_text
 
 logger = logging.getLogger(__name__)
 
@@ -210,13 +211,19 @@ class Registration:
         return not is_held_here(holder.instance_id, holder.epoch)
 
     def _wait_for_silence(self, holder: NodeRecord, refusal: InstanceIdInUseError) -> Epoch:
-        """Wait until the holder checks in, or its failure window passes, as with a container that was just replaced."""
-        longest_wait = min(holder.failure_window, self._config.start_timeout) + timedelta(seconds=2 * CHECK_EVERY)
+        """Wait until the holder checks in, or its failure window passes, as with a container that was just replaced.
+
+        The end of this wait is known, so that it is no attempt to reach the database, which `start_timeout` limits.
+        """
+        longest_wait = holder.failure_window + timedelta(seconds=2 * CHECK_EVERY)
         logger.warning(
-            "instance_id %s is in use by a node on host %s, pid %d: waiting up to %.1f s for it to check in or expire",
+            "instance_id %s is in use by a node on host %s, pid %d, which last checked in at %s: waiting for it to"
+            " check in, or to expire at %s, in at most %.1f s",
             holder.instance_id,
             holder.host,
             holder.pid,
+            instant_text(holder.last_checkin),
+            instant_text(holder.last_checkin + holder.failure_window),
             longest_wait.total_seconds(),
         )
         deadline = self._clock.monotonic() + longest_wait.total_seconds()

@@ -21,6 +21,7 @@ from quartzpy.metrics import Metrics
 from quartzpy.metrics.families import OPEN_METRICS, PLAIN
 from quartzpy.metrics.server import MOST_REQUESTS
 from quartzpy.node import cluster_manager
+from quartzpy.states import NodeMode
 from quartzpy.store.postgresql import migrations, schema_version
 from quartzpy.store.postgresql.schema.naming import version_table
 from quartzpy.store.postgresql.store import SqlJobStore
@@ -259,3 +260,18 @@ def test_the_wsgi_application_answers(stopped: tuple[Scheduler, Metrics]) -> Non
     body = b"".join(stopped[1].wsgi(environ, lambda status, headers: told.append((status, dict(headers)))))
     assert told[0][0] == "503 Service Unavailable"
     assert told[0][1]["Content-Length"] == str(len(body))
+
+
+@pytest.mark.parametrize("url", ["postgresql"], indirect=True)
+def test_a_node_that_an_operator_drains_is_not_ready_until_it_is_resumed(make: Make) -> None:
+    scheduler, metrics = make(checkin_interval="200ms", failure_window="2s")
+    scheduler.start()
+    assert asked(metrics.port, "/readyz")[0] == 200
+    scheduler._store.set_node_mode(str(scheduler.instance_id), NodeMode.DRAINING)
+    wait_until(lambda: asked(metrics.port, "/readyz")[0] == 503)
+    assert asked(metrics.port, "/readyz")[1]["problems"] == [
+        "the node drains, as somebody has asked: it claims no triggers"
+    ]
+    assert asked(metrics.port, "/healthz")[0] == 200
+    scheduler._store.set_node_mode(str(scheduler.instance_id), NodeMode.RUNNING)
+    wait_until(lambda: asked(metrics.port, "/readyz")[0] == 200)

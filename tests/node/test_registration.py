@@ -19,6 +19,7 @@ from quartzpy.placement import Capabilities
 from quartzpy.store.memory.store import RamJobStore
 from quartzpy.store.process_identity import own_process
 from quartzpy.store.protocol import Node
+from quartzpy.texts import instant_text
 
 QUICK = {"checkin_interval": "100ms", "lock_timeout": "100ms", "failure_window": "1s"}
 CONTAINER = "another-boot/4026531836/1/100"
@@ -90,11 +91,16 @@ def test_the_successor_of_a_container_gets_the_instance_id_when_the_holder_expir
         store.check_in(first)
 
 
-def test_the_wait_for_an_instance_id_is_limited_by_the_start_timeout(store: RamJobStore) -> None:
-    first = holder(store, CONTAINER, window=timedelta(hours=1))
-    with pytest.raises(InstanceIdInUseError):
-        join(registration(store, start_timeout="100ms"))
-    store.check_in(first)
+def test_the_wait_for_an_instance_id_lasts_until_its_holder_expires_and_says_when(
+    store: RamJobStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = holder(store, CONTAINER, window=timedelta(seconds=1))
+    [record] = store.list_nodes().nodes
+    epoch = join(registration(store, start_timeout="100ms"))
+    assert epoch.node.instance_id == "registered"
+    assert f"to expire at {instant_text(record.last_checkin + timedelta(seconds=1))}" in caplog.text
+    with pytest.raises(LeaseLostError):
+        store.check_in(first)
 
 
 def test_the_instance_id_of_a_process_that_ended_is_free_at_once(store: RamJobStore) -> None:

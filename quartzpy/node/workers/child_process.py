@@ -33,6 +33,7 @@ from quartzpy.jobs.job import Job, JobFactory, job_types
 from quartzpy.keys import MAIN, MAIN_IN_CHILD
 from quartzpy.logs.captured import LogCapture, capturing, level_number
 from quartzpy.node.workers.execution import CUT_OFF_AFTER
+from quartzpy.node.workers.forks import ended_if_forked
 from quartzpy.node.workers.loop_work import LoopWork
 from quartzpy.node.workers.process_messages import (
     BEGUN,
@@ -240,10 +241,11 @@ class ChildProcess:
 
     def _execute(self, running: _Running, context: JobExecutionContext) -> Any:
         job = context.job_instance
-        if inspect.iscoroutinefunction(job.execute):
-            return asyncio.run(_execute_async(running, job, context))
-        result = job.execute(context)
-        return asyncio.run(_awaited(running, result)) if inspect.isawaitable(result) else result
+        with ended_if_forked(os.getpid(), f"job {context.job_key}"):
+            if inspect.iscoroutinefunction(job.execute):
+                return asyncio.run(_execute_async(running, job, context))
+            result = job.execute(context)
+            return asyncio.run(_awaited(running, result)) if inspect.isawaitable(result) else result
 
     def _keep(self, ending: Ending, context: JobExecutionContext, *, keeps_data: bool) -> None:
         """Add the job's data and result to the answer. Raises InvalidJobDataError if they cannot be encoded."""

@@ -6,16 +6,19 @@ import asyncio
 import contextlib
 import contextvars
 import logging
+import os
 import sys
 import threading
 import time
 import traceback
+import weakref
 from collections import deque
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
 from quartzpy.errors import SchedulerStateError
+from quartzpy.node.workers.forks import end_child
 from quartzpy.node.workers.loop_work import Done, JobTask, LoopWork
 from quartzpy.node.workers.worker_pool import ThreadStart
 from quartzpy.store.node_problems import NodeProblem
@@ -41,6 +44,17 @@ _OF_THE_NODE = ("stop", "close")
 """The methods of the loop that jobs cannot call."""
 START_AGAIN_AFTER = 0.2
 """The delay, in seconds, before another attempt to start the thread if the system refuses one."""
+
+
+_threads: weakref.WeakSet[EventLoopThread] = weakref.WeakSet()
+
+
+def _forked() -> None:
+    for thread in list(_threads):
+        thread._forked()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def _refuse(method: str) -> None:
@@ -228,8 +242,18 @@ class EventLoopThread:
                 setattr(loop, method, partial(_refuse, method))
         return loop
 
+    def _forked(self) -> None:
+        """In a forked process: the copy of the loop runs nothing of the others, only the end of the process."""
+        loop = self._loop
+        if loop is not None and self._ident == threading.get_ident():
+            ready = getattr(loop, "_ready", None)
+            if ready is not None:
+                ready.clear()
+            loop.call_soon(end_child, os.getppid(), "a coroutine job")
+
     def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
         self._ident = threading.get_ident()
+        _threads.add(self)
         asyncio.set_event_loop(loop)
         while True:
             error: BaseException | None = None

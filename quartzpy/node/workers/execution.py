@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import os
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -34,6 +35,7 @@ from quartzpy.jobs.context import Cancellation, JobExecutionContext, Middleware,
 from quartzpy.jobs.job import Job
 from quartzpy.logs.captured import LogCapture, LogLines, capturing, current_capture
 from quartzpy.node.registration import Epoch
+from quartzpy.node.workers.forks import end_child, ended_if_forked
 from quartzpy.node.workers.outcomes import (
     STOPPED,
     asks_to_refire,
@@ -445,7 +447,12 @@ class Execution:
         if not self.epoch.wait_until_trusted():
             raise LeaseLostError(NOT_BEGUN)
         self._refuse_if_asked_to_stop()
-        result = job.execute(context)
+        pid = os.getpid()
+        try:
+            result = job.execute(context)
+        finally:
+            if os.getpid() != pid:
+                end_child(pid, f"job {self.fired.job_key}")
         if result is not None:
             if inspect.isawaitable(result):
                 result = self._awaited(result)
@@ -461,7 +468,12 @@ class Execution:
             elif self.epoch.trusted:
                 self._refuse_if_asked_to_stop()
                 # Not in a coroutine of its own, which would be one more object for each job.
-                result: Any = await job.execute(context)
+                pid = os.getpid()
+                try:
+                    result: Any = await job.execute(context)
+                finally:
+                    if os.getpid() != pid:
+                        end_child(pid, f"job {self.fired.job_key}")
                 if result is not None:
                     await self._keep_result(context, result)
             else:
@@ -478,7 +490,8 @@ class Execution:
             await asyncio.sleep(TRUST_REST)
         self._refuse_if_asked_to_stop()
         result: Any = job.execute(context)
-        result = await result
+        with ended_if_forked(os.getpid(), f"job {self.fired.job_key}"):
+            result = await result
         if result is not None:
             await self._keep_result(context, result)
 
