@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from quartzpy.errors import JobNotFoundError
+from quartzpy.errors import InvalidJobError, JobNotFoundError
 from quartzpy.jobs.internal_entries import BatchKey, batch_entry
 from quartzpy.jobs.join import ON
 from quartzpy.keys import CONTINUATIONS, JobKey, TriggerKey
@@ -167,3 +167,75 @@ def test_the_deletion_of_the_last_trigger_of_a_batch_starts_its_job_when_it_is_c
         user.execute(end)
         assert started(store) == keys
     assert [execution.job_key for execution in acquire(store, node).fired] == [FREE]
+
+
+def redefined(store: SqlJobStore, after: list[str] | None) -> None:
+    store.modify_job(FREE, lambda old: old.with_values({"after": after}), keeps_data=True)
+
+
+def test_a_join_that_is_redefined_in_a_transaction_starts_its_job_when_that_is_committed(
+    impatient: SqlJobStore, connect: Connect
+) -> None:
+    store = impatient
+    node = register(store)
+    for name in ("a", "b"):
+        store.store_jobs(
+            [JobEntry(a_job(JobKey(name)), [due(JobKey(name), name)] if name == "a" else [])], replace=False
+        )
+    store.store_jobs([JobEntry(a_job(FREE, after=["a", "b"]))], replace=False)
+    [fired] = acquire(store, node).fired
+    assert not store.complete(node, [ended(fired)]).deferred
+    user = connect()
+    for end, keys in (("ROLLBACK", []), ("COMMIT", [FREE])):
+        user.execute("BEGIN")
+        redefined(store.within(user), ["a"])
+        user.execute(end)
+        assert started(store) == keys
+    assert [execution.job_key for execution in acquire(store, node).fired] == [FREE]
+
+
+@pytest.mark.parametrize("after", [["a"], ["b"], None])
+def test_an_end_that_is_recorded_while_somebody_redefines_the_join_is_decided_by_the_new_rule(
+    impatient: SqlJobStore, connect: Connect, after: list[str] | None
+) -> None:
+    """The step leaves the end to a later try, because the row of the job is held."""
+    store = impatient
+    node = register(store)
+    for name in ("a", "b"):
+        store.store_jobs([JobEntry(a_job(JobKey(name)), [due(JobKey(name), name)])], replace=False)
+    store.store_jobs([JobEntry(a_job(FREE, after=["a", "b"]))], replace=False)
+    connect().execute("UPDATE qrtz_triggers SET next_fire_time = (SELECT min(next_fire_time) FROM qrtz_triggers)")
+    fired = {one.trigger_name: one for one in acquire(store, node).fired}
+    user = connect()
+    user.execute("BEGIN")
+    redefined(store.within(user), after)
+    assert set(store.complete(node, [ended(fired["a"])]).deferred) == {fired["a"].fire_id}
+    user.execute("COMMIT")
+    assert not store.complete(node, [ended(fired["a"])]).deferred
+    assert started(store) == ([FREE] if after == ["a"] else [])
+    assert not store.complete(node, [ended(fired["b"])]).deferred
+    assert started(store) == ([] if after is None else [FREE])
+
+
+def test_of_two_jobs_that_are_stored_at_once_and_wait_for_each_other_one_is_refused(
+    store: SqlJobStore, connect: Connect
+) -> None:
+    store.store_jobs([JobEntry(a_job(key)) for key in (FREE, HELD)], replace=False)
+    user = connect()
+    user.execute("BEGIN")
+    redefined(store.within(user), [HELD.name])
+    errors: list[InvalidJobError] = []
+
+    def store_other() -> None:
+        try:
+            store.modify_job(HELD, lambda old: old.with_values({"after": [FREE.name]}), keeps_data=True)
+        except InvalidJobError as error:
+            errors.append(error)
+
+    other = threading.Thread(target=store_other)
+    other.start()
+    waits_for_a_row(connect, other)
+    user.execute("COMMIT")
+    other.join()
+    [error] = errors
+    assert str(HELD) in str(error)
