@@ -209,3 +209,19 @@ def test_continuations_are_read_back_with_their_job(store: Harness) -> None:
     assert read is not None
     assert read.continuations == expected
     assert store.fire_one(node).job_detail.continuations == expected
+
+
+def test_a_job_that_had_no_continuations_when_it_was_fired_has_none_at_its_end(store: Harness) -> None:
+    """A node knows from the fire whether there is anything to look up."""
+    node = store.node()
+    store.schedule(job("load", durable=True))
+    store.schedule(job("extract", durable=True), every(100))
+    fired = store.fire_one(node)
+    store.store.modify_job(
+        job_key("extract"), lambda old: old.with_values({"continuations": ["load"]}), keeps_data=True
+    )
+    store.complete(node, fired)
+    assert not waiting(store)
+    store.clock.set(at(100))
+    store.complete(node, store.fire_one(node))
+    assert waiting(store) == ["load"]

@@ -49,8 +49,10 @@ class Model:
     states: dict[tuple[JobKey, str], JoinState] = field(default_factory=dict)
     starts: Counter[tuple[JobKey, str]] = field(default_factory=Counter)
 
-    def end(self, job: JobKey, instant: datetime, outcome: Outcome, *, counts: bool = True) -> None:
-        for link in self.links.get(job, ()):
+    def end(
+        self, job: JobKey, instant: datetime, outcome: Outcome, *, counts: bool = True, continues: bool = True
+    ) -> None:
+        for link in self.links.get(job, ()) if counts or continues else ():
             if link.key in self.links and outcome in link.outcomes:
                 self.starts[link.key, occasion_of_instant(instant)] += 1
         for waiting, join in self.after.items() if counts else ():
@@ -105,7 +107,8 @@ class Life:
     def __init__(self, store: Harness, seed: int) -> None:
         self.store, self.random, self.model = store, random.Random(seed), Model()
         self.nodes = [store.node("a"), store.node("b")]
-        self.running: dict[int, tuple[int, FiredTrigger, bool]] = {}
+        self.running: dict[int, tuple[int, FiredTrigger, bool, bool]] = {}
+        """By fire: its node, and whether at its fire it was waited for, and had continuations."""
         self.past: list[FiredTrigger] = []
         self.skipped: set[int] = set()
         self.observed: Counter[tuple[JobKey, str]] = Counter()
@@ -196,7 +199,7 @@ class Life:
         for fired in self.store.fire_due(self.nodes[node]):
             data = _data(fired)
             counts = any(fired.job_key in join.keys for join in self.model.after.values()) or BATCH in data
-            self.running[fired.fire_id] = node, fired, counts
+            self.running[fired.fire_id] = node, fired, counts, bool(self.model.links[fired.job_key])
             self.log.append(f"fire {fired.fire_id} {fired.trigger_key} of {fired.job_key}")
             if fired.trigger_key.group == CONTINUATIONS:
                 self.observe(fired.job_key, data, fired.scheduled_fire_time)
@@ -214,12 +217,12 @@ class Life:
     def end(self, *, always: Outcome | None = None) -> None:
         if not self.running:
             return
-        node, _, counted = self.random.choice(list(self.running.values()))
-        # What is recorded together is looked at together; see `FiredTrigger.joins`.
-        together = [one for one in self.running.values() if (one[0], one[2]) == (node, counted)]
+        node, _, *flags = self.random.choice(list(self.running.values()))
+        # What is recorded together is looked at together; see `FiredTrigger.joins` and `continues`.
+        together = [one for one in self.running.values() if [one[0], *one[2:]] == [node, *flags]]
         chosen = self.random.sample(together, k=self.random.randint(1, len(together)))
         completions = []
-        for _, fired, counts in chosen:
+        for _, fired, counts, continues in chosen:
             del self.running[fired.fire_id]
             self.past.append(fired)
             outcome = always or self.random.choice(FINAL)
@@ -231,7 +234,7 @@ class Life:
                 )
             )
             if retry is None or fired.job_key not in self.model.links:
-                self.note_end(fired, outcome, counts=counts)
+                self.note_end(fired, outcome, counts=counts, continues=continues)
         answer = self.store.store.complete(self.nodes[node], completions)
         assert not answer.deferred
         assert not answer.fenced
@@ -239,15 +242,15 @@ class Life:
             # The answer was lost.
             self.store.store.complete(self.nodes[node], completions)
 
-    def note_end(self, fired: FiredTrigger, outcome: Outcome, *, counts: bool) -> None:
-        self.model.end(fired.job_key, _nominal(fired), outcome, counts=counts)
+    def note_end(self, fired: FiredTrigger, outcome: Outcome, *, counts: bool = True, continues: bool = True) -> None:
+        self.model.end(fired.job_key, _nominal(fired), outcome, counts=counts, continues=continues)
         batch = _batch(fired.trigger_key.group, _data(fired))
         if batch is not None and batch.job in self.model.links:
             self.model.end_of_batch(batch, succeeded=outcome is Outcome.SUCCEEDED)
 
     def kill(self) -> None:
         node = self.random.randrange(2)
-        dead = [fired for of, fired, _ in self.running.values() if of == node]
+        dead = [fired for of, fired, *_ in self.running.values() if of == node]
         self.log.append(f"kill {node}")
         self.store.recover(self.nodes[1 - node], self.nodes[node])
         late = self.store.store.complete(self.nodes[node], [self.store.ended(fired) for fired in dead])
@@ -256,7 +259,7 @@ class Life:
             del self.running[fired.fire_id]
             self.past.append(fired)
             if not (fired.job_detail.requests_recovery and fired.job_key in self.model.links):
-                self.note_end(fired, Outcome.TERMINATED, counts=True)
+                self.note_end(fired, Outcome.TERMINATED)
         self.store.store.subtract_node_deaths({fired.job_key for fired in dead})
         self.nodes[node] = self.store.node(f"{'ab'[node]}{len(self.log)}")
 

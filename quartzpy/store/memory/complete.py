@@ -79,7 +79,7 @@ def complete(
         if completion.retry_after is not None and job is not None:
             after, outcome = completion.retry_after, completion.outcome
             retries.append(retry(tables, row, job, after, outcome, keeps_admission=completion.is_handed_back))
-        elif job is not None:
+        elif job is not None and (completion.fired.continues or completion.fired.joins):
             followers += follow(tables, row, job, completion.outcome, completion.result)
         if completion.retry_after is None and completion.fired.joins:
             arrivals.add(row, completion.outcome, completion.result)
