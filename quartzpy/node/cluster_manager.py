@@ -50,6 +50,8 @@ ZONE_CHECK_EVERY = 60.0
 """The interval, in seconds, at which a node looks whether something was computed by other rules of time zones."""
 ZONE_REST = 0.1
 """The rest, in seconds, between two parts of a renewal."""
+ZONE_AT_START = 10.0
+"""The seconds for which the start of a node waits for a renewal."""
 ZONE_LINES = 20
 """The number of fires that the log names of those that one part of a renewal has moved."""
 SCHEMA_CHECK_EVERY = 30.0
@@ -204,6 +206,14 @@ class ClusterManager(EpochService):
             self._logger.warning(
                 "the rules of time zones have changed: %d triggers more", len(renewal.moved) - ZONE_LINES
             )
+
+    def renew_at_start(self, epoch: Epoch) -> None:
+        """Renew fire times before anything fires or misfires by them, for a few seconds: the rest follows."""
+        until = self._clock.monotonic() + ZONE_AT_START
+        while self._performs_maintenance() and not self.schema.is_copy:
+            self._renew_zones(epoch)
+            if not self._zones.has_more or self._clock.monotonic() >= until:
+                return
 
     def _recover(self, epoch: Epoch, dead: Sequence[NodeRecord]) -> None:
         for peer in dead:

@@ -75,6 +75,7 @@ class SchedulerNode:
             self._with_retry(lambda: parts.registration.publish(parts.capacity.capabilities))
             self._with_retry(parts.known_types.learn)
             self._with_retry(parts.cluster.schema.check_at_start)
+            self._with_retry(partial(parts.cluster.renew_at_start, epoch))
         except BaseException:
             # The caller gets no node that it could stop, so the check-ins must end here.
             parts.check_in.stop()

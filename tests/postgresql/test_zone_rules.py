@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from quartzpy import CronTrigger, JobDetail, MaintenanceWindow, Scheduler
+from quartzpy import CronTrigger, Job, JobDetail, JobExecutionContext, MaintenanceWindow, Scheduler
 from quartzpy.keys import TriggerKey
 from quartzpy.store import node_metadata
 from quartzpy.store.postgresql.admin import admin
@@ -22,6 +22,7 @@ from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import Node
 from quartzpy.zone_rules import rules_of
 from tests.postgresql.conftest import NAME, register
+from tests.waiting import wait_until
 from tests.zone_files import zone_directory
 
 Connect = Callable[[], psycopg.Connection[Any]]
@@ -54,6 +55,10 @@ NEW = ("daily", "weekly", "yearly")
 SAME = ("often", "berlin", "utc", "simple")
 SHIFT = timedelta(hours=4)
 """By so much the fires are later by the former rules, UTC+5, than by those of this process, UTC+9."""
+
+
+class Report(Job, type_name="zone-report"):
+    def execute(self, context: JobExecutionContext) -> None: ...
 
 
 def run_with(place: Path, program: str, *arguments: str) -> str:
@@ -218,6 +223,34 @@ def test_a_fire_whose_new_instant_has_passed_misfires(stored: SqlJobStore, conne
     assert TriggerKey("daily") in outcome.misfired
     [misfire] = connect().execute("SELECT trigger_name FROM qrtz_misfires").fetchall()
     assert misfire == ("daily",)
+
+
+@pytest.mark.parametrize("offset", ["<+12>-12", "<+05>-5"])
+def test_a_node_that_starts_renews_before_it_fires(
+    store: SqlJobStore, postgres_dsn: str, connect: Connect, tmp_path: Path, offset: str
+) -> None:
+    """By the former rules, the fire was 30 minutes ago; by the new ones, it is later today, or was missed as well."""
+    run_with(zone_directory(tmp_path, {"Asia/Tokyo": offset, "Europe/Berlin": "<+01>-1"}), STORING, postgres_dsn)
+    now = store.now().replace(microsecond=0)
+    hours = int(offset[1:4])
+    wall = now - timedelta(minutes=30) + timedelta(hours=hours)
+    fires = [now - timedelta(minutes=30) + timedelta(days=n) for n in range(9)]
+    connection = connect()
+    connection.execute("DELETE FROM qrtz_triggers WHERE trigger_name <> 'daily'")
+    for table in ("qrtz_job_details", "qrtz_triggers"):
+        connection.execute(f"UPDATE {table} SET job_type = 'zone-report'".encode())
+    connection.execute(
+        "UPDATE qrtz_triggers SET schedule = schedule || %s::jsonb, next_fire_time = %s, upcoming = %s,"
+        " start_time = start_time - interval '2 days'",
+        [json.dumps({"expression": f"{wall.second} {wall.minute} {wall.hour} * * ?"}), fires[0], fires[1:]],
+    )
+    is_due_later = hours > 9
+    expected = fires[0] + timedelta(hours=hours - 9, days=0 if is_due_later else 1)
+    with Scheduler(postgres_dsn, name=NAME, checkin_interval="200ms", failure_window="20s"):
+        wait_until(lambda: times(store)["daily"][0] == expected, f"a next fire at {expected}")
+        assert all(at is not None and at >= expected for at in times(store)["daily"])
+    [(number,)] = connection.execute("SELECT count(*) FROM qrtz_misfires").fetchall()
+    assert number == (0 if is_due_later else 1)
 
 
 def test_one_node_renews_at_a_time(stored: SqlJobStore) -> None:

@@ -223,7 +223,7 @@ def _renew_windows(session: SqlSession, outdated: Outdated, now: datetime) -> bo
 
 def renew_some(session: SqlSession, keys: Collection[TriggerKey]) -> None:
     """Give triggers that were stored again the fire times that they have by the rules of this process."""
-    outdated = Outdated.of(noted(session))
+    outdated = Outdated.of(noted(session)) if keys else Outdated({})
     if not outdated.rules:
         return
     records = triggers_of(session, keys)
