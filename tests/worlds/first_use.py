@@ -145,7 +145,7 @@ class Place:
 
 def _last(output: str) -> str:
     lines = [line for line in output.strip().splitlines() if line.strip()]
-    causes = [line for line in lines if re.search(r"Error|error:|broken|lost|not kept", line)]
+    causes = [line for line in lines if re.search(r"Error|error:|(overlaps|lost|duplicated) .* [1-9]", line)]
     return (causes or lines or ["no output"])[-1].strip()[:300]
 
 
@@ -197,7 +197,7 @@ def install(place: Place) -> str:
 
 
 def demo(place: Place) -> str:
-    place.run("quartzpy", "demo", "--duration", "12s", "--nodes", "2")
+    place.run("quartzpy", "demo")
     return "ok"
 
 
@@ -242,9 +242,7 @@ def tutorial(place: Place) -> str:
             while "tick of" not in first.stdout.readline():
                 if first.poll() is not None or time.monotonic() > end:
                     raise Failure("no tick")
-        output = place.run("quartzpy", "executions", **variable)
-        if "SUCCEEDED" not in output:
-            raise Failure(f"no execution: {_last(output)}")
+        _wait("an execution", lambda: "SUCCEEDED" in place.run("quartzpy", "executions", **variable), database)
         _ended(database)
     return "ok"
 
