@@ -184,6 +184,13 @@ def _says_more_than_zero(value: object) -> bool:
     return any(digit in value for digit in "123456789") if isinstance(value, str) else bool(value)
 
 
+def span_text(span: timedelta) -> str:
+    """Return a length of time as a text that `as_span` reads as the same one: "90s", "0.25s"."""
+    seconds, rest = divmod(span, timedelta(seconds=1))
+    fraction = f"{rest.microseconds:06}".rstrip("0")
+    return f"{seconds}.{fraction}s" if fraction else f"{seconds}s"
+
+
 def _read_span(value: object) -> timedelta | None:
     """Return the value as a timedelta, limited to the range of timedelta; None if it is not a length of time."""
     if isinstance(value, timedelta):

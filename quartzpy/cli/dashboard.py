@@ -11,6 +11,7 @@ from quartzpy.cli.target import Target, scheduler_options
 from quartzpy.errors import InvalidValueError, SettingsError
 from quartzpy.garbage import present_objects_exempted
 from quartzpy.installing import install_line
+from quartzpy.operations.actions.action import local_user
 
 if TYPE_CHECKING:
     from quartzpy.dashboard import Authenticator
@@ -77,11 +78,14 @@ def dashboard(
 ) -> None:
     """Serve the web page until SIGTERM or Ctrl-C.
 
-    It needs the extra `dashboard`. Without --token and --basic-user, it listens on this machine only.
+    It needs the extra `dashboard`. Without --token and --basic-user, it listens on this machine only, where everybody
+    may read; with --allow-actions it prints a link with a token, without which nobody changes anything.
     """
     try:
         from quartzpy.dashboard import create_app
-        from quartzpy.dashboard.auth import is_loopback
+        from quartzpy.dashboard.auth import LocalToken
+        from quartzpy.dashboard.hosts import is_loopback
+        from quartzpy.dashboard.local_token import new_token
         from quartzpy.dashboard.server import DashboardServer, listen
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("quartzpy"):
@@ -93,6 +97,10 @@ def dashboard(
             f"--host {host}: others could reach the page without authentication; set a token, as in"
             f" {TOKEN_VARIABLE}=... quartzpy dashboard --host {host}"
         )
+    token_link = ""
+    if auth is None and not read_only:
+        made = new_token()
+        auth, token_link = LocalToken(made, local_user()), f"login?token={made}"
     with listen(host, port) as listening, target.client() as scheduler:
         app = create_app(
             scheduler,
@@ -104,8 +112,11 @@ def dashboard(
         server = DashboardServer(app, root_path.rstrip("/"), trusted_proxies=trusted_proxies)
         shown = f"[{host}]" if ":" in host else host
         changes = "read-only" if read_only else "actions allowed"
+        changes += " with its token" if token_link else ""
         url = f"http://{shown}:{listening.getsockname()[1]}{root_path.rstrip('/')}/"
         click.echo(f"dashboard of scheduler {scheduler.name!r} on {url} ({changes}; Ctrl-C ends it)")
+        if token_link:
+            click.echo(f"log in by {url}{token_link}")
         with present_objects_exempted():
             server.run(sockets=[listening])
 

@@ -153,7 +153,7 @@ def _declared(file: Path, modules: Sequence[str]) -> Declarations:
 
 def _print_plan(plan: SyncPlan, *, json_output: bool) -> None:
     from quartzpy.operations.actions.values import changed_values
-    from quartzpy.operations.source import Redaction
+    from quartzpy.secret_texts import Redaction
 
     redaction = Redaction()
     changes = [(change, _texts(change, changed_values(change, redaction))) for change in plan.changes]

@@ -19,6 +19,7 @@ import click
 from quartzpy.cli.target import DEFAULT_NAME, Target, scheduler_options
 from quartzpy.errors import SchemaError, SettingsError
 from quartzpy.operations.render import as_json, json_text, local_zone, plain, table
+from quartzpy.private_files import write_private
 from quartzpy.texts import check_description, number_of
 
 if TYPE_CHECKING:
@@ -245,7 +246,8 @@ def crontab(
         refuse_undecided(plan, skip_undecided=applying["skip_undecided"])
         text = schedule_text(plan, time_zone=zone, home=_home)
     if written is not None:
-        written.write_text(text, encoding="utf-8")
+        # The variables of a crontab are often passwords, and cron shows them to nobody.
+        write_private(written, text)
     else:
         click.echo(text, nl=False)
     jobs = f"{written or 'schedule.yaml'}: {number_of(len(plan.jobs), 'job')}"

@@ -23,6 +23,7 @@ from quartzpy.errors import AuthenticationError, SchemaError, SettingsError, Sto
 from quartzpy.instants import as_span
 from quartzpy.operations.render import as_json, table
 from quartzpy.operations.schedules import short
+from quartzpy.secret_texts import REDACTED
 
 
 @click.group()
@@ -226,6 +227,9 @@ def _rows(target: Target) -> list[tuple[str, Any, str]]:
     effective = SchedulerConfig.of({name: value for name, value in target.values.items() if name != URL})
     values = {URL: target.values.get(URL)} | {
         setting.name: getattr(effective, setting.name) for setting in fields(effective)
+    }
+    values["command_variables"] = {
+        job: dict.fromkeys(variables, REDACTED) for job, variables in effective.command_variables.items()
     }
     values["monitors"] = {pattern: shown_place(place) for pattern, place in effective.monitors.items()}
     if effective.heartbeat_url is not None:

@@ -197,6 +197,22 @@ def _checked_host(item: str) -> str:
     return text
 
 
+def _checked_variables(jobs: object) -> dict[str, dict[str, str]]:
+    """Return the setting `command_variables`. No error shows a value."""
+    if not isinstance(jobs, Mapping):
+        raise SettingsError("command_variables must be a mapping of jobs to their variables")
+    for job, variables in jobs.items():
+        _check_name(job, "command_variables: a job")
+        if not isinstance(variables, Mapping):
+            raise SettingsError(f"command_variables: {job}: must be a mapping of names to texts")
+        for name, value in variables.items():
+            if not isinstance(name, str) or not name or not name.isprintable() or "=" in name:
+                raise SettingsError(f"command_variables: {job}: {quoted(name)} is not the name of a variable")
+            if not isinstance(value, str) or "\0" in value:
+                raise SettingsError(f"command_variables: {job}: {name} must be a text without NUL")
+    return {job: dict(variables) for job, variables in jobs.items()}
+
+
 def _checked_secrets(secrets: object) -> dict[str, str]:
     """Return the setting `http_secrets`. Errors do not show the values, which may contain a secret by mistake."""
     if not isinstance(secrets, Mapping):
@@ -360,10 +376,15 @@ class SchedulerConfig:
     command_environment: tuple[str, ...] = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER")
     """The names of the environment variables of this node that the programs of `CommandJob` receive."""
 
+    command_variables: Mapping[str, Mapping[str, str]] = field(default_factory=dict, hash=False, repr=False)
+    """Further variables that the programs of `CommandJob` receive, by the job: `{"billing.export": {"PGPASSWORD":
+    "..."}}`. They are in no table and on no page, and no other job's program sees them."""
+
     http_hosts: tuple[str, ...] = ()
     """The hosts that `HttpJob` may call from this node: "api.example.com" (HTTPS at port 443), "*.example.com",
-    "api.example.com:8443", "http://reports.internal:8080", and the private addresses or networks to which their names
-    may lead: "10.1.0.0/16". A node without the setting makes no calls."""
+    "api.example.com:8443", "http://reports.internal:8080", and the private networks to which their names may lead:
+    "10.1.0.0/16", "10.1.0.7/32". An address such as "http://10.1.0.7:8080" is a host by itself. A node
+    without the setting makes no calls."""
 
     http_secrets: Mapping[str, str] = field(default_factory=dict, hash=False)
     """The secrets that `HttpJob` may use on this node, by the names that jobs give: where each is, and the hosts that
@@ -481,6 +502,7 @@ class SchedulerConfig:
             if "=" in name or not name.isprintable():
                 raise SettingsError(f"command_environment: {quoted(name)} is not the name of a variable")
         assign(self, "command_environment", names)
+        assign(self, "command_variables", _checked_variables(self.command_variables))
         assign(self, "http_hosts", tuple(map(_checked_host, _texts(self.http_hosts, "http_hosts"))))
         assign(self, "http_secrets", _checked_secrets(self.http_secrets))
         assign(self, "notify_channels", _checked_channels(self.notify_channels))

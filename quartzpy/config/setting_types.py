@@ -44,6 +44,7 @@ class Settings(TypedDict, total=False):
     job_modules: Sequence[str]
     commands: Sequence[str]
     command_environment: Sequence[str]
+    command_variables: Mapping[str, Mapping[str, str]]
     http_hosts: Sequence[str]
     http_secrets: Mapping[str, str]
     notify_channels: Mapping[str, Channel | Mapping[str, Any] | str]

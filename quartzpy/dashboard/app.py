@@ -19,6 +19,7 @@ from quartzpy.dashboard.assets import serve_asset
 from quartzpy.dashboard.auth import Authenticator, LoopbackOnly, TokenAuth
 from quartzpy.dashboard.background import BackgroundActions
 from quartzpy.dashboard.cookies import ForgedRequestError, check_csrf
+from quartzpy.dashboard.hosts import KnownHost
 from quartzpy.dashboard.live import AUDIT, LiveHub, serve_stream
 from quartzpy.dashboard.login import login_routes
 from quartzpy.dashboard.middleware import Authentication, RequestLimits, SecurityHeaders
@@ -27,9 +28,9 @@ from quartzpy.dashboard.request_context import Dashboard
 from quartzpy.dashboard.sessions import EndedSessions
 from quartzpy.operations import Operations
 from quartzpy.operations.actions.action import local_user
-from quartzpy.operations.source import SECRETS
 from quartzpy.scheduler.explain import API, PAGE
 from quartzpy.scheduler.scheduler import BaseScheduler
+from quartzpy.secret_texts import SECRETS
 
 
 def create_app(
@@ -74,6 +75,7 @@ def create_app(
         routes=_routes(authenticator, operations, background),
         middleware=[
             Middleware(SecurityHeaders),
+            Middleware(KnownHost),
             Middleware(RequestLimits),
             Middleware(Authentication, authenticator, behind_tls_proxy),
         ],

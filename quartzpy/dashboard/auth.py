@@ -7,13 +7,12 @@ import binascii
 import contextlib
 import hashlib
 import hmac
-import ipaddress
 import math
 import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -21,6 +20,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from quartzpy.dashboard import cookies
 from quartzpy.dashboard.guesses import Guesses
+from quartzpy.dashboard.hosts import host_of, is_loopback
 from quartzpy.dashboard.sessions import EndedSessions
 from quartzpy.errors import SettingsError
 from quartzpy.operations import Actor, Grant, Role
@@ -81,6 +81,9 @@ def basic_auth(
 
 class TokenAuth:
     """Admits requests that carry one of several tokens, or the cookie of a session that began with one."""
+
+    has_link: ClassVar[bool] = False
+    """True if a link with the token logs in. It ends up in the histories of browsers, so it is for one machine."""
 
     def __init__(self, actors: Mapping[str, Actor]) -> None:
         _check_secrets("token", actors)
@@ -217,14 +220,16 @@ class BasicAuth:
         except (binascii.Error, UnicodeDecodeError):
             return None
         address = cookies.address_of(request)
-        if (wait := self._guesses.wait(address, user)) > 0:
+        expected = self._passwords.get(user)
+        # Whoever invents users is counted by the address alone.
+        counted = "" if expected is None else user
+        if (wait := self._guesses.wait(address, counted)) > 0:
             request.state.retry_after = wait
             return None
-        expected = self._passwords.get(user)
         # An unknown user costs the same comparison as a expected one.
         matches = hmac.compare_digest((expected or "").encode(), password.encode())
         if not colon or expected is None or not matches:
-            self._guesses.wrong(address, password, user)
+            self._guesses.wrong(address, f"{user}\0{password}", counted)
             return None
         self._guesses.right(address, user)
         return self._actors[user]
@@ -256,9 +261,7 @@ class LoopbackOnly:
         self._actor = actor
 
     def __call__(self, request: Request) -> Actor | None:
-        client = cookies.address_of(request)
-        host = request.url.hostname or ""
-        return self._actor if sign_of_a_proxy(request) is None and is_loopback(client) and is_loopback(host) else None
+        return self._actor if is_of_this_machine(request) else None
 
     def challenge(self, request: Request) -> Response:
         """Say how to open the page to other machines."""
@@ -270,6 +273,40 @@ class LoopbackOnly:
             " create_app, or start quartzpy dashboard with --token.\n"
         )
         return PlainTextResponse(text, 403)
+
+
+class LocalToken(TokenAuth):
+    """Lets whoever is on this machine read, and whoever has the token do what `actor` may.
+
+    Any user and any program of a machine can send requests to it, so that is no reason to let them change anything.
+    """
+
+    has_link = True
+
+    def __init__(self, token: str, actor: Actor) -> None:
+        super().__init__({token: actor})
+        self._readers = LoopbackOnly(Actor("anonymous", Role.VIEWER))
+
+    def __call__(self, request: Request) -> Actor | None:
+        reader = self._readers(request)
+        if reader is None:
+            # The login page, too, is for this machine alone.
+            request.state.is_closed = True
+            return None
+        is_wrong = request.headers.get("authorization", "").lower().startswith("bearer ")
+        return super().__call__(request) or (None if is_wrong else reader)
+
+    def challenge(self, request: Request) -> Response:
+        """Say how to open the page to other machines, or that the token is wrong."""
+        if not is_of_this_machine(request):
+            return self._readers.challenge(request)
+        return super().challenge(request)
+
+
+def is_of_this_machine(request: Request) -> bool:
+    """Return whether a program or a browser of this machine sent a request, by a name of this machine."""
+    host = host_of(request.scope) or ""
+    return sign_of_a_proxy(request) is None and is_loopback(cookies.address_of(request)) and is_loopback(host)
 
 
 _OF_PROXIES = frozenset(
@@ -303,17 +340,6 @@ def sign_of_a_proxy(request: Request) -> str | None:
             return f"the header {name}"
     # nginx forwards so, without a header that tells it, unless it is configured. Browsers have not sent it for decades.
     return "the protocol HTTP/1.0" if request.scope.get("http_version") == "1.0" else None
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether a host name or address is that of this machine alone."""
-    if host.rstrip(".").lower() == "localhost" or host.lower().endswith(".localhost"):
-        return True
-    try:
-        address = ipaddress.ip_address(host.strip("[]"))
-    except ValueError:
-        return False
-    return address.is_loopback
 
 
 def _check_secrets(name: str, values: Collection[str]) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -22,10 +24,13 @@ def login_routes(auth: TokenAuth) -> list[BaseRoute]:
     """Return the routes of the login page and of logging out."""
 
     def show(request: Request) -> Response:
-        return _form(request, "")
+        token = request.query_params.get("token") if auth.has_link else None
+        # Another site may lead here, and must not choose the session.
+        if token is None or request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+            return _form(request, "")
+        return _entered(request, {"token": token})
 
-    async def log_in(request: Request) -> Response:
-        form = await checked_form(request)
+    def _entered(request: Request, form: Mapping[str, Any]) -> Response:
         if (wait := auth.wait(request)) > 0:
             refused = _form(request, too_many_text(wait), 429)
             refused.headers["Retry-After"] = str(math.ceil(wait))
@@ -36,6 +41,9 @@ def login_routes(auth: TokenAuth) -> list[BaseRoute]:
         response = RedirectResponse(_target(str(request.scope[ROOT]), form.get("next")), 303)
         cookies.keep(request, response, SESSION_COOKIE, session, SESSION_LASTS)
         return response
+
+    async def log_in(request: Request) -> Response:
+        return _entered(request, await checked_form(request))
 
     async def log_out(request: Request) -> Response:
         await checked_form(request)

@@ -173,7 +173,8 @@ class Authentication:
         actor = await self._actor(request)
         request.state.actor = actor
         path = scope["path"].removeprefix(scope[ROOT])
-        if actor is None and not path.startswith(OPEN_PATHS):
+        is_open = path.startswith(OPEN_PATHS) and not getattr(request.state, "is_closed", False)
+        if actor is None and not is_open:
             refusal = self._refusal(request)
             if path.startswith(PREFIX):
                 refusal = problem_of(refusal)

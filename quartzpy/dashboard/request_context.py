@@ -77,6 +77,11 @@ class RequestContext:
         return self.operations.actions.permits(action)
 
     @property
+    def has_session(self) -> bool:
+        """True if the reader has logged in."""
+        return getattr(self.request.state, "session", None) is not None
+
+    @property
     def csrf_token(self) -> str:
         """The token that each form repeats."""
         return csrf_token(self.request)

@@ -27,9 +27,11 @@ from quartzpy.jobs.function_job import JobFunction, job
 from quartzpy.jobs.http import HttpRequest
 from quartzpy.jobs.http_hosts import target_of
 from quartzpy.jobs.job import Job, JobDetail
+from quartzpy.keys import DEFAULT_GROUP, JobKey
 from quartzpy.scheduler.coercion import interval_of
-from quartzpy.scheduler.declarations import definitions, kind_and_values, read_document
+from quartzpy.scheduler.declarations import definitions, kind_and_values, parsed_document
 from quartzpy.scheduler.sync import Declarations
+from quartzpy.text_files import read_text_file
 from quartzpy.texts import did_you_mean, quoted, reason
 from quartzpy.triggers.recurring import RecurringTrigger
 from quartzpy.triggers.simple import SimpleTrigger
@@ -59,15 +61,27 @@ class ScheduleFile:
     time_zone: str
     at_start: dict[str, Any] = field(default_factory=dict)
     """Further settings, which do not change while the node runs: whom it tells what is wrong."""
+    variables: dict[str, dict[str, str]] = field(default_factory=dict, repr=False)
+    """The variables of commands, by the keys of their jobs, which may be secrets."""
+    text: str = field(default="", repr=False)
+    """The file itself."""
+
+    @property
+    def allowed(self) -> dict[str, Any]:
+        """All settings that may change while the node runs."""
+        return {**self.settings, "command_variables": self.variables}
 
 
-def read_schedule(path: Path) -> ScheduleFile:
+def read_schedule(path: Path, *, of: Path | None = None) -> ScheduleFile:
     """Return what a file says. The modules of its functions are imported, from its directory as well.
+
+    `of` is the file that this one is a copy of: paths are relative to the directory of that one.
 
     Raises:
         SettingsError: the file cannot be read, or something in it is wrong; the message names it.
     """
-    document = read_document(path)
+    text = read_text_file(path)
+    document = parsed_document(path, text)
     if not isinstance(document, Mapping):
         raise SettingsError(f"{path}: begin with jobs:, and below it the name of a job, with command: and schedule:")
     for name in document:
@@ -77,15 +91,14 @@ def read_schedule(path: Path) -> ScheduleFile:
     if not isinstance(jobs, Mapping):
         raise SettingsError(f"{path}: jobs is a mapping of names to jobs; write jobs: {{}} if there is to be none")
     zone = document.get("time_zone") or zone_of_machine().name
-    commands: set[str] = set()
     networks, secrets = document.get("networks", []), document.get("secrets", {})
     if not isinstance(networks, list):
         raise SettingsError(f"{path}: networks is a list, such as [10.0.0.0/8]")
-    hosts = {str(network) for network in networks}
+    allowed = _Allowed(hosts={str(network) for network in networks})
     surroundings = _Surroundings(
         zone,
-        path.absolute().parent,
-        _directory(document.get("directory", ""), path),
+        (of or path).absolute().parent,
+        _directory(document.get("directory", ""), of or path),
         _variables(document.get("environment", {}), str(path)),
         _tells_failures(document.get(_NOTIFY_FAILURES, False), str(path)),
     )
@@ -95,7 +108,7 @@ def read_schedule(path: Path) -> ScheduleFile:
         if not isinstance(declared, Mapping):
             raise SettingsError(f"{where}: a mapping with command:, url: or function:, and schedule: is needed")
         try:
-            entries.append(_entry(str(name), dict(declared), surroundings, commands, hosts))
+            entries.append(_entry(str(name), dict(declared), surroundings, allowed))
         except SettingsError as error:
             raise SettingsError(f"{where}: {error}") from error
         except (QuartzpyError, TypeError) as error:
@@ -105,9 +118,15 @@ def read_schedule(path: Path) -> ScheduleFile:
     )
     return ScheduleFile(
         declarations,
-        {"commands": tuple(sorted(commands)), "http_hosts": tuple(sorted(hosts)), "http_secrets": secrets},
+        {
+            "commands": tuple(sorted(allowed.commands)),
+            "http_hosts": tuple(sorted(allowed.hosts)),
+            "http_secrets": secrets,
+        },
         str(zone),
         {setting: document[name] for name, setting in _AT_START.items() if name in document},
+        allowed.variables,
+        text,
     )
 
 
@@ -162,22 +181,32 @@ def _variables(value: object, where: str) -> dict[str, str]:
         if not isinstance(name, str) or not _VARIABLE.fullmatch(name):
             raise SettingsError(f"{where}: environment: {quoted(name)} is not the name of a variable")
         if isinstance(content, bool) or not isinstance(content, str | int):
-            raise SettingsError(f"{where}: environment: {name} must be a text (got {quoted(content)}); write quotes")
+            # Not the value: it may be a password.
+            kind = type(content).__name__
+            raise SettingsError(
+                f"{where}: environment: {name} must be a text (got a value of the type {kind}); write quotes"
+            )
+        if "\0" in str(content):
+            raise SettingsError(f"{where}: environment: {name} contains NUL, which no program can receive")
     return {name: str(content) for name, content in value.items()}
 
 
 def _with_variables(values: Mapping[str, Any], variables: Mapping[str, str]) -> dict[str, Any]:
-    """Return the values of a command that the shell runs with these variables, and by SHELL, as cron does.
+    """Return the values of a command that runs with these variables: by SHELL, as cron does, and found in PATH.
 
-    No job sets variables, because those of a node are part of what it allows. A line for the shell may do anything.
+    The variables themselves are settings of the node. A job has none, because whoever sees a job would see them.
     """
     shell = variables.get("SHELL", SHELL)
     if values.get("shell") is None:
-        line = f"exec {shlex.join(Command(**values).words)}"
+        words = Command(**values).words
+        if "PATH" not in variables or "/" in words[0]:
+            return dict(values)
+        line = f"exec {shlex.join(words)}"
+    elif shell == SHELL:
+        return dict(values)
     else:
-        line = values["shell"] if shell == SHELL else f"exec {shlex.join([shell, '-c', values['shell']])}"
-    exports = " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
-    return {**{name: value for name, value in values.items() if name != "argv"}, "shell": f"export {exports}\n{line}"}
+        line = f"exec {shlex.join([shell, '-c', values['shell']])}"
+    return {**{name: value for name, value in values.items() if name != "argv"}, "shell": line}
 
 
 def _tells_failures(value: object, where: str) -> bool:
@@ -186,9 +215,17 @@ def _tells_failures(value: object, where: str) -> bool:
     return value
 
 
-def _entry(
-    name: str, declared: dict[str, Any], around: _Surroundings, commands: set[str], hosts: set[str]
-) -> dict[str, Any]:
+@dataclass(frozen=True)
+class _Allowed:
+    """What the node has to allow and to know for the jobs of a file."""
+
+    commands: set[str] = field(default_factory=set)
+    hosts: set[str] = field(default_factory=set)
+    variables: dict[str, dict[str, str]] = field(default_factory=dict)
+    """The variables of commands, by the keys of their jobs."""
+
+
+def _entry(name: str, declared: dict[str, Any], around: _Surroundings, allowed: _Allowed) -> dict[str, Any]:
     """Return a job in the form of declared jobs, and add what it needs to what is allowed."""
     kinds = [kind for kind in _KINDS if kind in declared]
     if len(kinds) != 1:
@@ -219,8 +256,9 @@ def _entry(
         values = {"directory": str(around.directory), **values}
         if variables:
             values = _with_variables(values, variables)
+            allowed.variables[str(JobKey(name, declared.get("group", DEFAULT_GROUP)))] = variables
         command = Command(**values)
-        commands.add(SHELL if command.shell is not None else command.argv[0])
+        allowed.commands.add(SHELL if command.shell is not None else command.argv[0])
         if command.shell is None and "/" in command.argv[0] and not command.argv[0].startswith("/"):
             raise SettingsError(f"command: {quoted(command.argv[0])} must be an absolute path, or a name in PATH")
         return entry | {"type": "quartzpy.CommandJob", "data": values}
@@ -233,7 +271,7 @@ def _entry(
     for url in urls:
         target = target_of(url)
         shown = f"[{target.host}]" if ":" in target.host else target.host
-        hosts.add(f"{target.scheme}://{shown}:{target.port}")
+        allowed.hosts.add(f"{target.scheme}://{shown}:{target.port}")
     return entry | {"type": "quartzpy.HttpJob", "data": dict(values)}
 
 

@@ -22,7 +22,7 @@ from multiprocessing import spawn
 from typing import IO, TYPE_CHECKING, Any
 
 from quartzpy.errors import CommandFailedError, InvalidJobDataError, NotAllowedError
-from quartzpy.instants import Span, as_span
+from quartzpy.instants import Span, as_span, span_text
 from quartzpy.jobs import keeper
 from quartzpy.jobs.included import settings_of_node
 from quartzpy.jobs.job import Job
@@ -108,7 +108,7 @@ class Command:
         if both := set(self.success) & set(self.retry):
             raise InvalidJobDataError(f"success and retry both contain {min(both)}")
         grace = as_span(self.grace, "grace", InvalidJobDataError)
-        assign(self, "grace", f"{grace.total_seconds():g}s")
+        assign(self, "grace", span_text(grace))
         if self.values is not None and not isinstance(self.values, Mapping):
             raise InvalidJobDataError(f"values must be a mapping (got {quoted(self.values)})")
 
@@ -183,8 +183,10 @@ def _place(path: str) -> tuple[str, str]:
     return os.path.realpath(directory), name
 
 
-def environment(context: JobExecutionContext, allowed: Sequence[str], values: Mapping[str, Any]) -> dict[str, str]:
-    """Return the environment of a command: the variables that are allowed, and the facts of the fire.
+def environment(
+    context: JobExecutionContext, allowed: Sequence[str], variables: Mapping[str, str], values: Mapping[str, Any]
+) -> dict[str, str]:
+    """Return the environment of a command: the variables that are allowed, its own, and the facts of the fire.
 
     Raises:
         InvalidJobDataError: the values are longer than an environment takes.
@@ -207,7 +209,11 @@ def environment(context: JobExecutionContext, allowed: Sequence[str], values: Ma
         "VALUES": text,
     }
     inherited = {name: os.environ[name] for name in allowed if name in os.environ}
-    return inherited | {f"QUARTZPY_FIRE_{name}": value.replace("\0", "") for name, value in facts.items()}
+    return (
+        inherited
+        | dict(variables)
+        | {f"QUARTZPY_FIRE_{name}": value.replace("\0", "") for name, value in facts.items()}
+    )
 
 
 def _instant(instant: datetime | None) -> str:
@@ -231,9 +237,9 @@ class CommandJob(Job, type_name=COMMAND_TYPE, data_type=Command, operators_set=(
     """Runs a program: `JobDetail(CommandJob, "backup", data=Command(["/usr/bin/pg_dump", "app"]))`.
 
     Only nodes with the setting `commands` run such jobs, and only the programs that it names. The program gets no
-    input, and of the environment the variables of the setting `command_environment` and the facts of the fire,
-    QUARTZPY_FIRE_ID and others. Its output is logged line by line and so kept with the execution. Its exit status is
-    the result, `{"exit_status": 0}`, and decides about success.
+    input, and of the environment the variables of the setting `command_environment`, those of `command_variables` for
+    its job, and the facts of the fire, QUARTZPY_FIRE_ID and others. Its output is logged line by line and so kept with
+    the execution. Its exit status is the result, `{"exit_status": 0}`, and decides about success.
 
     At the end of the command, at a timeout, a cancellation and the end of the node, what is still running of the
     program and its children gets SIGTERM, and after `grace` SIGKILL.
@@ -258,7 +264,12 @@ class CommandJob(Job, type_name=COMMAND_TYPE, data_type=Command, operators_set=(
                 command.directory or os.getcwd(),
                 program,
                 words,
-                environment(context, settings.command_environment, command.values or {}),
+                environment(
+                    context,
+                    settings.command_environment,
+                    settings.command_variables.get(str(context.job_key), {}),
+                    command.values or {},
+                ),
             ),
             grace,
             _Output(lambda line: context.log.info("%s", line)),

@@ -18,19 +18,23 @@ import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import lru_cache
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urljoin
 from weakref import WeakKeyDictionary
 
 from quartzpy.errors import HttpFailedError, InvalidJobDataError, NotAllowedError
 from quartzpy.installing import install_line
-from quartzpy.instants import Span, as_span
+from quartzpy.instants import Span, as_span, span_text
 from quartzpy.jobs.http_hosts import AllowedHosts, Target, target_of
 from quartzpy.jobs.included import settings_of_node
 from quartzpy.jobs.job import Job
+from quartzpy.jobs.sent_secrets import SentSecrets
+from quartzpy.logs.discretion import discreet
 from quartzpy.outgoing import OutgoingError, webhook_headers
+from quartzpy.secret_texts import is_secret
 from quartzpy.texts import quoted, reason, storable_text
 
 if TYPE_CHECKING:
@@ -71,7 +75,6 @@ _OWN_HEADERS = frozenset(
         *("proxy-authorization", "proxy-connection", "accept-encoding", "http2-settings"),
     }
 )
-_SECRET_HEADERS = frozenset({"authorization", "cookie"})
 FACTS: dict[str, Callable[[JobExecutionContext], Any]] = {
     "fire_id": lambda context: context.fire_id,
     "job": lambda context: str(context.job_key),
@@ -167,7 +170,7 @@ class HttpRequest:
             if type(number) is not int or not 0 <= number <= most:
                 raise InvalidJobDataError(f"{name} must be from 0 to {most} (got {quoted(number)})")
         span = as_span(self.timeout, "timeout", InvalidJobDataError, above_zero=True)
-        assign(self, "timeout", f"{span.total_seconds():g}s")
+        assign(self, "timeout", span_text(span))
         if self.auth is not None:
             _check_auth(self.auth)
 
@@ -185,7 +188,7 @@ def _statuses(items: Sequence[object], name: str) -> frozenset[int]:
 def _check_header(name: object, value: object) -> None:
     if not isinstance(name, str) or not _TOKEN.fullmatch(name):
         raise InvalidJobDataError(f"headers: {quoted(name)} is not the name of a header")
-    if name.lower() in _SECRET_HEADERS:
+    if is_secret(name):
         raise InvalidJobDataError(f"headers: {name} is a secret, which no job contains; use auth")
     if name.lower() in _OWN_HEADERS:
         raise InvalidJobDataError(f"headers: {name} follows from the call and cannot be set")
@@ -241,10 +244,8 @@ class HttpJob(Job, type_name="quartzpy.HttpJob", data_type=HttpRequest, operator
 
     async def execute(self, context: JobExecutionContext) -> Any:
         """Make the call of `context.data`."""
-        try:
-            import httpx
-        except ImportError:
-            raise HttpFailedError(f"HttpJob needs httpx on its node: {install_line('http')}") from None
+        if find_spec("httpx") is None:
+            raise HttpFailedError(f"HttpJob needs httpx on its node: {install_line('http')}")
         settings = settings_of_node(context)
         request: HttpRequest = context.data
         values = {name: fact(context) for name, fact in FACTS.items()} | dict(request.values or {})
@@ -259,6 +260,27 @@ class HttpJob(Job, type_name="quartzpy.HttpJob", data_type=HttpRequest, operator
         if request.idempotency_header is not None:
             headers[request.idempotency_header.lower()] = quote(context.execution_key, safe="@:.+-_ ")
         what = f"{request.method} {target.scheme}://{target.authority}"
+        try:
+            with discreet(caller.sent.scrub):
+                await self._call(context, caller, target, headers, content, what, span)
+        except Exception as error:
+            # The error of a library, or of a redirect, may repeat what the server has repeated.
+            caller.sent.scrub_error(error)
+            raise
+
+    async def _call(
+        self,
+        context: JobExecutionContext,
+        caller: _Caller,
+        target: Target,
+        headers: dict[str, str],
+        content: bytes | None,
+        what: str,
+        span: timedelta,
+    ) -> None:
+        import httpx
+
+        request: HttpRequest = context.data
         try:
             async with asyncio.timeout(span.total_seconds()):
                 secret = await caller.authorization(request, target, content, context.execution_key)
@@ -405,6 +427,7 @@ class _Caller:
         self._used_token: str | None = None
         self._was_stored = False
         """Whether the token was fetched for a call before, so that it may be refused because it has expired."""
+        self.sent = SentSecrets()
         self._showed_secret = False
         """Whether the last request had the secret: a redirect to another server has not."""
 
@@ -468,7 +491,7 @@ class _Caller:
                         raise
                     continue
                 try:
-                    return await _read(response, limit)
+                    return await _read(response, limit, self.sent)
                 finally:
                     await response.aclose()
         raise AssertionError("the loop returns")
@@ -483,18 +506,25 @@ class _Caller:
             return {}
         [(kind, value)] = request.auth.items()
         if kind == "bearer":
-            return {"authorization": f"Bearer {read_secret(self._secrets, value, target)}"}
+            return {"authorization": f"Bearer {self._secret(value, target)}"}
         if kind == "headers":
-            return {name.lower(): read_secret(self._secrets, secret, target) for name, secret in value.items()}
+            return {name.lower(): self._secret(secret, target) for name, secret in value.items()}
         if kind == "hmac":
-            return signature(read_secret(self._secrets, value, target), content or b"", execution_key, int(time.time()))
-        return {"authorization": f"Bearer {await self._token(value, target)}"}
+            return signature(self._secret(value, target), content or b"", execution_key, int(time.time()))
+        token = await self._token(value, target)
+        self.sent.add(token)
+        return {"authorization": f"Bearer {token}"}
+
+    def _secret(self, name: str, *targets: Target) -> str:
+        secret = read_secret(self._secrets, name, *targets)
+        self.sent.add(secret)
+        return secret
 
     async def _token(self, oidc: Mapping[str, str], target: Target) -> str:
         issuer = target_of(oidc["token_url"])
         self._hosts.check(issuer)
         # A token of a client that is meant for one server must not be sent to another one.
-        secret = read_secret(self._secrets, oidc["secret"], issuer, target)
+        secret = self._secret(oidc["secret"], issuer, target)
         digest = hashlib.sha256(secret.encode()).hexdigest()
         self._token_key = key = (*(oidc.get(name, "") for name in _OIDC), digest)
         locks = _fetches.setdefault(asyncio.get_running_loop(), {})
@@ -514,6 +544,7 @@ class _Caller:
             name: oidc[name] for name in ("scope", "audience") if name in oidc
         }
         credentials = f"{quote(oidc['client_id'], safe='')}:{quote(secret, safe='')}".encode()
+        self.sent.add(base64.b64encode(credentials).decode())
         headers = {
             "authorization": f"Basic {base64.b64encode(credentials).decode()}",
             "content-type": "application/x-www-form-urlencoded",
@@ -526,6 +557,8 @@ class _Caller:
             token, lasts = document["access_token"], float(document.get("expires_in", 0))
         except (ValueError, TypeError, KeyError, RecursionError):
             token, lasts = None, 0.0
+        if lasts != lasts or lasts == float("inf"):
+            lasts = 0.0
         if not isinstance(token, str) or not token or not token.isascii() or not token.isprintable():
             raise HttpFailedError(f"{oidc['token_url']} gave no token; it answered with status {answer.status}")
         if lasts > EARLY:
@@ -565,17 +598,20 @@ def signature(secret: str, content: bytes, execution_key: str, now: int) -> dict
         raise NotAllowedError(str(error)) from None
 
 
-async def _read(response: httpx.Response, limit: int) -> _Answer:
+async def _read(response: httpx.Response, limit: int, sent: SentSecrets) -> _Answer:
     """Read the beginning of an answer. What follows is read up to `MAX_READ`, so that its server can end it."""
     head = bytearray()
     read = 0
+    # A secret that the end would cut has to be known as one.
+    enough = limit + 4 * sent.longest
     async for piece in response.aiter_raw():
-        head += piece[: max(limit - len(head), 0)]
+        head += piece[: max(enough - len(head), 0)]
         read += len(piece)
         if read > MAX_READ:
             break
-    content = _decoded(bytes(head), response.headers.get("content-encoding", ""), limit)
-    return _Answer(response.status_code, _shown(content), content, response.headers.get("location"))
+    content = _decoded(bytes(head), response.headers.get("content-encoding", ""), enough)
+    text = sent.beginning(content.decode(errors="replace"), len(content[:limit].decode(errors="replace")))
+    return _Answer(response.status_code, _shown(text), content[:limit], response.headers.get("location"))
 
 
 def _decoded(head: bytes, encoding: str, limit: int) -> bytes:
@@ -591,8 +627,8 @@ def _decoded(head: bytes, encoding: str, limit: int) -> bytes:
         return b""
 
 
-def _shown(content: bytes) -> str:
-    text = storable_text(content.decode(errors="replace")).rstrip("\ufffd")
+def _shown(text: str) -> str:
+    text = storable_text(text).rstrip("\ufffd")
     while len(json.dumps(text)) > MAX_RESULT:
         text = text[: len(text) // 2]
     return text

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
-from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from quartzpy.errors import NotAllowedError
@@ -31,6 +30,27 @@ _TRANSLATED = (
     (ipaddress.IPv6Network("2002::/16"), 80),
 )
 """Networks of IPv6 whose addresses stand for one of IPv4, with the place of that in bits from the right."""
+
+_SPECIAL_4 = tuple(
+    map(
+        ipaddress.IPv4Network,
+        (
+            *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12"),
+            *("192.0.0.0/24", "192.0.2.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24"),
+            *("192.168.0.0/16", "192.175.48.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24"),
+            *("224.0.0.0/4", "240.0.0.0/4"),
+        ),
+    )
+)
+"""IANA's special-purpose networks of IPv4 and those of multicast. Python's `is_global` differs between its releases."""
+_GIVEN_6 = ipaddress.IPv6Network("2000::/3")
+_SPECIAL_6 = tuple(
+    map(
+        ipaddress.IPv6Network,
+        ("2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20"),
+    )
+)
+"""IANA's special-purpose networks among the addresses of IPv6 that are given to anybody."""
 
 Address = IPv4Address | IPv6Address
 
@@ -180,7 +200,10 @@ class AllowedHosts:
             except ValueError:
                 raise NotAllowedError(f"the address {quoted(text)} of {target.host} cannot be read") from None
             meant = _meant_by(address)
-            is_listed = any(host in (str(address), str(meant)) for _, host, _ in self._hosts)
+            # An address among the hosts allows calls to it by that address, and no name to lead there.
+            is_listed = target.host in (str(address), str(meant)) and self.allows(target)
+            # A network of one address names it, whatever is there.
+            is_listed = is_listed or any(network.num_addresses == 1 and meant in network for network in self._networks)
             if not is_listed and (meant in _METADATA or not (_is_public(meant) or self._has(meant))):
                 raise NotAllowedError(
                     f"{target.host} leads to {address}, which is not a public address; the setting http_hosts of this"
@@ -206,13 +229,8 @@ def _meant_by(address: Address) -> Address:
     return address
 
 
-def _is_public(address: Any) -> bool:
-    return bool(
-        address.is_global
-        and not address.is_multicast
-        and not address.is_reserved
-        and not address.is_link_local
-        and not address.is_unspecified
-        and not getattr(address, "is_site_local", False)
-        and getattr(address, "teredo", None) is None
-    )
+def _is_public(address: Address) -> bool:
+    special = _SPECIAL_4 if address.version == 4 else _SPECIAL_6
+    # Of IPv6, only these are given to anybody.
+    is_given = address.version == 4 or address in _GIVEN_6
+    return is_given and not any(address in network for network in special)

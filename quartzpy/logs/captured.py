@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from quartzpy.errors import InvalidValueError
+from quartzpy.logs.discretion import may_be_kept
 from quartzpy.texts import quoted, reason, storable_text
 
 OFF = "OFF"
@@ -237,7 +238,7 @@ def _around(factory: Callable[..., logging.LogRecord]) -> Callable[..., logging.
         record = factory(*args, **kwargs)
         capture = current_capture.get()
         # `logging.makeLogRecord` creates a record without a level, and fills it in afterwards.
-        if capture is not None and record.levelno is not None:
+        if capture is not None and record.levelno is not None and may_be_kept(record):
             capture.add(record)
         return record
 

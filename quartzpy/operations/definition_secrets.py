@@ -6,8 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from quartzpy.operations.source import REDACTED, Redaction
 from quartzpy.scheduler.document_faults import Faults, Place
+from quartzpy.secret_texts import REDACTED, Redaction
+
+_NOT_STORED = f"{REDACTED} stands for the stored value, and none is stored here; send the value itself"
 
 
 def hidden(document: dict[str, Any], redaction: Redaction) -> dict[str, Any]:
@@ -53,25 +55,31 @@ def revealed(document: object, stored: Mapping[str, Any], redaction: Redaction, 
 
 
 def _with_secrets(sent: Any, stored: Any, redaction: Redaction, faults: Faults, place: Place) -> Any:
+    return _revealed(sent, stored, redaction.of(stored), redaction, faults, place)
+
+
+def _revealed(sent: Any, stored: Any, shown: Any, redaction: Redaction, faults: Faults, place: Place) -> Any:
+    """Return what was sent, with the stored value wherever it is sent as it was shown."""
     if isinstance(sent, Mapping):
         own = stored if isinstance(stored, Mapping) else {}
+        displayed = shown if isinstance(shown, Mapping) else {}
         values = {}
         for name, value in sent.items():
-            if value == REDACTED and redaction.hides(name):
-                if name not in own:
-                    faults.add(
-                        (*place, name),
-                        f"{REDACTED} stands for the stored value, and none is stored here; send the value itself",
-                    )
-                values[name] = own.get(name)
-            else:
-                values[name] = _with_secrets(value, own.get(name), redaction, faults, (*place, name))
+            if value == REDACTED and name not in own and redaction.hides(name):
+                faults.add((*place, name), _NOT_STORED)
+            values[name] = _revealed(value, own.get(name), displayed.get(name), redaction, faults, (*place, name))
         return values
     if isinstance(sent, list):
-        items = stored if isinstance(stored, list) and len(stored) == len(sent) else [None] * len(sent)
+        is_alike = isinstance(stored, list) and isinstance(shown, list) and len(stored) == len(shown) == len(sent)
+        pairs = zip(stored, shown, strict=True) if is_alike else [(None, None)] * len(sent)
         return [
-            _with_secrets(item, items[number], redaction, faults, (*place, number)) for number, item in enumerate(sent)
+            _revealed(item, own, displayed, redaction, faults, (*place, number))
+            for number, (item, (own, displayed)) in enumerate(zip(sent, pairs, strict=True))
         ]
+    if isinstance(sent, str) and REDACTED in sent and shown != stored:
+        if sent == shown:
+            return stored
+        faults.add(place, _NOT_STORED)
     return sent
 
 

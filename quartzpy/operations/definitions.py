@@ -40,7 +40,6 @@ from quartzpy.operations.published_job_types import (
     type_view,
     types_in,
 )
-from quartzpy.operations.source import Redaction
 from quartzpy.operations.stored_definitions import (
     definition_of_calendar,
     has_trigger,
@@ -58,6 +57,7 @@ from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.scheduler.stored_documents import document_of_declared, job_document, trigger_document
 from quartzpy.scheduler.sync import Declarations, Existing, SyncPlan
 from quartzpy.scheduler.transactions import OwnTransactionMethods
+from quartzpy.secret_texts import Redaction
 from quartzpy.store.definition_differences import (
     calendar_differences,
     job_differences,

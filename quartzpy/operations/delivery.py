@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from quartzpy import outgoing
@@ -13,6 +14,8 @@ from quartzpy.errors import NotAllowedError
 from quartzpy.installing import install_line
 from quartzpy.jobs.included import settings_of_node
 from quartzpy.jobs.job import Job
+from quartzpy.jobs.sent_secrets import SentSecrets
+from quartzpy.logs.discretion import discreet
 from quartzpy.operations.notifying import ENTRY, NOTIFICATION_TYPE, RETRY
 from quartzpy.outgoing import OutgoingError, read_place
 from quartzpy.store.postgresql.admin import admin
@@ -65,9 +68,17 @@ def send(channel: Channel, document: Mapping[str, Any], notification_id: str) ->
         OutgoingError: it was not delivered. The message is short, and has no secret.
     """
     url = read_place(channel.url)
-    if is_webhook(url):
-        return _post(url, channel, document, notification_id)
-    return _by_apprise(url, document)
+    with discreet(_without(url)):
+        if is_webhook(url):
+            return _post(url, channel, document, notification_id)
+        return _by_apprise(url, document)
+
+
+def _without(url: str) -> Callable[[str], str]:
+    """Return a function that takes the parts of a URL out of a text: each of them may be the secret."""
+    sent = SentSecrets()
+    sent.add(url, *filter(None, re.split(r"[/?&=#:@]+", url.partition("://")[2])))
+    return sent.scrub
 
 
 def _post(url: str, channel: Channel, document: Mapping[str, Any], notification_id: str) -> str:

@@ -19,9 +19,10 @@ from quartzpy.operations.incidents import Incident
 from quartzpy.operations.late_joins import judge_joins
 from quartzpy.operations.notifying import Planned, Subject, compose, job_key_of, plan
 from quartzpy.operations.situation import Situation
-from quartzpy.operations.source import Redaction, Source
+from quartzpy.operations.source import Source
 from quartzpy.scheduler.reading import Reading
 from quartzpy.scheduler.scheduler import BaseScheduler
+from quartzpy.secret_texts import Redaction
 from quartzpy.store.health_findings import Severity
 from quartzpy.store.postgresql.admin import admin, of_steps
 from quartzpy.store.postgresql.admin.operators import Admin

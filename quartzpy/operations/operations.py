@@ -54,7 +54,7 @@ from quartzpy.operations.published_job_types import JobTypeView
 from quartzpy.operations.recorded_incidents import RecordedIncident
 from quartzpy.operations.search import SearchResults
 from quartzpy.operations.situation import Incidents
-from quartzpy.operations.source import EXAMINED, SECRETS, Count, Redaction, Source, are_few, counted
+from quartzpy.operations.source import EXAMINED, Count, Source, are_few, counted
 from quartzpy.operations.system import System
 from quartzpy.operations.timeline import Timeline
 from quartzpy.operations.triggers import NEXT_TIMES, TriggerSummary, TriggerView
@@ -73,6 +73,7 @@ from quartzpy.scheduler.querying import (
     trigger_query,
 )
 from quartzpy.scheduler.scheduler import BaseScheduler
+from quartzpy.secret_texts import SECRETS, Redaction
 from quartzpy.states import ActionState
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import Lanes, LockRecord

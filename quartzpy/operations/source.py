@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any, TypeVar, cast
 
@@ -17,38 +16,11 @@ from quartzpy.scheduler.querying import Page, Query
 from quartzpy.scheduler.reading import Answer, Reading
 from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.scheduler.typed_text import not_stored
+from quartzpy.secret_texts import Redaction
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.protocol import JobStore
 from quartzpy.store.queries import BoundedQuery, Position, RecordQuery
 from quartzpy.texts import reason
-
-REDACTED = "[redacted]"
-SECRETS = ("*password*", "*passwd*", "*secret*", "*token*", "*api_key*", "*apikey*", "*credential*", "*private_key*")
-"""The patterns of keys whose values are hidden unless others are given."""
-
-
-@dataclass(frozen=True, slots=True)
-class Redaction:
-    """Hides the values of keys that match a pattern, at any depth. Upper and lower case are the same."""
-
-    patterns: tuple[str, ...] = SECRETS
-
-    def of(self, data: Any) -> Any:
-        """Return a copy of `data` in which the values of matching keys are `REDACTED`."""
-        match data:
-            case Mapping():
-                return {key: REDACTED if self.hides(key) else self.of(value) for key, value in data.items()}
-            case str() | bytes():
-                return data
-            case Sequence() | set() | frozenset():
-                return [self.of(item) for item in data]
-        return data
-
-    def hides(self, key: object) -> bool:
-        """Return True if the values of a key are hidden."""
-        name = str(key).lower()
-        return any(fnmatchcase(name, pattern.lower()) for pattern in self.patterns)
-
 
 MOST_COUNTED = 10_000
 

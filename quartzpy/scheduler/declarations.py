@@ -155,10 +155,11 @@ def read_document(path: Path) -> object:
     Raises:
         SettingsError: the file cannot be read.
     """
-    return _parsed(path, read_text_file(path))
+    return parsed_document(path, read_text_file(path))
 
 
-def _parsed(where: Path, text: str) -> object:
+def parsed_document(where: Path, text: str) -> object:
+    """Return the values in the text of a file, as `read_document`."""
     if where.suffix.lower() in _YAML:
         return parsed_yaml(text, str(where))
     try:

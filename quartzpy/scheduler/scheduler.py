@@ -558,7 +558,7 @@ class BaseScheduler(SchedulingMethods):
         self._node.set_groups(checked_groups(limits))
 
     def _allow(self, **settings: Any) -> None:
-        """Replace the settings of the included job types: commands, command_environment, http_hosts, http_secrets.
+        """Replace the settings of the included job types: commands, command_variables, http_hosts and so on.
 
         Raises:
             SettingsError: a value is wrong. Nothing has changed then.

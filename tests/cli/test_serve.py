@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from quartzpy import Scheduler
@@ -113,6 +115,83 @@ def test_the_page_to_the_letter(directory: Path) -> None:
         handle = scheduler.trigger_job("report")
         assert handle.wait("90s").result == "the report of eu"
         assert handle.wait("90s").error is None
+
+
+def test_a_file_that_is_wrong_at_the_start_leaves_what_was_stored(directory: Path) -> None:
+    path, data = directory / "schedule.yaml", directory / "data"
+    path.write_text('environment: {WORD: s3cret}\njobs: {say: {command: "echo $WORD", schedule: every 1s}}')
+    reports: list[str] = []
+    with pytest.raises(SettingsError, match="cannot be read"):
+        ScheduleServer(directory / "missing.yaml", directory / "other", report=reports.append).open()
+    with ScheduleServer(path, data, report=reports.append):
+        pass
+    [copy] = data.glob("accepted*")
+    assert copy.stat().st_mode & 0o777 == 0o600
+    good = path.read_text()
+    for wrong in ("jobs: [", good.replace("every 1s}", "every 1s, limits: [none-such]}"), None):
+        path.unlink() if wrong is None else path.write_text(wrong)
+        reports.clear()
+        with ScheduleServer(path, data, report=reports.append, reread_every="100ms") as server:
+            assert "is wrong, and what was stored before it runs" in reports[0]
+            fire_id = server.scheduler.trigger_job("say").wait("60s").fire_id
+            assert server.scheduler.execution_log(fire_id) is not None, "its command is allowed, with its variables"
+            path.write_text(good.replace("say:", "tell:"))
+            wait_until(lambda: any("reloaded" in report for report in reports))
+            assert [job.key.name for job in server.scheduler.jobs()] == ["tell"]
+            path.write_text(good)
+            wait_until(lambda: [job.key.name for job in server.scheduler.jobs()] == ["say"])
+
+
+def test_a_page_whose_port_is_taken_comes_later_and_its_token_is_told_once(directory: Path) -> None:
+    path, data = directory / "schedule.yaml", directory / "data"
+    path.write_text("jobs: {say: {command: echo hello, schedule: every 1s}}")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        served = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "quartzpy", "serve", str(path), "--data", str(data)),
+                *("--port", str(port), "--allow-actions"),
+            ],
+            env=ENVIRONMENT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        try:
+            assert served.stdout is not None
+            lines: list[str] = []
+
+            def read_until(text: str) -> str:
+                assert served.stdout is not None
+                for line in served.stdout:
+                    lines.append(line)
+                    if text in line:
+                        return line
+                pytest.fail(f"{text} is not in the output:\n{''.join(lines)}")
+
+            assert f"port {port}" in read_until("no page yet")
+            read_until("DEFAULT.say is SUCCEEDED")
+            taken.close()
+            link = read_until("log in by ")
+            token = (data / "page-token").read_text().strip()
+            assert link.strip().endswith(f"/login?token={token}")
+            assert (data / "page-token").stat().st_mode & 0o777 == 0o600
+            address = f"http://127.0.0.1:{port}"
+            body = {"job": {"name": "say"}}
+            bearer = {"Authorization": f"Bearer {token}"}
+            assert httpx.get(f"{address}/api/v1/jobs").status_code == 200
+            assert httpx.post(f"{address}/api/v1/actions/trigger", json=body).status_code == 403
+            assert httpx.put(f"{address}/api/v1/jobs/DEFAULT/x", json={"type": "x"}).status_code == 403
+            assert httpx.post(f"{address}/api/v1/actions/trigger", json=body, headers=bearer).status_code == 200
+            served.send_signal(signal.SIGTERM)
+            rest = served.stdout.read()
+            assert served.wait(120) == 0
+            assert "".join([*lines, rest]).count(token) == 1
+        finally:
+            served.kill()
+            served.wait()
+            assert served.stdout is not None
+            served.stdout.close()
 
 
 CRONTAB = """\

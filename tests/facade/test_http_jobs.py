@@ -17,6 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -411,12 +412,52 @@ def test_a_name_that_leads_to_no_public_address_is_refused(address: str) -> None
 
 
 def test_a_network_allows_private_addresses_and_no_credentials_of_the_machine() -> None:
-    hosts = AllowedHosts(["api.test", "10.0.0.0/8", "169.254.0.0/16", "168.63.129.16"])
+    hosts = AllowedHosts(["api.test", "10.0.0.0/8", "169.254.0.0/16", "168.63.129.16/32"])
     target = target_of("https://api.test/")
     addresses = ["10.1.2.3", "::ffff:10.1.2.3", "168.63.129.16", "93.184.215.14", "2606:2800::1"]
     assert hosts.check_addresses(target, addresses) == [str(checked_host(a, ":" in a)) for a in addresses]
     with pytest.raises(NotAllowedError):
         hosts.check_addresses(target, ["169.254.169.254"])
+
+
+SPECIAL = [
+    *("0.1.2.3", "10.0.0.1", "100.64.0.1", "127.0.0.1", "169.254.1.1", "172.31.0.1", "192.0.0.9", "192.0.0.192"),
+    *("192.0.2.1", "192.31.196.1", "192.52.193.1", "192.88.99.1", "192.168.0.1", "192.175.48.1", "198.19.0.1"),
+    *("198.51.100.1", "203.0.113.1", "224.0.0.1", "240.0.0.1", "255.255.255.255", "::", "::1", "::ffff:10.0.0.1"),
+    *("64:ff9b::a00:1", "64:ff9b:1::1", "100::1", "100:0:0:1::1", "2001::1", "2001:2::1", "2001:10::1", "2001:20::1"),
+    *(
+        "2001:db8::1",
+        "2002:a00:1::",
+        "2620:4f:8000::1",
+        "3fff::1",
+        "5f00::1",
+        "fc00::1",
+        "fe80::1",
+        "fec0::1",
+        "ff02::1",
+    ),
+    *("4000::1", "fd00:ec2::254", "168.63.129.16", "100.100.100.200", "::10.0.0.1"),
+]
+
+
+@pytest.mark.parametrize("address", SPECIAL)
+@pytest.mark.parametrize(
+    "item", ["http://127.0.0.1:9000", "http://[::1]:9000", "http://169.254.169.254", "192.0.0.192"]
+)
+def test_an_address_among_the_hosts_allows_no_name_to_lead_anywhere(address: str, item: str) -> None:
+    hosts = AllowedHosts(["*.example.com", item])
+    with pytest.raises(NotAllowedError, match="not a public address"):
+        hosts.check_addresses(target_of("https://a.example.com/"), [address])
+
+
+def test_an_address_among_the_hosts_is_called_by_itself() -> None:
+    hosts = AllowedHosts(["http://127.0.0.1:9000", "http://[fd00::7]:9000"])
+    assert hosts.check_addresses(target_of("http://127.0.0.1:9000/"), ["127.0.0.1"]) == ["127.0.0.1"]
+    assert hosts.check_addresses(target_of("http://[fd00::7]:9000/"), ["fd00::7"]) == ["fd00::7"]
+    for url in ("http://127.0.0.1:9001/", "https://127.0.0.1:9000/"):
+        with pytest.raises(NotAllowedError):
+            hosts.check_addresses(target_of(url), ["127.0.0.1"])
+    assert AllowedHosts([]).check_addresses(target_of("https://a.test/"), ["2606:4700::1111", "8.8.8.8"])
 
 
 def test_a_private_address_is_not_called(server: Server, run: Callable[..., ExecutionRecord]) -> None:
@@ -669,3 +710,30 @@ def test_a_node_without_the_setting_does_not_take_calls_and_why_says_so() -> Non
         assert scheduler.executions().count() == 0
     finally:
         scheduler.shutdown(wait=False)
+
+
+# --- secrets that come back
+
+
+@pytest.mark.parametrize("auth", [{"bearer": "erp"}, {"headers": {"X-Api-Key": "erp"}}, {"hmac": "erp"}, "oidc"])
+def test_a_server_that_repeats_a_secret_gives_it_to_nobody(
+    server: Server, run: Callable[..., ExecutionRecord], auth: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    def echo(handler: Handler) -> None:
+        text = json.dumps(dict(handler.headers.items()))
+        body = f"{text}\n{base64.b64encode(text.encode()).decode()}\n{quote(text)}\ns3cret".encode()
+        handler.send(401, body, Set_Cookie="t=s3cret", X_Echo=text.replace("\n", ""))
+
+    given = json.dumps({"access_token": "t0ken-of-oauth", "expires_in": 60}).encode()
+    server.answers["/token"] = lambda handler: handler.send(200, given)
+    server.answers["/echo"] = echo
+    caplog.set_level("DEBUG")
+    auth = oidc(server, "api.test") if auth == "oidc" else auth
+    options = {"capture_logs": "DEBUG"}
+    record = run("/echo", auth=auth, settings=secrets(server), options=options, result_bytes=4_000)
+    sent = ["s3cret", "t0ken-of-oauth", *(base64.b64encode(text).decode() for text in (b"s3cret", b"me%3A1:s3cret"))]
+    assert record.outcome is Outcome.FAILED
+    assert "[redacted]" in str(record.result)
+    for text in (str(record.error), str(record.result), caplog.text):
+        for secret in sent:
+            assert secret not in text

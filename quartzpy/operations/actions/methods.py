@@ -12,9 +12,9 @@ from quartzpy.operations.actions.action import Actor
 from quartzpy.operations.actions.log import ActionFailure, ActionLog, ActionProgress, ActionResult, Change, SliceChange
 from quartzpy.operations.actions.table import ACTIONS
 from quartzpy.operations.selection import Keys, Selected, Selection, Subject, as_selected, named
-from quartzpy.operations.source import Redaction
 from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.scheduler.transactions import OwnTransactionMethods
+from quartzpy.secret_texts import Redaction
 
 ChangeOfOne = Callable[[OwnTransactionMethods, Any], Change]
 ChangeOfMany = Callable[[OwnTransactionMethods, Sequence[Any]], SliceChange]

@@ -15,11 +15,11 @@ from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations.actions.log import Change
 from quartzpy.operations.schedules import schedule_text, zone_text
-from quartzpy.operations.source import Redaction
 from quartzpy.scheduler import sync
 from quartzpy.scheduler.exporting import window_table
 from quartzpy.scheduler.methods.queries import MAX_FIRE_ID
 from quartzpy.scheduler.transactions import OwnTransactionMethods
+from quartzpy.secret_texts import Redaction
 from quartzpy.store.queries import TriggerQuery
 from quartzpy.store.records import TriggerRecord
 from quartzpy.texts import quoted
