@@ -26,7 +26,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from quartzpy.errors import InvalidJobDataError, InvalidValueError, JobExecutionError, UnknownJobTypeError
-from quartzpy.job_data import encode
+from quartzpy.job_data import MAX_BYTES, encode
 from quartzpy.jobs.context import Cancellation, JobExecutionContext, Progress
 from quartzpy.jobs.internal_entries import TraceContext, Within
 from quartzpy.jobs.job import Job, JobFactory, job_types
@@ -45,6 +45,7 @@ from quartzpy.node.workers.process_messages import (
     RUN,
     STOP,
     Ending,
+    bounded,
     error_to_json,
     fired_from_json,
     import_modules,
@@ -232,7 +233,7 @@ class ChildProcess:
         # Sent at once, so that the node has the lines of a job whose process is killed.
         with self._sending, suppress(OSError):
             if not running.has_ended:
-                self._connection.send_bytes(pack(LOG, text=text))
+                self._connection.send_bytes(pack(LOG, text=bounded(text)))
 
     def _report_progress(self, running: _Running, progress: Progress) -> None:
         with self._sending:
@@ -253,7 +254,9 @@ class ChildProcess:
             ending.job_data = context.job_detail_data.encode_if_changed(max_bytes=self._max_job_data_bytes)
         if context.result is not None:
             try:
-                ending.result = encode({"result": context.result})
+                result = encode({"result": context.result})
+                # The node would keep far less of it, and has to read it as a whole.
+                ending.result = result if result is not None and len(result) <= MAX_BYTES else None
             except InvalidJobDataError as error:
                 raise InvalidJobDataError(
                     f"the result of a job in a process worker must be valid job data: {error}"

@@ -36,6 +36,12 @@ from quartzpy.triggers.trigger import Trigger, trigger_kind
 
 READY, RUN, BEGUN, PROGRESS, LOG, DONE, STOP, END = "ready", "run", "begun", "progress", "log", "done", "stop", "end"
 
+MOST_MESSAGE = 16_777_216
+"""The largest message, in bytes, that a node reads from a child: more is no message of this module."""
+MOST_TEXT = 200_000
+"""The most characters of a text that a child sends, of which a node keeps less."""
+MOST_NAMES = 100
+
 _COMMON = [field.name for field in fields(Trigger) if field.name != "data"]
 _FLAGS = (
     "refire_immediately",
@@ -53,6 +59,14 @@ def pack(kind: str, **values: Any) -> bytes:
 def unpack(message: bytes) -> tuple[str, dict[str, Any]]:
     kind, values = json.loads(message)
     return kind, values
+
+
+def bounded(text: str) -> str:
+    """Return a text that a child may send: of a longer one, its beginning and its end."""
+    if len(text) <= MOST_TEXT:
+        return text
+    half = MOST_TEXT // 2
+    return f"{text[:half]} [{len(text) - 2 * half} characters are left out here] {text[-half:]}"
 
 
 # --- an execution
@@ -148,11 +162,11 @@ def error_to_json(error: BaseException, *, is_cause: bool = False) -> dict[str, 
     except BaseException:
         message = "<unprintable>"
     written: dict[str, Any] = {
-        "type": dotted_name(type(error)),
-        "names": sorted(type_names(error)),
-        "message": message,
+        "type": dotted_name(type(error))[:MOST_TEXT],
+        "names": [name[:MOST_TEXT] for name in sorted(type_names(error))[:MOST_NAMES]],
+        "message": bounded(message),
         # The traceback of the error includes that of its cause.
-        "traceback": None if is_cause else describe(error),
+        "traceback": None if is_cause else bounded(describe(error)),
         "is_cancelled": isinstance(error, JobCancelledError),
         "is_task_cancelled": isinstance(error, asyncio.CancelledError),
     }

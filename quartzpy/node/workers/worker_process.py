@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 
 from quartzpy.errors import WorkerDiedError
-from quartzpy.node.workers.process_messages import END, pack
+from quartzpy.node.workers.process_messages import END, MOST_MESSAGE, pack
 
 LOOK_AFTER = 0.5
 """The interval, in seconds, of liveness checks on systems that cannot signal the end of a process."""
@@ -46,7 +46,7 @@ class WorkerProcess:
             self.send(pack(END))
 
     def receive(self) -> bytes:
-        """Return the next message. Raises EOFError or OSError if the child has ended."""
+        """Return the next message. Raises EOFError or OSError if the child has ended, or sends what is no message."""
         # Processes that a job forked inherit the other end of the pipe, and keep it open after the child's death.
         while not self._connection.poll():
             if self._ends is not None:
@@ -55,7 +55,7 @@ class WorkerProcess:
                 multiprocessing.connection.wait([self._connection], LOOK_AFTER)
             if self._has_ended_within(0.0) and not self._connection.poll():
                 raise EOFError
-        return self._connection.recv_bytes()
+        return self._connection.recv_bytes(MOST_MESSAGE)
 
     def kill(self) -> None:
         """Kill the child and the processes that its jobs have started."""

@@ -17,6 +17,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Error, Page, expect, sy
 
 from examples import shop
 from quartzpy import Scheduler
+from quartzpy.cli.dashboard import TOKEN_VARIABLE
 from quartzpy.demo.jobs import DSN_VARIABLE, INSTANCE_VARIABLE
 from quartzpy.store.postgresql import migrations
 from tests.dashboard.chromium import VARIABLE, find_chromium
@@ -50,7 +51,7 @@ def process(
 ) -> Iterator[subprocess.Popen[str]]:
     running = subprocess.Popen(
         [sys.executable, "-m", "quartzpy", *command],
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        env={**os.environ, "PYTHONPATH": str(ROOT), TOKEN_VARIABLE: TOKEN, **environment},
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -112,7 +113,10 @@ def browser() -> Iterator[Browser]:
         launched.close()
 
 
+TOKEN = "the token of the browser"
+"""Without a token, nobody changes anything by the command's page."""
 OPTIONS: dict[str, Any] = {
+    "extra_http_headers": {"Authorization": f"Bearer {TOKEN}"},
     "timezone_id": "Europe/Berlin",
     "viewport": {"width": 1280, "height": 720},
     "color_scheme": "light",
