@@ -18,6 +18,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from multiprocessing import spawn
 from typing import IO, TYPE_CHECKING, Any
 
@@ -32,6 +33,7 @@ from quartzpy.texts import quoted, visible
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from quartzpy.config.config import SchedulerConfig
     from quartzpy.jobs.context import JobExecutionContext
 
 SHELL = "/bin/sh"
@@ -51,6 +53,8 @@ LAST_OUTPUT = 1.0
 """The time, in seconds, for which output is awaited from processes that have survived the command."""
 PATIENCE = 10.0
 """The time, in seconds, beyond `grace` after which the keeper itself is killed."""
+MOST_GRACE = timedelta(minutes=10)
+"""The longest `grace`: a drain waits for it, and so does whoever recovers a node's work."""
 MAX_VALUES = 65_536
 """The characters of JSON of the values that are passed in the environment."""
 _PASSED_TO_PYTHON = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
@@ -69,7 +73,8 @@ class Command:
     - `success`: the exit statuses that count as success.
     - `retry`: the exit statuses after which the retry policy of the job applies. Without them it applies after each
       failure.
-    - `grace`: the time between SIGTERM and SIGKILL when the command has to end.
+    - `grace`: the time between SIGTERM and SIGKILL when the command has to end, at most ten minutes. When its node is
+      gone, SIGKILL follows before another node recovers the execution.
     - `values`: values for the program, which it reads as JSON from the variable QUARTZPY_FIRE_VALUES.
     """
 
@@ -108,6 +113,8 @@ class Command:
         if both := set(self.success) & set(self.retry):
             raise InvalidJobDataError(f"success and retry both contain {min(both)}")
         grace = as_span(self.grace, "grace", InvalidJobDataError)
+        if grace > MOST_GRACE:
+            raise InvalidJobDataError(f"grace: at most {span_text(MOST_GRACE)} (got {quoted(self.grace)})")
         assign(self, "grace", span_text(grace))
         if self.values is not None and not isinstance(self.values, Mapping):
             raise InvalidJobDataError(f"values must be a mapping (got {quoted(self.values)})")
@@ -261,6 +268,7 @@ class CommandJob(Job, type_name=COMMAND_TYPE, data_type=Command, operators_set=(
         run = _Run(
             Order.text(
                 grace := as_span(command.grace, "grace", InvalidJobDataError).total_seconds(),
+                min(grace, _alone(settings)),
                 command.directory or os.getcwd(),
                 program,
                 words,
@@ -288,6 +296,14 @@ class CommandJob(Job, type_name=COMMAND_TYPE, data_type=Command, operators_set=(
                 run.status,
                 may_be_retried=not command.retry or run.status in command.retry,
             )
+
+
+def _alone(settings: SchedulerConfig) -> float:
+    """Return the seconds that a command has to end after its node: others recover the node's work after its window.
+
+    The last check-in may be as old as the interval between two of them, and the killing takes a moment as well.
+    """
+    return max((settings.failure_window - settings.checkin_interval).total_seconds() / 2, 0.0)
 
 
 def _ended(status: int) -> str:

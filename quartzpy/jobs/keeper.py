@@ -39,17 +39,21 @@ class Order:
     """What to run: texts that are separated by NUL, which none of them can contain."""
 
     def __init__(self, text: str) -> None:
-        grace, self.directory, self.program, number, *rest = text.split("\0")
+        grace, alone, self.directory, self.program, number, *rest = text.split("\0")
         self.grace = float(grace)
+        self.alone = float(alone)
+        """The grace if the node is gone, which others must not have to wait for."""
         self.argv = rest[: int(number)]
         variables = rest[int(number) :]
         self.environment = dict(zip(variables[::2], variables[1::2], strict=True))
 
     @staticmethod
-    def text(grace: float, directory: str, program: str, argv: list[str], environment: dict[str, str]) -> str:
+    def text(
+        grace: float, alone: float, directory: str, program: str, argv: list[str], environment: dict[str, str]
+    ) -> str:
         """Return the order for these values."""
         variables = [part for variable in environment.items() for part in variable]
-        return "\0".join([str(grace), directory, program, str(len(argv)), *argv, *variables])
+        return "\0".join([str(grace), str(alone), directory, program, str(len(argv)), *argv, *variables])
 
 
 class Keeper:
@@ -61,10 +65,11 @@ class Keeper:
         self._adopts = os.path.isdir("/proc/self") and _prctl(SET_CHILD_SUBREAPER, 1)
         # The node's thread that started this process waits for it; if the thread is gone, so is the node.
         _prctl(SET_DEATH_SIGNAL, signal.SIGUSR1)
-        self._must_end = os.getppid() != node
+        self._is_alone = self._must_end = os.getppid() != node
         self._command = 0
         self._has_ended = False
         self._kill_at: float | None = None
+        self._was_alone = False
         self._give_up_at = float("inf")
 
     def run(self) -> None:
@@ -88,16 +93,17 @@ class Keeper:
             if 0 in ready and inputs[0] == 0:
                 if not os.read(0, 4_096):
                     inputs.remove(0)
+                    self._is_alone = True
                 self._must_end = True
 
     def _node_is_gone(self, number: int, frame: object) -> None:
-        self._must_end = True
+        self._is_alone = self._must_end = True
 
     def _tell(self, what: str, value: object) -> None:
         try:
             os.write(self._report, f"{what} {value}\n".encode())
         except OSError:  # The node is gone.
-            self._must_end = True
+            self._is_alone = self._must_end = True
 
     # --- its start
 
@@ -169,6 +175,11 @@ class Keeper:
             self._signal_all(signal.SIGTERM)
             # One that is stopped gets the signal only if it continues.
             self._signal_all(signal.SIGCONT)
+
+        if self._is_alone and not self._was_alone:
+            # The node may go while the grace lasts, for example at the end of its drain.
+            self._was_alone = True
+            self._kill_at = min(self._kill_at, time.monotonic() + self._order.alone)
 
     def _kill_if_time(self) -> None:
         now = time.monotonic()

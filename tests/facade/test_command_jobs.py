@@ -379,19 +379,21 @@ NODE = """
 import sys
 from quartzpy import Command, CommandJob, JobDetail, Scheduler, SimpleTrigger
 if __name__ == "__main__":
-    scheduler = Scheduler("memory://", commands=(sys.executable,))
+    window = {"failure_window": "2s", "checkin_interval": "500ms"}
+    scheduler = Scheduler("memory://", commands=(sys.executable,), **window)
     code = open(sys.argv[1] + "/family.py").read()
-    command = Command([sys.executable, "-c", code, sys.argv[1]], grace="200ms")
+    command = Command([sys.executable, "-c", code, sys.argv[1]], grace=sys.argv[2])
     scheduler.schedule_job(JobDetail(CommandJob, "job", data=command), SimpleTrigger("now"))
     scheduler.run(drain_timeout="1s")
 """
 
 
+@pytest.mark.parametrize("grace", ["200ms", "10m"])
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_nothing_survives_the_node(number: signal.Signals, tmp_path: Path) -> None:
+def test_nothing_survives_the_node(number: signal.Signals, grace: str, tmp_path: Path) -> None:
     (tmp_path / "family.py").write_text(textwrap.dedent(FAMILY))
     (tmp_path / "node.py").write_text(NODE)
-    process = subprocess.Popen([PYTHON, str(tmp_path / "node.py"), str(tmp_path)], stderr=subprocess.DEVNULL)
+    process = subprocess.Popen([PYTHON, str(tmp_path / "node.py"), str(tmp_path), grace], stderr=subprocess.DEVNULL)
     try:
         pids = family(tmp_path)
         process.send_signal(number)
@@ -400,6 +402,13 @@ def test_nothing_survives_the_node(number: signal.Signals, tmp_path: Path) -> No
     finally:
         process.kill()
         process.wait()
+
+
+@pytest.mark.parametrize("grace", ["11m", "11d", "600.000001s"])
+def test_a_grace_that_others_would_have_to_wait_for_is_refused(grace: str) -> None:
+    with pytest.raises(InvalidJobDataError, match="grace: at most 600s"):
+        Command(["true"], grace=grace)
+    assert Command(["true"], grace="10m").grace == "600s"
 
 
 # --- which nodes run commands

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -32,6 +33,14 @@ PASSWORD = "not-a-secret"
 class Quick(Job):
     def execute(self, context: JobExecutionContext) -> str:
         return "done"
+
+
+class Waiting(Job):
+    begun, end = threading.Event(), threading.Event()
+
+    def execute(self, context: JobExecutionContext) -> None:
+        self.begun.set()
+        self.end.wait(120)
 
 
 class Failing(Job):
@@ -276,3 +285,47 @@ def test_the_roles_are_printed_or_made_by_command(fresh_database: Callable[[], s
         assert row == (True, False)
         for name in names[1::2]:
             connection.execute(f"DROP OWNED BY {name}; DROP ROLE {name}".encode())
+
+
+def test_a_client_ends_no_running_execution(users: Users, schema: str | None) -> None:
+    place = f'"{schema}"' if schema else "public"
+    Waiting.begun.clear()
+    Waiting.end.clear()
+    own, reading = f"q-both-{uuid.uuid4().hex[:8]}", f"DELETE FROM {place}.qrtz_fired_triggers"
+    settings = {"schema": schema, **QUICK}
+    node = Scheduler(users.dsn_of("node"), **settings)  # type: ignore[arg-type]
+    client = Scheduler(users.dsn_of("client"), **settings)  # type: ignore[arg-type]
+    try:
+        client.schedule_job(JobDetail(Waiting, "long", durable=True))
+        client.schedule_job(JobDetail(Quick, "later"), SimpleTrigger("later", start_time=LATER))
+        node.start()
+        handle = client.trigger_job("long")
+        assert Waiting.begun.wait(60)
+        with connect_to(users.dsn_of("client")) as connection:
+            with pytest.raises(psycopg.errors.InsufficientPrivilege, match="a client cannot end a running execution"):
+                connection.execute(reading.encode())
+            users.run(
+                f"INSERT INTO {place}.qrtz_fired_triggers SELECT (f.r).* FROM (SELECT jsonb_populate_record(t,"
+                f' \'{{"fire_id": 999999999, "state": "ACQUIRED"}}\') AS r FROM {place}.qrtz_fired_triggers t) AS f'
+            )
+            done = connection.execute(f"{reading} WHERE state = 'ACQUIRED'".encode())
+            assert done.rowcount == 1, "a claim that waits is given back"
+        # Whoever is both a node and a client, and whoever owns the tables, does as before.
+        login = sql.Identifier(own)
+        users.administrator.execute(
+            sql.SQL("CREATE ROLE {} LOGIN PASSWORD {} IN ROLE {}, {}").format(
+                login, PASSWORD, sql.Identifier(users.names["client"]), sql.Identifier(users.names["node"])
+            )
+        )
+        url = make_url(users.dsn).set(username=own, password=PASSWORD).render_as_string(hide_password=False)
+        with connect_to(url) as connection:
+            connection.execute(b"BEGIN")
+            assert connection.execute(reading.encode()).rowcount == 1
+            connection.execute(b"ROLLBACK")
+        Waiting.end.set()
+        assert handle.wait(SOON).outcome is Outcome.SUCCEEDED, "the node itself ends it"
+        users.administrator.execute(sql.SQL("DROP ROLE {}").format(login))
+    finally:
+        Waiting.end.set()
+        client.shutdown()
+        node.shutdown()
