@@ -379,7 +379,7 @@ NODE = """
 import sys
 from quartzpy import Command, CommandJob, JobDetail, Scheduler, SimpleTrigger
 if __name__ == "__main__":
-    window = {"failure_window": "2s", "checkin_interval": "500ms"}
+    window = {"failure_window": "4s", "checkin_interval": "500ms", "lock_timeout": "500ms"}
     scheduler = Scheduler("memory://", commands=(sys.executable,), **window)
     code = open(sys.argv[1] + "/family.py").read()
     command = Command([sys.executable, "-c", code, sys.argv[1]], grace=sys.argv[2])
