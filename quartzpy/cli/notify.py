@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from quartzpy.cli.target import Target, scheduler_options
+from quartzpy.cli.target import EMBEDDED, Target, scheduler_options
+from quartzpy.config.sources import URL
+
+if TYPE_CHECKING:
+    from quartzpy.config.notifying import Channel
 from quartzpy.config.sources import CONFIG_VARIABLE
 from quartzpy.texts import numbered
 
@@ -38,7 +44,7 @@ def test(target: Target, channel: str | None) -> None:
     from quartzpy.texts import did_you_mean
 
     config = SchedulerConfig.of(target.settings(target.name or SchedulerConfig.name))
-    channels = config.channels
+    channels = config.channels or _of_schedule_file(target)
     nodes = _nodes_by_channel(target) if target.has_database else None
     if not channels:
         theirs = "".join(
@@ -62,6 +68,17 @@ def test(target: Target, channel: str | None) -> None:
             failed |= nodes is not None and not nodes.get(name)
             click.echo(f"{name}: delivered ({answer}){_told_by(name, nodes)}")
     sys.exit(1 if failed else 0)
+
+
+def _of_schedule_file(target: Target) -> Mapping[str, Channel]:
+    """Return the channels of the file that `quartzpy serve` runs in the selected directory, if there is one."""
+    from quartzpy.config.config import SchedulerConfig
+    from quartzpy.embedded.schedule_server import accepted_schedule
+
+    url = str(target.values.get(URL) or "")
+    schedule = accepted_schedule(Path(url.removeprefix(EMBEDDED))) if url.startswith(EMBEDDED) else None
+    channels = {} if schedule is None else schedule.at_start.get("notify_channels", {})
+    return SchedulerConfig(notify_channels=channels).channels
 
 
 def _nodes_by_channel(target: Target) -> dict[str, list[str]]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import pwd
 import re
+import shutil
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
@@ -92,10 +94,26 @@ def read_crontab(
             if imported.job.key in jobs:
                 notes.append(Note(Severity.DIFFERS, subject, "it repeats a line before; the job runs once for both"))
             jobs[imported.job.key] = imported
+            if not system and _is_user(line):
+                text = "it begins with the name of a user, as lines of /etc/crontab do; --system reads them"
+                notes.append(Note(Severity.DIFFERS, subject, text))
         comment = []
     return ImportPlan(
         source=f"crontab {name}", owner=f"import:crontab:{name}"[:200], jobs=list(jobs.values()), notes=notes
     )
+
+
+def _is_user(line: str) -> bool:
+    """Return whether the first word of a line's command is a user of this machine, and no program."""
+    columns = 1 if line.startswith("@") else _FIELDS
+    words = line.split(maxsplit=columns)[columns].split()
+    if len(words) < 2 or shutil.which(words[0]) is not None:
+        return False
+    try:
+        pwd.getpwnam(words[0])
+    except (KeyError, ValueError):
+        return False
+    return True
 
 
 def _set(environment: dict[str, str], variable: re.Match[str], subject: str, notes: list[Note]) -> None:

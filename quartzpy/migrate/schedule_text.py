@@ -21,8 +21,16 @@ _BEFORE_PROGRAMS = frozenset(
     {"[", "[[", "test", "cd", "export", "set", "umask", "sleep", ".", "source", "{", "!", "if"}
 )
 """The words of the shell that say nothing about what a line is for."""
-_WRAPPERS = frozenset({"nice", "ionice", "nohup", "env", "exec", "sudo", "time", "command", "then", "do"})
-"""The programs whose first word that is no option is what they run."""
+_WRAPPERS = {
+    **dict.fromkeys(("nice", "ionice", "nohup", "env", "exec", "sudo", "time", "command", "then", "do"), 0),
+    **dict.fromkeys(("timeout", "chronic", "cronic", "setsid", "stdbuf", "unbuffer", "chrt", "taskset", "doas"), 0),
+    **dict.fromkeys(("flock", "setlock", "systemd-cat", "ssh-agent", "softlimit"), 0),
+    "flock": 1,
+    "setlock": 1,
+}
+"""The programs whose first word that is no option is what they run, behind so many other words."""
+_SKIPPING = re.compile(r"(?:^|[;&|]\s*)(?:\S*/)?flock\s+(?:-\S+\s+)*?(?:-\w*n\w*|--nonblock|--nb)\s")
+"""A line that does nothing while an earlier one of it runs."""
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*|-.*|[0-9]+[smh]?", re.DOTALL)
 _UNUSUAL = re.compile(r"[^\w.+-]+")
 _LONGEST_NAME = 60
@@ -82,6 +90,9 @@ def _entry(imported: ImportedJob, time_zone: str, directory: str | None) -> dict
     entry["schedule"] = trigger.expression
     if trigger.time_zone != time_zone:
         entry["time_zone"] = trigger.time_zone
+    if _SKIPPING.search(data["command"]):
+        # The lock stays, because other lines may take it, too.
+        entry |= {"max_concurrent": 1, "overlap_policy": "skip"}
     return entry | {"misfire": "do_nothing"}
 
 
@@ -103,15 +114,24 @@ def program_of(command: str) -> str:
     words.commenters = ""
     candidate = ""
     at_start, is_skipped = True, False
+    others = 0
     try:
         for word in words:
             if word in _SEPARATORS:
-                at_start, is_skipped = True, False
+                at_start, is_skipped, others = True, False, 0
+            elif others and not word.startswith("-") and not _ASSIGNMENT.fullmatch(word):
+                others -= 1
+            elif candidate in _WRAPPERS and " " in word:
+                # A line of its own, as in flock -c.
+                return program_of(word)
             elif at_start and not is_skipped and not _ASSIGNMENT.fullmatch(word):
                 name = PurePosixPath(word).name
                 candidate = candidate or name
                 is_skipped = name in _BEFORE_PROGRAMS
-                if not is_skipped and name not in _WRAPPERS:
+                others = _WRAPPERS.get(name, 0)
+                if name in _WRAPPERS:
+                    candidate = name
+                elif not is_skipped:
                     candidate = name
                     break
     except ValueError:  # A quotation mark is missing; the shell will say so.

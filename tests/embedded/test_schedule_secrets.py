@@ -8,6 +8,7 @@ import stat
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from click.testing import CliRunner
 
 from quartzpy import JobDetail, Scheduler
 from quartzpy.cli.main import cli
+from quartzpy.cli.notify import _of_schedule_file
 from quartzpy.embedded.schedule_file import read_schedule
 from quartzpy.errors import SettingsError
 from quartzpy.jobs.command import Command, CommandJob
@@ -99,12 +101,60 @@ def test_an_import_is_written_for_its_owner_alone(tmp_path: Path, mode: int | No
         written.write_text("")
         written.chmod(mode)
     crontab = f"PGPASSWORD={SECRET}\n0 2 * * * pg_dump app\n"
+    source = tmp_path / "crontab"
+    source.write_text(crontab)
     before = os.umask(0)
     try:
-        done = CliRunner().invoke(cli, ["import", "crontab", "-", "--write", str(written), *options], input=crontab)
+        done = CliRunner().invoke(cli, ["import", "crontab", str(source), "--write", str(written), *options])
     finally:
         os.umask(before)
     assert done.exit_code == 0, done.output
     assert "pg_dump" in written.read_text()
     assert stat.S_IMODE(written.stat().st_mode) == 0o600
-    assert list(tmp_path.iterdir()) == [written]
+    assert sorted(tmp_path.iterdir()) == [source, written]
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "skips"),
+    [
+        ("flock -n /run/lock/x /opt/backup.sh --all", "backup.sh", True),
+        ("/usr/bin/flock --nonblock /run/x -c 'nice -n 10 /opt/backup.sh'", "backup.sh", True),
+        ("cd /srv && flock -xn /run/x timeout 5m chronic /opt/sync", "sync", True),
+        ("flock -w 10 /run/x /opt/backup.sh", "backup.sh", False),
+        ("timeout -k 10 2h ionice -c 3 env A=b /opt/report", "report", False),
+    ],
+)
+def test_a_crontab_line_is_named_by_what_it_runs_and_skips_as_its_lock_says(
+    tmp_path: Path, command: str, name: str, *, skips: bool
+) -> None:
+    (tmp_path / "crontab").write_text(f"0 2 * * * {command}\n")
+    done = CliRunner().invoke(cli, ["import", "crontab", str(tmp_path / "crontab")])
+    assert done.exit_code == 0, done.output
+    assert f"  {name}:\n" in done.output
+    assert ("overlap_policy: skip" in done.output) is skips
+    assert ("max_concurrent: 1" in done.output) is skips
+
+
+def test_a_field_for_a_user_in_a_crontab_of_a_user_is_noted(tmp_path: Path) -> None:
+    lines = "17 * * * * root cd / && run-parts /etc/cron.hourly\n@daily root /opt/x\n0 2 * * * pg_dump app\n"
+    (tmp_path / "crontab").write_text(lines)
+    done = CliRunner().invoke(cli, ["import", "crontab", str(tmp_path / "crontab")])
+    assert done.output.count("it begins with the name of a user") == 2
+    assert "--system" in done.output
+
+
+def test_the_channels_of_a_served_file_can_be_tried(tmp_path: Path) -> None:
+    # Nothing listens there: the answer names the channel, whose URL was found in the copy of the file.
+    (tmp_path / "accepted.yaml").write_text("notify: {me: 'http://127.0.0.1:9/s3cret'}\njobs: {}")
+    target = SimpleNamespace(values={"url": f"embedded:{tmp_path}"})
+    assert list(_of_schedule_file(target)) == ["me"]  # type: ignore[arg-type]
+    assert list(_of_schedule_file(SimpleNamespace(values={}))) == []  # type: ignore[arg-type]
+
+
+def test_a_command_that_fails_is_one_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    with Scheduler("memory://", commands=["/bin/sh"]) as node:
+        node.schedule_job(JobDetail(CommandJob, "job", data=Command(shell="echo disk full; exit 69"), durable=True))
+        node.trigger_job("job").wait("60s")
+    [record] = [record for record in caplog.records if "exit status 69" in record.getMessage()]
+    assert (record.exc_info, "\n" in record.getMessage()) == (None, False)
+    assert "disk full" in record.getMessage()

@@ -65,6 +65,10 @@ def log_failure(
     """Log the failure of a job."""
     # `exc_info` would log the full text of a truncated error, and fail on a text that is not valid Unicode.
     is_short = len(described) < MAX_ERROR_LENGTH and can_be_written(error)
+    says_all = isinstance(error, IncludedJobError)
+    if says_all and is_short:
+        # A traceback of quartzpy itself says nothing about a command that failed.
+        described = "; ".join(filter(None, map(str.strip, str(error).splitlines())))
     # A log handler of the program that raises must not change the outcome of the execution.
     with suppress(BaseException):
         logger.error(
@@ -72,8 +76,8 @@ def log_failure(
             fired.job_key,
             fired.trigger_key,
             what,
-            headline(described) if is_short else described,
-            exc_info=error if is_short else None,
+            headline(described) if is_short and not says_all else described,
+            exc_info=error if is_short and not says_all else None,
             extra=attributes,
         )
 
