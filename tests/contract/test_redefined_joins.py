@@ -151,6 +151,16 @@ def test_a_batch_whose_job_is_deleted_is_not_met_and_not_kept_for_ever(store: Ha
     assert not store.store.find(JoinQuery(), None)
 
 
+@pytest.mark.parametrize("then", ["part", "report"])
+def test_what_is_deleted_with_a_job_does_not_start_it(store: Harness, then: str) -> None:
+    batch = BatchKey(job_key(then), "batch")
+    part = store.prepare(once("part", at(1), data=batch_entry(batch)), job_key("part"))
+    entries = [JobEntry(job("part", durable=True), [part]), JobEntry(job("report", durable=True))]
+    store.store.store_jobs(entries, replace=False, batch=BatchEntry(batch, 1, ON["end"]))
+    store.store.delete_jobs([job_key("part"), job_key("report")])
+    assert (state(store), waiting(store)) == (JoinState.UNMET, [])
+
+
 def test_a_job_is_kept_while_a_batch_waits_for_it(store: Harness) -> None:
     """It is not durable, and has a trigger that ends before the batch."""
     node = store.node()

@@ -22,7 +22,7 @@ def decide(session: SqlSession, keys: Collection[JobKey]) -> BoundStatement:
 
 
 def abandon(session: SqlSession, keys: Collection[JobKey]) -> BoundStatement:
-    """Return the statement that ends the waiting of jobs that are gone."""
+    """Return the statement that ends the waiting of jobs that are deleted."""
     return session.bind(ABANDON, **key_columns(keys))
 
 

@@ -78,12 +78,10 @@ started AS (
 SELECT count(pg_notify(:'channel', 'scheduled')) FROM (SELECT FROM started LIMIT 1) AS any_started;
 
 -- name: abandon
--- What jobs that are gone have waited for. A batch of theirs is not counted to its end, and is not met.
+-- What jobs that are deleted have waited for. A batch of theirs is not counted to its end, and is not met.
 UPDATE qrtz_joins j SET state = 'UNMET', due_at = NULL
   FROM unnest(:'groups'::text[], :'names'::text[]) AS k(job_group, job_name)
- WHERE j.sched_name = :'sched' AND j.job_group = k.job_group AND j.job_name = k.job_name AND j.state = 'WAITING'
-   AND NOT EXISTS (SELECT FROM qrtz_job_details d
-                    WHERE d.sched_name = :'sched' AND d.job_group = k.job_group AND d.job_name = k.job_name OFFSET 0);
+ WHERE j.sched_name = :'sched' AND j.job_group = k.job_group AND j.job_name = k.job_name AND j.state = 'WAITING';
 
 -- name: circle
 -- A job of the call that would wait for itself, and the job through which it does.

@@ -83,12 +83,13 @@ def _delete_ahead(session: SqlSession, affected: slices.Affected) -> dict[JobKey
 
 def _delete_jobs(session: SqlSession, keys: Collection[JobKey]) -> dict[JobKey, set[TriggerKey]]:
     values = key_columns(keys)
-    _, _, triggers, went, *_ = session.unlocked(
+    _, _, _, triggers, went, *_ = session.unlocked(
         session.bind(HOLD_JOBS, **values),
+        # Before their own triggers are counted: none of them is started by what is deleted with it.
+        abandon(session, keys),
         leave_of_jobs(session, keys),
         session.bind(DELETE_TRIGGERS_OF_JOBS, **values),
         session.bind(DELETE_JOBS, **values),
-        abandon(session, keys),
         *join_jobs(session, keys),
     )
     removed: dict[JobKey, set[TriggerKey]] = {JobKey(row[1], row[0]): set() for row in went.rows}
