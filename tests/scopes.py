@@ -50,6 +50,7 @@ PATIENT = (
     "tests/embedded/",
     "tests/ext/test_celery.py",
     "tests/facade/test_lost_answers.py",
+    "tests/incidents/test_standstill.py",
 )
 """Tests that take seconds of which most are waits: for leases, for instants, for other processes. The longest first."""
 
