@@ -235,7 +235,6 @@
 \set sched samples
 \set schedule_list '{"{}","{}"}'
 \set schedules '{"{}","{}"}'
-\set schema public
 \set scope TRIGGER
 \set severities {error,warning}
 \set severity error

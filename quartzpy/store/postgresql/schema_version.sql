@@ -22,7 +22,7 @@ SELECT (SELECT n.nspname::text FROM pg_catalog.pg_class c JOIN pg_catalog.pg_nam
 -- The schemas that have a table of this name, except the temporary ones.
 SELECT n.nspname::text
   FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
- WHERE c.relname = :'name' AND c.relkind IN ('r', 'p') AND NOT starts_with(n.nspname::text, 'pg_temp')
+ WHERE c.relname::text = :'name' AND c.relkind IN ('r', 'p') AND NOT starts_with(n.nspname::text, 'pg_temp')
  ORDER BY 1;
 
 -- name: hiding
