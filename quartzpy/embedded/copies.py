@@ -14,7 +14,7 @@ import shutil
 import stat
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from quartzpy.embedded.account import Account
@@ -62,11 +62,11 @@ def copied(programs: Path, account: Account) -> Iterator[Path]:
     files = _files(base, trees)
     text = "\n".join([str(base), *(f"{name} {values}" for name, values in sorted(files.items()))])
     name = f"postgres-{hashlib.sha256(text.encode(errors='surrogateescape')).hexdigest()[:16]}"
+    _remove_all_old(name, programs)
     refusals: list[str] = []
     for place in _places(refusals):
         copy = place / name
         with _lock(place):
-            _remove_old(place, name, programs)
             if not _is_whole(copy, files):
                 try:
                     _make(copy, base, files, programs)
@@ -164,6 +164,15 @@ def _lock(place: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def _remove_all_old(name: str, programs: Path) -> None:
+    for place in PLACES:
+        if place.is_dir():
+            with suppress(SettingsError):
+                make_directory_of_root(place)
+                with _lock(place):
+                    _remove_old(place, name, programs)
 
 
 def _remove_old(place: Path, name: str, programs: Path) -> None:

@@ -168,6 +168,14 @@ def test_copies_of_environments_that_are_gone_and_those_that_nobody_uses_go(
     assert [path.exists() for path in [*copied, own]] == [False, False, True, True]
 
 
+def test_copies_of_earlier_releases_in_another_place_go(world: Path, installation: Installation) -> None:
+    former = world / "second" / "postgres-0123456789abcdef"
+    (former / "bin").mkdir(parents=True)
+    (world / "second" / "demo").mkdir()
+    installation.used()
+    assert [path.name for path in (world / "second").iterdir() if path.is_dir()] == ["demo"]
+
+
 def test_a_copy_whose_programs_run_stays(world: Path, installation: Installation) -> None:
     gone = Installation(world / "root" / "gone")
     shutil.copy("/bin/cat", gone.programs / "psql")
