@@ -151,6 +151,7 @@ def test_the_history_keeps_results_that_can_be_stored(
     ended(scheduler)
     [record] = scheduler.executions()
     assert (record.outcome, record.result) == (Outcome.SUCCEEDED, kept)
+    assert (record.error or "").startswith("result not kept: result: " if result is not None and kept is None else "")
 
 
 def test_retries_are_about_one_fire(scheduler: Scheduler) -> None:

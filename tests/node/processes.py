@@ -24,6 +24,7 @@ from quartzpy.node.workers.execution import Execution, Executor
 from quartzpy.node.workers.job_runner import JobRunner
 from quartzpy.node.workers.process_workers import ProcessWorkers
 from quartzpy.node.workers.worker_pool import WorkerPool
+from quartzpy.states import Outcome
 from quartzpy.store.memory.store import RamJobStore
 from quartzpy.store.protocol import Completion, Node
 from quartzpy.store.store_time import StoreTime
@@ -95,7 +96,7 @@ class Ended:
 
     @property
     def result(self) -> Any:
-        assert self.completion.error is None, self.completion.error
+        assert self.completion.outcome is Outcome.SUCCEEDED, self.completion.error
         return self.told.context.result
 
     @property

@@ -25,7 +25,7 @@ from queue import SimpleQueue
 from types import FrameType
 from typing import Any, NoReturn
 
-from quartzpy.errors import InvalidJobDataError, InvalidValueError, JobExecutionError, UnknownJobTypeError
+from quartzpy.errors import InvalidValueError, JobExecutionError, UnknownJobTypeError
 from quartzpy.job_data import MAX_BYTES, encode
 from quartzpy.jobs.context import Cancellation, JobExecutionContext, Progress
 from quartzpy.jobs.internal_entries import TraceContext, Within
@@ -54,6 +54,7 @@ from quartzpy.node.workers.process_messages import (
 )
 from quartzpy.store.process_identity import PROCESS_WORKER
 from quartzpy.store.protocol import FiredTrigger
+from quartzpy.texts import reason
 
 SIGNALS_OF_THE_NODE = (signal.SIGINT, signal.SIGTERM)
 """Blocked while a child starts, because they would end it before it can ignore them."""
@@ -249,18 +250,23 @@ class ChildProcess:
             return asyncio.run(_awaited(running, result)) if inspect.isawaitable(result) else result
 
     def _keep(self, ending: Ending, context: JobExecutionContext, *, keeps_data: bool) -> None:
-        """Add the job's data and result to the answer. Raises InvalidJobDataError if they cannot be encoded."""
+        """Add the job's data and result to the answer, or why the result cannot be kept.
+
+        Raises:
+            InvalidJobDataError: the data cannot be encoded.
+        """
         if keeps_data:
             ending.job_data = context.job_detail_data.encode_if_changed(max_bytes=self._max_job_data_bytes)
         if context.result is not None:
             try:
                 result = encode({"result": context.result})
                 # The node would keep far less of it, and has to read it as a whole.
-                ending.result = result if result is not None and len(result) <= MAX_BYTES else None
-            except InvalidJobDataError as error:
-                raise InvalidJobDataError(
-                    f"the result of a job in a process worker must be valid job data: {error}"
-                ) from None
+                if result is not None and len(result) > MAX_BYTES:
+                    ending.result_problem = f"result: {len(result)} bytes are too many"
+                else:
+                    ending.result = result
+            except Exception as error:
+                ending.result_problem = reason(error).replace("data['result']", "result")
 
 
 async def _execute_async(running: _Running, job: Job, context: JobExecutionContext) -> Any:

@@ -49,6 +49,7 @@ from quartzpy.node.workers.worker_pool import WorkerPool
 from quartzpy.states import CompletionInstruction, Outcome
 from quartzpy.store.protocol import Completion, FiredTrigger, JobStore
 from quartzpy.store.store_time import StoreTime
+from quartzpy.texts import reason
 from quartzpy.triggers.trigger import CompletedExecution, any_kind_chooses
 
 logger = logging.getLogger(__name__)
@@ -179,6 +180,7 @@ class Execution:
         "is_recording",
         "log_capture",
         "log_lines",
+        "result_problem",
         "runner",
         "timed_out",
         "work",
@@ -212,6 +214,8 @@ class Execution:
         self._is_instantiated = False
         self._vetoed = False
         self._error: BaseException | None = None
+        self.result_problem: str | None = None
+        """Why the result cannot be kept in the history."""
         self.is_recording = False
         """True if a transaction of the job itself is recording, or has recorded, the execution."""
         self._committed: Completion | None = None
@@ -615,18 +619,27 @@ class Execution:
 
     def _completion(self) -> Completion:
         ended_at = max(self.runner.store_time.now(), self._started_at)
+        result = self._result()
         return Completion(
-            self.fired, self._started_at, ended_at, Outcome.SUCCEEDED, result=self._result(), log=self.log_text
+            self.fired,
+            self._started_at,
+            ended_at,
+            Outcome.SUCCEEDED,
+            result=result,
+            log=self.log_text,
+            error=None if self.result_problem is None else f"result not kept: {self.result_problem}",
         )
 
     def _result(self) -> str | None:
-        """Return the result as JSON for the history. A result that cannot be stored gives None, and no error."""
+        """Return the result as JSON for the history. Of one that cannot be stored, the record says why."""
         result = None if self.context is None else self.context.result
         if result is None:
             return None
         try:
             return encode_value(result, "result", max_bytes=MAX_RESULT_BYTES)
         except BaseException as error:
+            # What the job did is done, and its follower may read the reason.
+            self.result_problem = reason(error)
             # Once for each type of job: it would say the same at each fire.
             level = logging.DEBUG if self.fired.job_type in _RESULTS_NOT_KEPT else logging.WARNING
             _RESULTS_NOT_KEPT.add(self.fired.job_type)

@@ -150,6 +150,8 @@ class Ending:
     noticed_stop: bool
     error: dict[str, Any] | None = None
     result: str | None = None
+    result_problem: str | None = None
+    """Why the result cannot be kept."""
     job_data: str | None = None
     is_spent: bool = False
     """True if the process must not be reused."""

@@ -287,6 +287,7 @@ class _ProxyJob(Job, type_name="<process worker>"):
         if ending.job_data is not None:
             context.job_detail_data.clear()
             context.job_detail_data.update(decode(ending.job_data))
+        self._execution.result_problem = ending.result_problem
         if ending.result is not None:
             context.result = decode(ending.result)["result"]
         if ending.error is not None:
