@@ -19,10 +19,12 @@ from quartzpy.operations.expectations import (
     busy_until,
     expected_of,
     judge,
+    rate_opens,
     repeated_by,
     time_zone_of,
 )
 from quartzpy.scheduler.reading import Answer, Reading
+from quartzpy.states import Outcome
 from quartzpy.store.protocol import JobStore
 from quartzpy.store.queries import ExecutionQuery, MisfireQuery
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, RunningRecord, TriggerRecord
@@ -196,10 +198,13 @@ def _judged(store: JobStore, each: _Questions, running: Sequence[RunningRecord],
     of_job = [row for row in running if row.job_key == job_key and row.state == "EXECUTING"]
 
     def busy(since: datetime, until: datetime) -> datetime | None:
-        if job is None or job.max_concurrent is None:
+        if job is None:
             return None
-        query = ExecutionQuery(job_key=job_key, since=since - LOOK_BACK, among=AMONG)
-        return busy_until(store.find(query, MOST_OF_JOB), of_job, job.max_concurrent, since, until)
+        ends = [_full_until(store, job, running, since, until)] if job.limits else []
+        if job.max_concurrent is not None:
+            query = ExecutionQuery(job_key=job_key, since=since - LOOK_BACK, among=AMONG)
+            ends.append(busy_until(store.find(query, MOST_OF_JOB), of_job, job.max_concurrent, since, until))
+        return max((end for end in ends if end is not None), default=None)
 
     facts = Facts(
         trigger_key=each.key,
@@ -214,3 +219,24 @@ def _judged(store: JobStore, each: _Questions, running: Sequence[RunningRecord],
         busy_until=busy,
     )
     return judge(expect, watch, facts, now)
+
+
+def _full_until(
+    store: JobStore, job: JobDetail, running: Sequence[RunningRecord], since: datetime, until: datetime
+) -> datetime | None:
+    """Return the end of the last time between two instants at which a limit that the job shares admitted no fire."""
+    executions = store.find(ExecutionQuery(since=since - LOOK_BACK, among=AMONG), AMONG)
+    others = store.jobs({row.job_key for row in executions} | {row.job_key for row in running})
+    ends: list[datetime | None] = []
+    for name, record in store.limits().items():
+        if name not in job.limits:
+            continue
+        sharing = {key for key, other in others.items() if name in other.limits}
+        ended = [row for row in executions if row.job_key in sharing]
+        runs = [row for row in running if row.job_key in sharing and row.state == "EXECUTING"]
+        if (most := record.limit.max_concurrent) is not None:
+            ends.append(busy_until(ended, runs, most, since, until))
+        if (rate := record.limit.rate_limit) is not None:
+            fires = [row.fire_time or row.scheduled_fire_time for row in ended if row.outcome is not Outcome.SKIPPED]
+            ends.append(rate_opens(rate, [*fires, *(row.fire_time for row in runs)], since, until))
+    return max((end for end in ends if end is not None), default=None)

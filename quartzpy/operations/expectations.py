@@ -8,13 +8,14 @@ a record, or was left out by a rule, and nothing is expected of it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Self
 
 from quartzpy.expect import Breach, Expect, JudgedBreach
 from quartzpy.jobs.job import JobDetail
+from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.keys import CONTINUATIONS, RECOVERING_JOBS, RETRYING_JOBS, JobKey, TriggerKey
 from quartzpy.operations.failures import how_it_ran
 from quartzpy.states import MisfireAction, Outcome, TriggerState
@@ -543,3 +544,15 @@ def busy_until(
         if was_full and number < limit and at > since and at <= until:
             last = at
     return last
+
+
+def rate_opens(rate: RateLimit, fires: Iterable[datetime], since: datetime, until: datetime) -> datetime | None:
+    """Return the instant at which a rate let the next fire go after these, if it is between two instants.
+
+    None if it held nothing back. An instant after `until` counts as `until`: the fire still waits.
+    """
+    due: datetime | None = None
+    for at in sorted(fire for fire in fires if fire < until):
+        due = rate.after(due, at, 1)
+    opens = None if due is None else due - rate.tolerance
+    return None if opens is None or opens <= since else min(opens, until)

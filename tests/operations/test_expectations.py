@@ -13,6 +13,8 @@ from quartzpy.events import Event, ExpectationBroken
 from quartzpy.expect import EACH_FAILURE, Breach, BreachRecord, Expect
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.join import Join
+from quartzpy.jobs.rate_limit import RateLimit
+from quartzpy.jobs.shared_limit import Limit
 from quartzpy.metrics.recorder import Recorder
 from quartzpy.operations import Operations
 from quartzpy.operations.judging import EVERY, LISTED_EVERY, IncidentJudge
@@ -316,3 +318,33 @@ def test_what_cannot_be_judged_is_refused() -> None:
     with pytest.raises(InvalidJobError, match="ends_by counts from the fire time of a schedule") as refused:
         job("last", after=["first"], expect=Expect(ends_by="06:00"))
     assert "within of a Join" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("limit", "waits", "is_late"),
+    [
+        (Limit(max_concurrent=1), 18, False),
+        (Limit(max_concurrent=1), 40, True),
+        (Limit(max_concurrent=2), 18, True),
+        (Limit(rate_limit=RateLimit(1, per=18)), 18, False),
+        (Limit(rate_limit=RateLimit(1, per=18)), 40, True),
+        (Limit(rate_limit=RateLimit(100, per=1)), 18, True),
+    ],
+)
+def test_a_start_that_a_shared_limit_holds_back_is_no_breach(
+    store: Harness, operations: Operations, node: Node, limit: Limit, waits: float, is_late: bool
+) -> None:
+    store.clock.set(at(100))
+    store.store.check_in(node)
+    store.store.put_limit("erp", limit)
+    store.schedule(job("other", limits=["erp"], durable=True), once("other", at(100)))
+    [other] = store.fire_due(node)
+    store.schedule(expecting(Expect(starts_within="3s"), limits=["erp"]), once("t", at(101)))
+    store.clock.set(at(118))
+    store.complete(node, other, started_at=at(100))
+    store.clock.set(at(100 + waits))
+    store.store.check_in(node)
+    [fired] = store.fire_due(node)
+    store.complete(node, fired, started_at=store.clock.now())
+    judge_at(store, operations, node, 100 + waits + 10)
+    assert bool(lasting(store)) == is_late

@@ -154,6 +154,7 @@
 \set limits {NULL,1}
 \set lock TRIGGER_ACCESS
 \set logs '{NULL,"a line"}'
+\set old '30 s'
 \set long '10 min'
 \set look_ahead '1 s'
 \set looks_at 500

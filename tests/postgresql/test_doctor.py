@@ -246,3 +246,24 @@ def test_the_doctor_says_why_it_cannot_look(capsys: pytest.CaptureFixture[str]) 
     status, text = doctor(capsys, "--dsn", f"postgresql://u:{secret}@127.0.0.1:9/none")
     assert (status, secret in text) == (2, False)
     assert "StoreUnavailableError: the database cannot be reached" in text
+
+
+@pytest.mark.parametrize("how", ["reader", "none"])
+def test_dead_rows_name_the_snapshot_that_keeps_them(
+    stored: SqlJobStore, postgres_dsn: str, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    monkeypatch.setattr("quartzpy.store.postgresql.admin.integrity.OLD_SNAPSHOT", timedelta())
+    with connect_to(postgres_dsn) as user, connect_to(postgres_dsn, application_name="report") as reader:
+        user.execute("ALTER TABLE qrtz_triggers SET (autovacuum_enabled = false)")
+        if how == "reader":
+            reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+            reader.execute("SELECT count(*) FROM qrtz_triggers")
+        found = findings_of(stored)
+        if how == "reader":
+            assert "dead-rows" not in found
+            assert "pid " in found["old-snapshot"].rows[0]
+            assert "application report, idle in transaction" in found["old-snapshot"].rows[0]
+            assert "VACUUM removes nothing before" in found["old-snapshot"].advice
+        else:
+            assert "old-snapshot" not in found
+            assert found["dead-rows"].advice == "check autovacuum, or run VACUUM"

@@ -33,6 +33,8 @@ TZDATA_ADVICE = "fire times may differ: bring all nodes to one version of the ti
 LONG_TRANSACTION = timedelta(minutes=10)
 NOTIFICATIONS_USED = 0.5
 """The share of the server's queue of notifications from which it is a problem."""
+OLD_SNAPSHOT = timedelta(seconds=30)
+"""The age of a transaction from which on its snapshot is named as the reason why dead rows stay."""
 HELD_LONG = timedelta(seconds=5)
 
 _SQL = SqlFile("admin/integrity.sql")
@@ -48,6 +50,7 @@ CONSTRAINTS = _SQL("constraints")
 DEAD = _SQL("dead")
 AUTOVACUUM = _SQL("autovacuum")
 NOTIFICATIONS = _SQL("notifications")
+SNAPSHOTS = _SQL("snapshots")
 TRANSACTIONS = _SQL("transactions")
 
 
@@ -65,7 +68,6 @@ def audit(session: SqlSession, config: SchedulerConfig) -> list[Finding]:
         (MISSING_LIMITS, {}, _missing_limits),
         (INDEXES, prefix, partial(_indexes, config.table_prefix)),
         (CONSTRAINTS, prefix, partial(_constraints, config.table_prefix)),
-        (DEAD, prefix, _dead),
         (AUTOVACUUM, {}, _autovacuum),
         (NOTIFICATIONS, {}, _notifications),
         (TRANSACTIONS, {"long": LONG_TRANSACTION}, _transactions),
@@ -73,6 +75,7 @@ def audit(session: SqlSession, config: SchedulerConfig) -> list[Finding]:
     findings: list[Finding] = []
     for text, values, judged in questions:
         findings += judged(session.read(session.bind(text, **values))[0])
+    findings += _dead(session.read_one(DEAD, **prefix), session.read_one(SNAPSHOTS, old=OLD_SNAPSHOT))
     return (
         findings + _overdue(session, late, nodes.alive()) + _nodes(nodes) + zone_findings(session) + _holders(session)
     )
@@ -249,15 +252,23 @@ def _constraints(prefix: str, result: Result) -> list[Finding]:
     return [Finding(Severity.ERROR, "missing-constraint", what, advice, _listed(missing))]
 
 
-def _dead(result: Result) -> list[Finding]:
+def _dead(tables: Sequence[tuple[Any, ...]], snapshots: Sequence[tuple[Any, ...]]) -> list[Finding]:
     rows = [
         f"{table}: {dead} dead rows, {live} live, last autovacuum {when or 'never'}"
-        for table, dead, live, when in result.rows
+        for table, dead, live, when in tables
     ]
     if not rows:
         return []
     what = numbered(len(rows), "table is not vacuumed often enough", "tables are not vacuumed often enough")
-    return [Finding(Severity.WARNING, "dead-rows", what, "check autovacuum, or run VACUUM", _listed(rows))]
+    if not snapshots:
+        return [Finding(Severity.WARNING, "dead-rows", what, "check autovacuum, or run VACUUM", _listed(rows))]
+    holders = [f"{who}, with a snapshot {held:,} transactions old" for who, held in snapshots]
+    what = f"{numbered(len(rows), 'table has', 'tables have')} dead rows that an old snapshot keeps from being removed"
+    advice = (
+        "end what holds it (pg_terminate_backend(pid), ROLLBACK PREPARED, pg_drop_replication_slot, or"
+        " hot_standby_feedback of the standby); VACUUM removes nothing before, and fires become slower meanwhile"
+    )
+    return [Finding(Severity.WARNING, "old-snapshot", what, advice, _listed([*holders, *rows]))]
 
 
 def _autovacuum(result: Result) -> list[Finding]:
