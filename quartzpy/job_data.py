@@ -311,16 +311,7 @@ def _encoded(value: Any, path: str, depth: int, budget: _Budget) -> Any:
         return {"$object": result} if looks_tagged else result
     if kind is list:
         return [_encoded(item, f"{path}[{n}]", depth + 1, budget) for n, item in enumerate(value)]
-    plain = _plain_number(value)
-    return _tagged(value, path, depth, budget) if plain is None else _encoded(plain, path, depth, budget)
-
-
-def _plain_number(value: Any) -> Any:
-    """Return a numpy scalar, or a number of a subclass of float, as a value of Python; None for others."""
-    if any(kind.__module__ == "numpy" and kind.__name__ == "generic" for kind in type(value).__mro__):
-        item = value.item()
-        return None if type(item) is type(value) else item
-    return float(value) if isinstance(value, float) and not isinstance(value, Enum) else None
+    return _tagged(value, path, depth, budget)
 
 
 def _place(key: str) -> str:

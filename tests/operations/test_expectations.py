@@ -339,7 +339,7 @@ def test_a_start_that_a_shared_limit_holds_back_is_no_breach(
     store.store.put_limit("erp", limit)
     store.schedule(job("other", limits=["erp"], durable=True), once("other", at(100)))
     [other] = store.fire_due(node)
-    store.schedule(expecting(Expect(starts_within="3s"), limits=["erp"]), once("t", at(101)))
+    store.schedule(expecting(Expect(starts_within="3s"), limits=["erp"], durable=True), once("t", at(101)))
     store.clock.set(at(118))
     store.complete(node, other, started_at=at(100))
     store.clock.set(at(100 + waits))

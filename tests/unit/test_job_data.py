@@ -147,35 +147,3 @@ def test_a_map_knows_whether_it_was_changed_also_inside_its_values() -> None:
     assert data.encode_if_changed() is None
     data.clear()
     assert data.encode_if_changed() == "{}"
-
-
-class generic:
-    """The base of the scalars of numpy, by whose name they are known."""
-
-    def __init__(self, value: object) -> None:
-        self._value = value
-
-    def item(self) -> object:
-        return self._value
-
-
-generic.__module__ = "numpy"
-
-
-class Ratio(float):
-    """A float, as float64 of numpy is one."""
-
-
-@pytest.mark.parametrize("value", [0.5, 7, True, "text", datetime(2026, 3, 2, tzinfo=UTC)])
-def test_a_scalar_of_numpy_is_kept_as_the_value_of_python(value: object) -> None:
-    kept = decode(encode({"x": generic(value), "y": [generic(value)]}))
-    assert kept == {"x": value, "y": [value]}
-    assert type(kept["x"]) is type(value)
-
-
-def test_a_subclass_of_float_is_kept_as_a_float() -> None:
-    kept = decode(encode({"x": Ratio(1.5)}))
-    assert kept == {"x": 1.5}
-    assert type(kept["x"]) is float
-    with pytest.raises(InvalidJobDataError, match="nan is not a JSON number"):
-        encode({"x": Ratio("nan")})
