@@ -17,14 +17,16 @@ MOST_STEPS = 1_000_000
 
 
 class Budget:
-    """A context manager within which `spend` counts. The outermost one decides how much there is."""
+    """A context manager within which `spend` counts. Of nested ones, that with the least left decides."""
 
-    __slots__ = ("_opened", "most", "remaining")
+    __slots__ = ("_before", "_opened", "_outer", "most", "remaining")
 
     def __init__(self, most: int = MOST_STEPS) -> None:
         self.most = most
         self.remaining = most
         self._opened: Token[Budget | None] | None = None
+        self._outer: Budget | None = None
+        self._before = most
 
     @property
     def spent(self) -> int:
@@ -32,9 +34,10 @@ class Budget:
         return self.most - self.remaining
 
     def __enter__(self) -> Budget:
-        open_budget = _open.get()
-        if open_budget is not None:
-            return open_budget
+        outer = _open.get()
+        if outer is not None and outer.remaining <= self.remaining:
+            return outer
+        self._outer, self._before = outer, self.remaining
         self._opened = _open.set(self)
         return self
 
@@ -44,6 +47,8 @@ class Budget:
         if self._opened is not None:
             _open.reset(self._opened)
             self._opened = None
+            if self._outer is not None:
+                self._outer.remaining -= self._before - self.remaining
 
 
 _open: ContextVar[Budget | None] = ContextVar("_open", default=None)

@@ -27,7 +27,7 @@ MAX_EVENTS = 20_000
 MAX_RULES = 500
 MAX_COUNTED = 100_000
 """The sum of the COUNTs of all rules: the occurrences before the wanted years are counted one by one."""
-MOST_STEPS = 2 * budget.MOST_STEPS
+MOST_STEPS = budget.MOST_STEPS
 """The number of steps in which the occurrences of all events are computed; see `quartzpy.budget`."""
 MAX_OCCURRENCES = 100_000
 MAX_YEARS = 50

@@ -13,11 +13,13 @@ from dataclasses import dataclass, field
 from random import Random
 from types import FrameType
 
+from quartzpy.budget import MOST_STEPS, Budget
 from quartzpy.errors import QuartzpyError
 
 LIMIT = 0.05
 """Seconds of CPU time that an input may take."""
 _HANGS_AFTER = 10.0
+_COUNTED = 3 * MOST_STEPS
 
 
 class Hang(BaseException):
@@ -31,6 +33,8 @@ class Target:
     name: str
     make: Callable[[Random], object]
     run: Callable[[object], None]
+    limit: float = LIMIT
+    """The processor time that an input may take; that of a search for fire times is bounded by its budget of steps."""
 
 
 @dataclass
@@ -44,13 +48,14 @@ class Outcome:
     refused: int = 0
     slowest: float = 0.0
     slowest_input: str = ""
+    most_steps: int = 0
     faults: list[tuple[int, str, str]] = field(default_factory=list)
 
     def __str__(self) -> str:
         return (
             f"{self.target}: seed {self.seed}, {self.inputs:,} inputs, {self.accepted:,} accepted,"
             f" {self.refused:,} refused by errors of ours, {len(self.faults)} faults,"
-            f" slowest {self.slowest * 1000:.1f} ms ({self.slowest_input})"
+            f" slowest {self.slowest * 1000:.1f} ms ({self.slowest_input}), most steps {self.most_steps:,}"
         )
 
 
@@ -73,9 +78,11 @@ def _judged(target: Target, given: object, outcome: Outcome, watched: Callable[[
     """What is wrong with how the target took this input; None where nothing is."""
     watched()
     began = time.thread_time()
-    error = _error_of(target, given)
+    with Budget(_COUNTED) as budget:
+        error = _error_of(target, given)
     took = time.thread_time() - began
-    if took > LIMIT:
+    outcome.most_steps = max(outcome.most_steps, budget.spent)
+    if took > target.limit:
         # Once more: another process may have had its part in it, or a collection of garbage.
         gc.collect()
         began = time.thread_time()
@@ -89,7 +96,7 @@ def _judged(target: Target, given: object, outcome: Outcome, watched: Callable[[
         outcome.refused += 1
     else:
         return "".join(traceback.format_exception(error)[-6:])
-    return f"took {took * 1000:.0f} ms" if took > LIMIT else None
+    return f"took {took * 1000:.0f} ms" if took > target.limit else None
 
 
 def _error_of(target: Target, given: object) -> BaseException | None:

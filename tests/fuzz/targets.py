@@ -5,23 +5,33 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from quartzpy import job_data
+from quartzpy.calendars.calendar import BaseCalendar
 from quartzpy.calendars.registry import calendar_from_json, calendar_to_json
 from quartzpy.config.sources import PREFIX, load_settings
 from quartzpy.cron_expressions.crontab import CrontabExpression
 from quartzpy.cron_expressions.expression import CronExpression
 from quartzpy.cron_expressions.schedule import DaylightSaving
+from quartzpy.dashboard.api.definitions import _parsed
+from quartzpy.errors import TriggerNeverFiresError
+from quartzpy.ics import calendar_from_ics
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.scheduler.declarations import load_definitions
 from quartzpy.store.postgresql.schema import rows
+from quartzpy.triggers.business_days import Rolled
+from quartzpy.triggers.combined import AllOf, AnyOf, Jitter
+from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.recurrence import RecurrenceTrigger
 from quartzpy.triggers.recurrence_rule import recurrence_set
-from tests.fuzz import corpus
+from quartzpy.triggers.trigger import Trigger
+from quartzpy.triggers.upcoming import prepare
+from tests.fuzz import corpus, hostile
 from tests.fuzz.mutation import mutated
 from tests.fuzz.runner import Target
 from tests.fuzz.values import NOW, OneType, data
@@ -205,6 +215,69 @@ _PLACEMENT = _text(lambda: ["", '{"executor":"cpu","group":"reports","requires":
 _RETRY = _text(lambda: [RetryPolicy().as_text(), RetryPolicy(attempts=9, on=[ValueError], jitter=0.5).as_text()])
 
 
+def _fires(given: Any) -> None:
+    make, calendar = given
+    trigger = make()
+    with suppress(TriggerNeverFiresError):
+        prepared = prepare(trigger, NOW, calendar)
+        upcoming = (prepared.progress.next_fire_time, *prepared.upcoming.instants)
+        assert list(upcoming) == sorted(set(upcoming))
+
+
+def _fires_input(random: Random) -> tuple[Callable[[], Trigger], BaseCalendar | None]:
+    """Rules with many exclusions, nested combinations, and chains of calendars that exclude much."""
+    depth = random.choice((0, 0, 1, 2, 4, 8))
+    choices = [random.randrange(4) for _ in range(depth)]
+    rule, cron, span = hostile.rule(random), hostile.cron(random), random.choice(("0s", "1s", "1h", "36d"))
+
+    def make() -> Trigger:
+        inner: Trigger = RecurrenceTrigger("t", rule=rule) if rule else CronTrigger(cron)
+        for choice in choices:
+            other = CronTrigger(cron)
+            match choice:
+                case 0:
+                    inner = Jitter(trigger=inner, up_to=span if span != "0s" else "1m")
+                case 1:
+                    inner = AllOf(triggers=[inner, other], threshold=span)
+                case 2:
+                    inner = AnyOf(triggers=[inner, other, other])
+                case _ if not inner.needs_calendar:
+                    inner = Rolled("t", trigger=inner, roll="nearest", offset=len(choices), calendar="c")
+        return inner
+
+    return make, hostile.calendar(random)
+
+
+def _events(given: Any) -> None:
+    calendar_from_ics(given, years=[2026, 2027])
+
+
+def _events_input(random: Random) -> str:
+    lines = [
+        random.choice(("DTSTART:20260101", "DTSTART:20260101T090000Z", "DTSTART:18000101T000000", "DTSTART:99900101"))
+    ]
+    lines += hostile.rule(random).splitlines() or ["RRULE:FREQ=DAILY"]
+    lines.append(random.choice(("", "DTEND:99901231", "DURATION:P1D", "DURATION:P99999W")))
+    text = "\r\n".join(["BEGIN:VCALENDAR", "BEGIN:VEVENT", *filter(None, lines), "END:VEVENT", "END:VCALENDAR", ""])
+    return text if random.random() < 0.7 else mutated(random, [text], corpus.words([text], ()))[:40_000]
+
+
+def _body(given: Any) -> None:
+    _parsed(given.encode("utf-8", "surrogatepass"))
+
+
+def _body_input(random: Random) -> str:
+    number = random.choice((1, 100, 20_000))
+    match random.randrange(4):
+        case 0:
+            return json.dumps({f"k{n}": n for n in range(number)})[:-1] + ',"k0": 1}'
+        case 1:
+            return "[" * number + "]" * number
+        case 2:
+            return json.dumps({"x": "9" * number}).replace('"9', "9").replace('9"', "9")
+    return _DATA(random)
+
+
 TARGETS = {
     target.name: target
     for target in (
@@ -238,6 +311,9 @@ TARGETS = {
             _declared("yaml"),
         ),
         Target("job", _job_input, _job),
+        Target("fires", _fires_input, _fires, limit=3.0),
+        Target("events", _events_input, _events, limit=9.0),
+        Target("body", _body_input, _body, limit=0.5),
         Target("schedule", _schedule_input, _schedule),
         Target("calendar", _text(corpus.calendars, '"base"', "null", "true", "{}", "[]"), _calendar),
     )

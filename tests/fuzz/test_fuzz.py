@@ -10,7 +10,16 @@ from quartzpy.errors import InvalidValueError
 from tests.fuzz.runner import LIMIT, Outcome, Target, fuzz
 from tests.fuzz.targets import TARGETS
 
-_INPUTS = {"declared-yaml": 200, "declared-toml": 300, "recurrence": 300, "schedule": 300, "config": 300}
+_INPUTS = {
+    "fires": 60,
+    "events": 40,
+    "body": 40,
+    "declared-yaml": 200,
+    "declared-toml": 300,
+    "recurrence": 300,
+    "schedule": 300,
+    "config": 300,
+}
 SEED = 9
 
 
