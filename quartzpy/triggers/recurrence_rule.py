@@ -414,8 +414,10 @@ def _expanded(
             yield wall.replace(year=wall.year - years)
     except ScheduleTooCostlyError:
         raise
-    except (ValueError, OverflowError):
-        pass  # dateutil reached the end of the year 9999, or found that no time of day matches
+    except ValueError:
+        return  # dateutil found at once that no time of day matches
+    except OverflowError:
+        pass  # the end of the year 9999
     spend((date.max.year - year) * _STEPS_OF_YEAR)
 
 
