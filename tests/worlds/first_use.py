@@ -315,6 +315,8 @@ def visit(world: World, base: Path) -> dict[str, str]:
         if name == "install":
             _hand_over(place)
         print(f"  {name}: {results[name]}", flush=True)
+        if name == "install" and "**" in results[name]:
+            return results | dict.fromkeys(list(STEPS)[1:], "")
     return results
 
 
