@@ -12,7 +12,7 @@ from tests.fuzz.targets import TARGETS
 
 _INPUTS = {
     "fires": 60,
-    "events": 40,
+    "events": 10,
     "body": 40,
     "declared-yaml": 200,
     "declared-toml": 300,
