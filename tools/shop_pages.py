@@ -172,8 +172,8 @@ def process(command: list[str], **environment: str) -> Iterator[subprocess.Popen
 
 
 @contextmanager
-def running_shop(seconds: float, *, busy: int = 0) -> Iterator[str]:
-    """Yield the URL of the dashboard of a cluster that has run for some seconds and has lost a node.
+def running_shop(seconds: float, *, busy: int = 0) -> Iterator[tuple[str, str]]:
+    """Yield the URL and the token of the dashboard of a cluster that has run for some seconds and has lost a node.
 
     `busy` is the number of further jobs that run once a second.
     """
@@ -201,9 +201,10 @@ def running_shop(seconds: float, *, busy: int = 0) -> Iterator[str]:
             process(["dashboard", "--dsn", dsn, "--name", "shop", "--port", "0", "--allow-actions"], LOGNAME="ann")
         )
         assert served.stdout is not None
-        address = re.search(r"http://\S+", served.stdout.readline())
-        assert address is not None
-        yield address[0].rstrip("/")
+        # The first line is for readers; the link of the second one has the token.
+        link = re.search(r"(http://\S+)/login\?token=(\S+)", served.stdout.readline() + served.stdout.readline())
+        assert link is not None
+        yield link[1], link[2]
 
 
 def open_tenants(client: Scheduler, number: int) -> None:
@@ -279,9 +280,15 @@ Picture = tuple[str, str, str]
 """A page, a device and a theme."""
 
 
-def take(browser: Browser, url: str, directory: Path, wanted: set[Picture], *, whole: bool) -> None:
+def headers(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def take(browser: Browser, url: str, token: str, directory: Path, wanted: set[Picture], *, whole: bool) -> None:
     """Take pictures: of the whole page, or of the part that a screen shows."""
-    context = browser.new_context(timezone_id="Europe/Berlin", reduced_motion="reduce")
+    context = browser.new_context(
+        timezone_id="Europe/Berlin", reduced_motion="reduce", extra_http_headers=headers(token)
+    )
     context.set_default_timeout(PATIENCE)
     page = context.new_page()
     problems: list[str] = []
@@ -328,18 +335,18 @@ def look(directory: Path | None, names: set[str]) -> None:
     directory = PICTURES if directory is None else directory
     directory.mkdir(parents=True, exist_ok=True)
     every = {(name, device, theme) for name in names or PAGES for device in ("desk", "phone") for theme in THEMES}
-    with running_shop(60, busy=0 if documented else 2) as url, browser_of() as browser:
-        take(browser, url, directory, DOCUMENTED if documented else every, whole=not documented)
+    with running_shop(60, busy=0 if documented else 2) as (url, token), browser_of() as browser:
+        take(browser, url, token, directory, DOCUMENTED if documented else every, whole=not documented)
 
 
 def watch(minutes: float) -> None:
-    with running_shop(30, busy=15) as url, browser_of() as browser:
-        measure(browser, url, minutes)
+    with running_shop(30, busy=15) as (url, token), browser_of() as browser:
+        measure(browser, url, token, minutes)
 
 
-def measure(browser: Browser, url: str, minutes: float) -> None:
+def measure(browser: Browser, url: str, token: str, minutes: float) -> None:
     """Say what an open tab of the overview receives."""
-    page = browser.new_page()
+    page = browser.new_page(extra_http_headers=headers(token))
     session = page.context.new_cdp_session(page)
     session.send("Network.enable")
     kinds: dict[str, str] = {}

@@ -26,6 +26,7 @@ from quartzpy.dashboard.middleware import Authentication, RequestLimits, Securit
 from quartzpy.dashboard.pages import PAGES
 from quartzpy.dashboard.request_context import Dashboard
 from quartzpy.dashboard.sessions import EndedSessions
+from quartzpy.errors import SettingsError
 from quartzpy.operations import Operations
 from quartzpy.operations.actions.action import local_user
 from quartzpy.scheduler.explain import API, PAGE
@@ -47,11 +48,21 @@ def create_app(
     `scheduler` may be a node or a client that is not started, over either store; the application never starts it or
     shuts it down. `auth` is a callable that returns the `Actor` of a request, or None to refuse it: the caller's own,
     `token_auth(...)`, `basic_auth(...)`, or `allow_everyone(role)` where something in front decides. Without `auth`,
-    only requests from this machine are answered. With `read_only`, nothing can be changed, whatever the role is.
+    only requests from this machine are answered, and nothing can be changed: on a machine with several users, anybody
+    sends those. With `read_only`, nothing can be changed, whatever the role is.
     `redact` are patterns of the keys of job data whose values are not shown. `title` names the page in the browser.
     `behind_tls_proxy` says that browsers reach it over HTTPS although this process sees none of it, so that its cookies
     are `Secure`; it is not needed where the server knows, as uvicorn does with `--forwarded-allow-ips`.
+
+    Raises:
+        SettingsError: `read_only` is False, and there is no `auth`.
     """
+    if auth is None and not read_only:
+        raise SettingsError(
+            "create_app(read_only=False): without auth, every user and program of this machine could define and run"
+            " jobs; pass auth=token_auth(...), basic_auth(...) or a callable of your own, or"
+            " auth=allow_everyone(Role.ADMIN) if something in front decides who reaches the page"
+        )
     blocking = scheduler.blocking if isinstance(scheduler, AsyncScheduler) else scheduler
     authenticator = auth or LoopbackOnly(local_user())
     hub = LiveHub(blocking)

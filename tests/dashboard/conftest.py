@@ -9,10 +9,15 @@ import pytest
 from starlette.testclient import TestClient
 
 from quartzpy import Scheduler
-from quartzpy.dashboard import create_app
+from quartzpy.dashboard import Authenticator, create_app
+from quartzpy.operations.actions.action import local_user
 from tests.dashboard.scene import fill
 
 LOCAL = {"base_url": "http://127.0.0.1", "client": ("127.0.0.1", 50_000)}
+
+
+THIS_USER: Authenticator = lambda request: local_user()  # noqa: E731
+"""Lets everybody do what the user of this process may."""
 
 
 @pytest.fixture

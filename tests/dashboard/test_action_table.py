@@ -20,6 +20,7 @@ from quartzpy.operations.actions.action import Action
 from quartzpy.operations.actions.inputs import Flag
 from quartzpy.operations.actions.table import ACTIONS
 from quartzpy.operations.selection import Subject
+from tests.dashboard.conftest import THIS_USER
 from tests.dashboard.test_actions import url_of
 from tests.database import execute
 
@@ -78,7 +79,7 @@ def test_each_of_its_commands_has_the_inputs_and_the_common_options(action: Acti
 def test_the_form_has_the_inputs_for_each_kind_of_subject(
     open_page: Callable[..., TestClient], postgres_dsn: str, action: Action
 ) -> None:
-    client = open_page(read_only=False)
+    client = open_page(auth=THIS_USER, read_only=False)
     if Subject.INCIDENT in action.subjects:
         execute(postgres_dsn, AN_INCIDENT)
     for kind in action.subjects:
@@ -141,7 +142,7 @@ def test_a_box_that_is_not_ticked_is_false() -> None:
 def test_the_entry_of_an_action_leads_to_the_form_that_undoes_it(
     open_page: Callable[..., TestClient], scheduler: Scheduler
 ) -> None:
-    client, actions = open_page(read_only=False), Operations(scheduler).actions
+    client, actions = open_page(auth=THIS_USER, read_only=False), Operations(scheduler).actions
     key = TriggerKey("at-two", "billing")
     result = actions.pause(key)
     entry = client.get(f"/audit/{result.action_id}").text

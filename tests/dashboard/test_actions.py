@@ -23,6 +23,7 @@ from quartzpy.keys import MANUAL_TRIGGERS, JobKey, TriggerKey
 from quartzpy.operations import Operations, Role
 from quartzpy.operations.actions.table import ACTIONS
 from quartzpy.states import JobMode, TriggerState
+from tests.dashboard.conftest import THIS_USER
 from tests.dashboard.scene import HOSTILE, Report
 
 OFTEN, AT_TWO, NIGHTLY = TriggerKey("often", "billing"), TriggerKey("at-two", "billing"), JobKey("nightly", "billing")
@@ -32,7 +33,7 @@ _ATTRIBUTE = re.compile(r'([a-z-]+)(?:="([^"]*)")?')
 
 @pytest.fixture
 def admin(open_page: Callable[..., TestClient]) -> TestClient:
-    return open_page(read_only=False)
+    return open_page(auth=THIS_USER, read_only=False)
 
 
 def url_of(action: str, key: JobKey | TriggerKey | None = None, **query: Any) -> str:
@@ -344,7 +345,7 @@ def test_an_action_leads_to_no_other_site(admin: TestClient, wanted: str) -> Non
 
 
 def test_a_mounted_page_stays_under_its_prefix(scheduler: Scheduler) -> None:
-    app = Starlette(routes=[Mount("/ops/quartz", create_app(scheduler, read_only=False))])
+    app = Starlette(routes=[Mount("/ops/quartz", create_app(scheduler, auth=THIS_USER, read_only=False))])
     client = TestClient(app, base_url="http://127.0.0.1", client=("127.0.0.1", 50_000))
     url = f"/ops/quartz{url_of('pause', AT_TWO)}"
     text = client.get(url).text
@@ -358,7 +359,7 @@ def test_a_mounted_page_stays_under_its_prefix(scheduler: Scheduler) -> None:
 
 
 def test_other_open_pages_learn_of_an_action_at_once(scheduler: Scheduler) -> None:
-    app = create_app(scheduler, read_only=False)
+    app = create_app(scheduler, auth=THIS_USER, read_only=False)
     client = TestClient(app, base_url="http://127.0.0.1", client=("127.0.0.1", 50_000))
     topics: list[str] = []
 

@@ -21,7 +21,7 @@ from quartzpy.operations import ActionProgress, Operations, Selection
 from quartzpy.operations.actions import log
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import NO_NOTE, PauseNote, PauseSubjects
-from tests.dashboard.conftest import LOCAL
+from tests.dashboard.conftest import LOCAL, THIS_USER
 from tests.dashboard.scene import Report
 from tests.dashboard.test_actions import form_of
 from tests.waiting import wait_until
@@ -76,7 +76,7 @@ def scheduler(store: Gated) -> Iterator[Scheduler]:
 
 @pytest.fixture
 def client(scheduler: Scheduler) -> TestClient:
-    return TestClient(create_app(scheduler, read_only=False), **LOCAL)
+    return TestClient(create_app(scheduler, auth=THIS_USER, read_only=False), **LOCAL)
 
 
 def pause_all(client: TestClient) -> Any:
@@ -155,7 +155,7 @@ def test_an_action_in_another_process_shows_its_count(client: TestClient, schedu
 def test_the_end_of_the_process_stops_an_action_after_a_slice_and_records_its_count(
     scheduler: Scheduler, store: Gated
 ) -> None:
-    app = create_app(scheduler, read_only=False)
+    app = create_app(scheduler, auth=THIS_USER, read_only=False)
     with TestClient(app, **LOCAL) as client:
         progress = pause_all(client).headers["location"]
         assert store.reached.wait(60)

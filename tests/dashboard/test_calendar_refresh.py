@@ -9,6 +9,7 @@ from starlette.testclient import TestClient
 
 from quartzpy import HolidayCalendar, Scheduler, WeeklyCalendar
 from quartzpy.operations import Operations
+from tests.dashboard.conftest import THIS_USER
 from tests.dashboard.test_actions import form_of, url_of
 
 EVENTS = "BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART;VALUE=DATE:20400102\nEND:VEVENT\nEND:VCALENDAR\n"
@@ -19,7 +20,7 @@ def test_the_form_shows_the_difference_before_it_takes_it(
     open_page: Callable[..., TestClient], scheduler: Scheduler
 ) -> None:
     scheduler.add_calendar("target", STORED)
-    client = open_page(read_only=False)
+    client = open_page(auth=THIS_USER, read_only=False)
     url = url_of("refresh_calendar", calendar="target")
     assert url.replace("&", "&amp;") in client.get("/calendar?name=target").text
     fields = {**form_of(client.get(url).text), "years": "2040", "ics": EVENTS}
@@ -36,7 +37,7 @@ def test_the_form_shows_the_difference_before_it_takes_it(
     assert scheduler.get_calendar("target") == STORED
     wrong = client.post(url, data={**fields, "years": "soon"})
     assert wrong.status_code == 422
-    assert "years: such as 2027 or 2027-2029" in wrong.text
+    assert "years: such as 2027, 2027-2029 or 2026,2027" in wrong.text
     taken = client.post(
         url, data={**fields, "expected": shown["expected"], "reason": "the list"}, follow_redirects=False
     )

@@ -18,7 +18,7 @@ from tests.admin.conftest import pytest_generate_tests as pytest_generate_tests
 from tests.contract.conftest import sql_backends as sql_backends
 from tests.contract.conftest import store as store
 from tests.contract.harness import SECOND, Harness, at, every, job, key
-from tests.dashboard.conftest import LOCAL
+from tests.dashboard.conftest import LOCAL, THIS_USER
 from tests.dashboard.test_states import do
 from tests.database import execute
 from tests.operations.test_incidents import a_node
@@ -34,7 +34,7 @@ def operations(store: Harness) -> Operations:
 
 @pytest.fixture
 def client(operations: Operations) -> TestClient:
-    return TestClient(create_app(operations.scheduler, read_only=False), **LOCAL)
+    return TestClient(create_app(operations.scheduler, auth=THIS_USER, read_only=False), **LOCAL)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from quartzpy.store.protocol import NamedTriggers
 from tests.contract.conftest import sql_backends as sql_backends
 from tests.contract.conftest import store as store
 from tests.contract.harness import HOUR, SECOND, Harness, at, every, job, key, once
-from tests.dashboard.conftest import LOCAL
+from tests.dashboard.conftest import LOCAL, THIS_USER
 from tests.full_reads import _every_read_is_full as _every_read_is_full
 
 
@@ -29,7 +29,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def page(store: Harness) -> TestClient:
-    return TestClient(create_app(Scheduler(store.store, name="contract"), read_only=False), **LOCAL)
+    return TestClient(create_app(Scheduler(store.store, name="contract"), auth=THIS_USER, read_only=False), **LOCAL)
 
 
 def names(client: TestClient, path: str, kind: str) -> list[str]:

@@ -36,7 +36,7 @@ from tests.contract.harness import (
     once,
     serial,
 )
-from tests.dashboard.conftest import LOCAL
+from tests.dashboard.conftest import LOCAL, THIS_USER
 from tests.full_reads import _every_read_is_full as _every_read_is_full
 from tests.proxy import Proxy
 
@@ -237,7 +237,7 @@ def page(scene: Scene, proxy: Proxy, postgres_dsn: str) -> Iterator[TestClient]:
     """A dashboard whose connection to the database is counted, and has been used before."""
     store = SqlJobStore(proxy.through(postgres_dsn), SchedulerConfig(name=SqlBackend.NAME), now_sql=SqlBackend.NOW)
     scheduler = Scheduler(store, name=SqlBackend.NAME)
-    with TestClient(create_app(scheduler, read_only=False), **LOCAL) as client:
+    with TestClient(create_app(scheduler, auth=THIS_USER, read_only=False), **LOCAL) as client:
         client.get("/nodes").raise_for_status()
         yield client
     store.close()

@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 from quartzpy.dashboard.links import Links
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations import Selection
+from tests.dashboard.conftest import THIS_USER
 from tests.dashboard.scene import HOSTILE
 
 AT_TWO, OFTEN = TriggerKey("at-two", "billing"), TriggerKey("often", "billing")
@@ -36,7 +37,7 @@ AT_TWO, OFTEN = TriggerKey("at-two", "billing"), TriggerKey("often", "billing")
 def test_a_remedy_leads_to_the_confirmation_of_its_action(
     open_page: Callable[..., TestClient], action: str, arguments: dict[str, Any], text: str
 ) -> None:
-    answer = open_page(read_only=False).get(Links("").action(action, **arguments))
+    answer = open_page(auth=THIS_USER, read_only=False).get(Links("").action(action, **arguments))
     assert answer.status_code == 200, answer.text
     assert text in unescape(answer.text)
     if "missed" in arguments:

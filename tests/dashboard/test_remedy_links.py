@@ -17,6 +17,7 @@ from quartzpy.keys import TriggerKey
 from quartzpy.operations import Operations
 from quartzpy.operations.incidents import Remedy
 from quartzpy.triggers.simple import SimpleTrigger
+from tests.dashboard.conftest import THIS_USER
 from tests.dashboard.scene import HOSTILE, Report
 from tests.database import execute
 
@@ -26,7 +27,7 @@ KEYS = [TriggerKey(name, "held") for name in HOSTILE]
 def test_several_triggers_are_resumed_by_the_remedy(
     open_page: Callable[..., TestClient], scheduler: Scheduler, postgres_dsn: str
 ) -> None:
-    client = open_page(read_only=False)
+    client = open_page(auth=THIS_USER, read_only=False)
     earlier = datetime.now(UTC) - timedelta(seconds=30)
     triggers = [
         SimpleTrigger(key.name, key.group, start_time=earlier, interval="1h", repeat_count=None) for key in KEYS

@@ -28,13 +28,13 @@ from tests.admin.conftest import pytest_generate_tests as pytest_generate_tests
 from tests.contract.conftest import sql_backends as sql_backends
 from tests.contract.conftest import store as store
 from tests.contract.harness import HOUR, MINUTE, Harness, at, every, job, key, once
-from tests.dashboard.conftest import LOCAL
+from tests.dashboard.conftest import LOCAL, THIS_USER
 
 
 @pytest.fixture
 def client(store: Harness) -> TestClient:
     """A client of a dashboard on this store."""
-    return TestClient(create_app(Scheduler(store.store, name="contract"), read_only=False), **LOCAL)
+    return TestClient(create_app(Scheduler(store.store, name="contract"), auth=THIS_USER, read_only=False), **LOCAL)
 
 
 def do(client: TestClient, url: str, **fields: str) -> httpx2.Response:

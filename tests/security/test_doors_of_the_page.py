@@ -169,3 +169,12 @@ def test_an_address_that_tries_one_password_with_each_user_has_to_wait() -> None
         guesses.wrong("192.0.2.1", f"user-{number}\0password", f"user-{number}")
     assert guesses.wait("192.0.2.1", "user-99") > 0
     assert guesses.wait("192.0.2.1", "user-0") == 0, "who has logged in from there goes on"
+
+
+@pytest.mark.parametrize("auth", [None, "token"])
+def test_a_page_that_changes_things_knows_who_asks(scheduler: Scheduler, auth: str | None) -> None:
+    if auth is None:
+        with pytest.raises(SettingsError, match=r"every user and program of this machine could .* auth=token_auth"):
+            create_app(scheduler, read_only=False)
+    else:
+        assert create_app(scheduler, auth=token_auth(TOKEN), read_only=False).routes

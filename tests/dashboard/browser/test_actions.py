@@ -18,6 +18,7 @@ from quartzpy.keys import MANUAL_TRIGGERS, JobKey, TriggerKey
 from quartzpy.operations import Operations
 from tests.dashboard.browser.conftest import Shop, Watched
 from tests.dashboard.browser.test_pages import violations, width_beyond_screen
+from tests.dashboard.conftest import THIS_USER
 from tests.dashboard.scene import HOSTILE, fill
 from tests.waiting import wait_until
 
@@ -45,7 +46,7 @@ def served(postgres_dsn: str) -> Iterator[Served]:
     fill(scheduler)
     # It takes nothing, so that what an action stores stays there to be looked at.
     scheduler.start(standby=True)
-    server = DashboardServer(create_app(scheduler, read_only=False))
+    server = DashboardServer(create_app(scheduler, auth=THIS_USER, read_only=False))
     address = listen("127.0.0.1", 0)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [address]}, daemon=True)
     thread.start()

@@ -22,6 +22,7 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.triggers.simple import SimpleTrigger
 from tests.dashboard.browser.conftest import Watched
 from tests.dashboard.browser.test_pages import width_beyond_screen
+from tests.dashboard.conftest import THIS_USER
 from tests.dashboard.scene import HOSTILE
 from tests.protocol.options import is_long
 from tests.waiting import wait_until
@@ -70,7 +71,7 @@ def hostile(postgres_dsn: str) -> Iterator[tuple[str, Scheduler]]:
         scheduler.pause_trigger(TriggerKey("later", name), reason=SCRIPT, by="<u>ann</u>")
     scheduler.schedule_job(JobDetail(Endless, SCRIPT[:150]), SimpleTrigger(SCRIPT[:150]))
     scheduler.start()
-    server = DashboardServer(create_app(scheduler, read_only=False))
+    server = DashboardServer(create_app(scheduler, auth=THIS_USER, read_only=False))
     address = listen("127.0.0.1", 0)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [address]}, daemon=True)
     thread.start()

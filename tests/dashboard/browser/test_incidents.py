@@ -24,7 +24,7 @@ from quartzpy.store.postgresql import migrations
 from tests.dashboard import troubles
 from tests.dashboard.browser.conftest import Shop, Watched, address_of, process
 from tests.dashboard.browser.test_pages import violations, width_beyond_screen
-from tests.dashboard.conftest import LOCAL
+from tests.dashboard.conftest import LOCAL, THIS_USER
 from tests.database import Server, connect_to
 
 pytestmark = pytest.mark.timeout(300)
@@ -107,7 +107,7 @@ def incident(page: Page, kind: str) -> Locator:
 
 
 def test_each_is_on_the_page_with_its_reason(troubled: Troubled) -> None:
-    answer = TestClient(create_app(troubled.client, read_only=False), **LOCAL).get("/")
+    answer = TestClient(create_app(troubled.client, auth=THIS_USER, read_only=False), **LOCAL).get("/")
     assert answer.status_code == 200
     text = html.unescape(re.sub(r"<[^>]*>", "", answer.text))
     for what, why in FIRST_SIGHT.values():
