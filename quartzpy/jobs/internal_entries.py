@@ -7,15 +7,18 @@ stored in another trace, has not changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any, NamedTuple, TypeAlias
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from quartzpy.errors import InvalidJobDataError, QuartzpyError
 from quartzpy.job_data import (
     BATCH,
+    INTERNAL_KEYS,
     JOINED,
     NOMINAL_FIRE_TIME,
     ORIGINAL_FIRE_TIME,
@@ -40,10 +43,32 @@ from quartzpy.keys import MANUAL_TRIGGERS, RECOVERING_JOBS, RETRYING_JOBS, UNSCH
 from quartzpy.states import Outcome
 from quartzpy.triggers.trigger import Trigger
 
+_OWN = INTERNAL_KEYS - {TRACE_PARENT, TRACE_STATE}
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _RECOVERY_ENTRIES = {ORIGINAL_NAME, ORIGINAL_GROUP, ORIGINAL_FIRE_TIME, ORIGINAL_SCHEDULED_FIRE_TIME}
 _FIRST_RECOVERED = (ORIGINAL_GROUP, ORIGINAL_NAME, ORIGINAL_SCHEDULED_FIRE_TIME)
 _FIRST_RETRIED = (RETRIED_GROUP, RETRIED_NAME, RETRIED_SCHEDULED_FIRE_TIME)
+_T = TypeVar("_T")
+
+
+def _read(read: Callable[[], _T]) -> _T | None:
+    """Return what entries say; None if they are not what the scheduler writes, as in a row that somebody has edited."""
+    try:
+        return read()
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, QuartzpyError):
+        return None
+
+
+def refuse_internal(data: Mapping[str, Any] | None, what: str, names: Collection[str] = _OWN) -> None:
+    """Check that data which a program wrote has no entry of the scheduler itself.
+
+    Without `names`, a trace is none: a program may store a trigger again that it has read.
+
+    Raises:
+        InvalidJobDataError: it has one.
+    """
+    if own := sorted(name for name in data or () if name in names):
+        raise InvalidJobDataError(f"{what}: {own[0]} is an entry of the scheduler itself; leave it out")
 
 
 def repeats(trigger_key: TriggerKey, scheduled_fire_time: datetime, data: Mapping[str, Any]) -> dict[str, Any]:
@@ -86,10 +111,12 @@ def recovered_by(trigger_key: TriggerKey, data: Mapping[str, Any]) -> LostExecut
     """Return the execution that a trigger with this `data` recovers; None if it recovers none."""
     if trigger_key.group != RECOVERING_JOBS or not data.keys() >= _RECOVERY_ENTRIES:
         return None
-    return LostExecution(
-        TriggerKey(str(data[ORIGINAL_NAME]), str(data[ORIGINAL_GROUP])),
-        _from_milliseconds(str(data[ORIGINAL_FIRE_TIME])),
-        _from_milliseconds(str(data[ORIGINAL_SCHEDULED_FIRE_TIME])),
+    return _read(
+        lambda: LostExecution(
+            TriggerKey(str(data[ORIGINAL_NAME]), str(data[ORIGINAL_GROUP])),
+            _from_milliseconds(str(data[ORIGINAL_FIRE_TIME])),
+            _from_milliseconds(str(data[ORIGINAL_SCHEDULED_FIRE_TIME])),
+        )
     )
 
 
@@ -118,20 +145,33 @@ def nominal_fire(
     instant of these.
     """
     instant = scheduled_fire_time
-    carried = data.get(NOMINAL_FIRE_TIME) if key.group in UNSCHEDULED_GROUPS else None
+    carried = _read(lambda: _carried(data[NOMINAL_FIRE_TIME])) if key.group in UNSCHEDULED_GROUPS else None
     # A recovery may be retried, and a retry recovered. Each kind records its original only once.
     repeating = {RECOVERING_JOBS: _FIRST_RECOVERED, RETRYING_JOBS: _FIRST_RETRIED, MANUAL_TRIGGERS: _FIRST_RETRIED}
     while (names := repeating.pop(key.group, None)) and names[0] in data:
-        group, name, at = (str(data[entry]) for entry in names)
-        key, instant = TriggerKey(name, group), _from_milliseconds(at)
-    return key, instant if carried is None else instant_of_occasion(str(carried))
+        if (first := _read(partial(_first_of, data, names))) is None:
+            break
+        key, instant = first
+    return key, instant if carried is None else carried
+
+
+def _carried(text: str) -> datetime:
+    instant = instant_of_occasion(text)
+    if occasion_of_instant(instant) != text:
+        raise ValueError("not as the scheduler writes it")
+    return instant
+
+
+def _first_of(data: Mapping[str, Any], names: tuple[str, str, str]) -> tuple[TriggerKey, datetime]:
+    group, name, at = (str(data[entry]) for entry in names)
+    return TriggerKey(name, group), _from_milliseconds(at)
 
 
 def retried_trigger_of(data: Mapping[str, Any]) -> TriggerKey | None:
     """Return the key of the trigger whose failed execution is retried; None in a first attempt."""
     if RETRIED_NAME not in data:
         return None
-    return TriggerKey(str(data[RETRIED_NAME]), str(data[RETRIED_GROUP]))
+    return _read(lambda: TriggerKey(str(data[RETRIED_NAME]), str(data[RETRIED_GROUP])))
 
 
 def with_actor(data: Mapping[str, Any], by: str | None) -> dict[str, Any]:
@@ -153,17 +193,19 @@ def predecessor_of(data: Mapping[str, Any]) -> Predecessor | None:
     """Return the execution that is continued; None if the trigger is not one of a continuation."""
     if PREDECESSOR_NAME not in data:
         return None
-    return Predecessor(
-        JobKey(str(data[PREDECESSOR_NAME]), str(data[PREDECESSOR_GROUP])),
-        int(data[PREDECESSOR_FIRE_ID]),
-        Outcome(data[PREDECESSOR_OUTCOME]),
-        data[PREDECESSOR_RESULT],
+    return _read(
+        lambda: Predecessor(
+            JobKey(str(data[PREDECESSOR_NAME]), str(data[PREDECESSOR_GROUP])),
+            int(data[PREDECESSOR_FIRE_ID]),
+            Outcome(data[PREDECESSOR_OUTCOME]),
+            data[PREDECESSOR_RESULT],
+        )
     )
 
 
 def joined_of(data: Mapping[str, Any]) -> Joined | None:
     """Return the ends after which a job runs that waits for several; None if it was triggered otherwise."""
-    return None if JOINED not in data else joined_from_data(data[JOINED])
+    return None if JOINED not in data else _read(lambda: joined_from_data(data[JOINED]))
 
 
 def batch_entry(batch: BatchKey) -> dict[str, Any]:
@@ -173,8 +215,9 @@ def batch_entry(batch: BatchKey) -> dict[str, Any]:
 
 def batch_of(data: Mapping[str, Any]) -> BatchKey | None:
     """Return the batch to which a trigger with this `data` belongs; None if it belongs to none."""
-    entry = data.get(BATCH)
-    return None if entry is None else BatchKey(JobKey(entry["job_name"], entry["job_group"]), entry["batch"])
+    if (entry := data.get(BATCH)) is None:
+        return None
+    return _read(lambda: BatchKey(JobKey(entry["job_name"], entry["job_group"]), str(entry["batch"])))
 
 
 def _milliseconds(instant: datetime) -> str:

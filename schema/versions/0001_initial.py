@@ -521,6 +521,14 @@ def upgrade() -> None:
             name="qrtz_job_details_rate_limit_check",
         ),
         sa.CheckConstraint("limits IS NULL OR rate_limit IS NULL", name="qrtz_job_details_limits_check"),
+        sa.CheckConstraint("jsonb_typeof(continuations) = 'array'", name="qrtz_job_details_continuations_check"),
+        sa.CheckConstraint(
+            "after IS NULL OR (jsonb_typeof(after -> 'jobs') = 'array' AND jsonb_typeof(after -> 'outcomes') = 'array'"
+            " AND (after ->> 'needed')::int BETWEEN 1 AND 100 AND after ->> 'per' = ANY ('{instant,day}')"
+            " AND after ->> 'time_zone' IS NOT NULL"
+            " AND coalesce((after ->> 'within_us')::bigint, 1) BETWEEN 1 AND 3155760000000000) IS TRUE",
+            name="qrtz_job_details_after_check",
+        ),
         sa.CheckConstraint(
             "timeout > interval '0' AND timeout <= interval '876600 hours'", name="qrtz_job_details_timeout_check"
         ),

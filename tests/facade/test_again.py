@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from quartzpy import JobDetail, RetryPolicy, Scheduler, SimpleTrigger, TriggerKey
+from quartzpy import Continuation, JobDetail, RetryPolicy, Scheduler, SimpleTrigger, TriggerKey
 from quartzpy.errors import (
     ExecutionNotFoundError,
     IllegalStateChangeError,
+    InvalidJobDataError,
     InvalidKeyError,
     InvalidValueError,
     JobNotFoundError,
 )
+from quartzpy.job_data import INTERNAL_KEYS, TRACE_PARENT, TRACE_STATE
 from quartzpy.states import Outcome
 from quartzpy.testing import SchedulerHarness
 from tests.facade import jobs
 
+LATER = datetime(2099, 1, 1, tzinfo=UTC)
 SOON = timedelta(seconds=30)
 MOMENT = timedelta(milliseconds=50)
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -54,8 +58,7 @@ def test_a_run_by_hand_names_who_asked_for_it_and_so_do_its_retries(scheduler: S
         jobs.FailingUntil, "job", data={"attempt": 2}, durable=True, retry=RetryPolicy(attempts=3, delay=MOMENT)
     )
     scheduler.add_job(job)
-    forged = {"QRTZ_TRIGGERED_BY": "eve"}
-    scheduler.trigger_job("job", forged, by="ann")
+    scheduler.trigger_job("job", by="ann")
     ended(scheduler, 2)
     second, first = scheduler.executions()
     assert (first.triggered_by, second.triggered_by, second.attempt) == ("ann", "ann", 2)
@@ -66,17 +69,41 @@ def test_a_run_by_hand_names_who_asked_for_it_and_so_do_its_retries(scheduler: S
 
 
 def test_only_the_caller_of_a_run_by_hand_says_who_asked_for_it(scheduler: Scheduler) -> None:
-    forged = {"QRTZ_TRIGGERED_BY": "eve"}
-    scheduler.schedule_job(JobDetail(jobs.Recorded, "job", durable=True), SimpleTrigger("t", data=forged))
+    scheduler.schedule_job(JobDetail(jobs.Recorded, "job", durable=True), SimpleTrigger("t"))
     ended(scheduler)
     [scheduled] = scheduler.executions()
-    scheduler.trigger_job("job", forged)
+    scheduler.trigger_job("job")
     scheduler.run_again(scheduled)
     scheduler.trigger_job("job", by="ann")
     ended(scheduler, 4)
     assert sorted(record.triggered_by or "" for record in scheduler.executions()) == ["", "", "", "ann"]
     with pytest.raises(InvalidKeyError, match="by: must be str"):
         scheduler.trigger_job("job", by=5)  # type: ignore[arg-type]
+
+
+def test_a_program_writes_no_entry_of_the_scheduler_itself(scheduler: Scheduler) -> None:
+    stored = JobDetail(jobs.Recorded, "job", durable=True)
+    scheduler.schedule_job(stored, SimpleTrigger("t", start_time=LATER))
+    other = JobDetail(jobs.Recorded, "other", durable=True)
+    for name in sorted(INTERNAL_KEYS - {TRACE_PARENT, TRACE_STATE}):
+        forged = {name: "x"}
+        trigger, followed = SimpleTrigger("u", data=forged), [Continuation("job", data=forged)]
+        calls: list[Callable[[], object]] = [
+            lambda forged=forged: scheduler.trigger_job("job", forged),
+            lambda forged=forged: scheduler.trigger_job("job", forged, debounce_key="k"),
+            lambda trigger=trigger: scheduler.schedule_job(other, trigger),
+            lambda trigger=trigger: scheduler.schedule_jobs([(other, [trigger])]),
+            lambda trigger=trigger: scheduler.reschedule_job("t", trigger),
+            lambda forged=forged: scheduler.add_job(replace(other, data=forged)),
+            lambda followed=followed: scheduler.add_job(replace(other, continuations=followed)),
+            lambda forged=forged: scheduler.modify_job("job", data=forged),
+            lambda followed=followed: scheduler.modify_job("job", continuations=followed),
+            lambda trigger=trigger: scheduler.sync([(other, trigger)], owner="me"),
+        ]
+        for call in calls:
+            with pytest.raises(InvalidJobDataError, match=f"data.*: {name} is an entry of the scheduler itself"):
+                call()
+    assert [trigger.name for trigger in scheduler.triggers_of_job(stored.key)] == ["t"]
 
 
 def test_what_ran_again_runs_again(scheduler: Scheduler) -> None:

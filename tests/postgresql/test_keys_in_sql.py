@@ -20,6 +20,7 @@ KEYS = (
     job_data.PREDECESSOR_RESULT,
     job_data.BATCH,
     job_data.JOINED,
+    job_data.NOMINAL_FIRE_TIME,
     job_data.TRIGGERED_BY,
     job_data.RETRIED_GROUP,
     job_data.RETRIED_NAME,

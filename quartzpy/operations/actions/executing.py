@@ -10,11 +10,11 @@ from quartzpy.errors import (
     ExecutionNotFoundError,
     ForbiddenError,
     IllegalStateChangeError,
-    InvalidJobDataError,
     JobNotFoundError,
 )
 from quartzpy.job_data import INTERNAL_KEYS
 from quartzpy.jobs import typed_data
+from quartzpy.jobs.internal_entries import refuse_internal
 from quartzpy.keys import JobKey, JobRef, TriggerKey, TriggerRef, checked_key
 from quartzpy.operations.actions.action import Role
 from quartzpy.operations.actions.inputs import DataField, fields_of
@@ -68,8 +68,7 @@ class ExecutingActions(ActionMethods):
         """
         if not isinstance(data, Mapping) or not data:
             return
-        if own := sorted(INTERNAL_KEYS & data.keys()):
-            raise InvalidJobDataError(f"data: {own[0]} is an entry of the scheduler itself")
+        refuse_internal(data, "data", INTERNAL_KEYS)
         header = transaction.store.job_headers([key]).get(key)
         actor = self._log.actor
         grant = actor.defines

@@ -34,7 +34,7 @@ from quartzpy.events.events import (
 )
 from quartzpy.jobs import typed_data
 from quartzpy.jobs.function_arguments import arguments_of
-from quartzpy.jobs.internal_entries import BatchKey, batch_entry, with_trace
+from quartzpy.jobs.internal_entries import BatchKey, batch_entry, refuse_internal, with_trace
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.join import Batch
 from quartzpy.jobs.options import JobChanges
@@ -106,6 +106,7 @@ class StoringMethods(Methods):
         """
         job = self._checked_job(job)
         self._check_data(job)
+        _refuse_internal(job)
         self._check_typed_data(job)
         if not job.durable and not store_non_durable_while_awaiting_scheduling:
             raise InvalidJobError(f"job {job.key} has no trigger and is not durable; pass durable=True")
@@ -187,8 +188,10 @@ class StoringMethods(Methods):
         for job, triggers in pairs:
             for trigger in triggers:
                 self._check_data(trigger)
+                _refuse_internal(trigger)
             if job is not None:
                 self._check_data(job)
+                _refuse_internal(job)
                 if not triggers and not job.durable:
                     raise InvalidJobError(
                         f"job {job.key} has no trigger and is not durable: it would be deleted at once"
@@ -257,6 +260,8 @@ class StoringMethods(Methods):
             # Stored data that the current class no longer accepts must not prevent a change of other values.
             if not changes.keys().isdisjoint(("data", "job")):
                 self._check_typed_data(changed)
+            if not changes.keys().isdisjoint(("data", "continuations")):
+                _refuse_internal(changed)
             return changed
 
         changed = self._usable_store().modify_job(key, change, keeps_data="data" not in changes)
@@ -309,6 +314,7 @@ class StoringMethods(Methods):
         if new.name is None:
             new = replace_in(new, name=key.name, group=key.group)
         self._check_data(new)
+        _refuse_internal(new)
         new = replace_in(new, job_key=old.job_key)
         start = self._usable_store().now() if new.start_time is None else new.start_time
         prepared = _unprepared(new, self._calendars_of([new])).prepared(start)
@@ -660,6 +666,20 @@ class StoringMethods(Methods):
 def _as_changer(owner: str) -> str:
     """Return the name under which an owner changes maintenance windows, of which it owns those it changed last."""
     return f"owner {owner}"[:200]
+
+
+def _refuse_internal(of: JobDetail | Trigger) -> None:
+    """Check that what a program stores has no entry of the scheduler itself.
+
+    Raises:
+        InvalidJobDataError: it has one.
+    """
+    if isinstance(of, JobDetail):
+        refuse_internal(of.data, f"job {of.key}: data")
+        for link in of.continuations:
+            refuse_internal(link.data, f"job {of.key}: data of the continuation {link.key}")
+    else:
+        refuse_internal(of.data, f"trigger {of.label}: data")
 
 
 def _unprepared(trigger: Trigger, calendars: Mapping[str, StoredCalendar]) -> UnpreparedTrigger:

@@ -11,7 +11,7 @@ from quartzpy.errors import ExecutionNotFoundError, IllegalStateChangeError, Inv
 from quartzpy.instants import Span, as_span
 from quartzpy.jobs import typed_data
 from quartzpy.jobs.function_arguments import arguments_of
-from quartzpy.jobs.internal_entries import repeats, with_actor
+from quartzpy.jobs.internal_entries import refuse_internal, repeats, with_actor
 from quartzpy.jobs.job import JobData
 from quartzpy.keys import MANUAL_TRIGGERS, JobKey, JobRef, TriggerKey, TriggerRef, check_name, checked_key, unique_name
 from quartzpy.scheduler.methods.handles import TriggeredExecution
@@ -68,6 +68,8 @@ class TriggeringMethods(StoringMethods, QueryMethods):
             InvalidKeyError: `by` is no text, or too long.
         """
         job_key = checked_key(key, JobKey)
+        if isinstance(data, Mapping):
+            refuse_internal(data, "data")
         if debounce_key is None:
             if keep_waiting:
                 raise InvalidValueError("keep_waiting: needs a debounce_key, which identifies the call that waits")

@@ -137,18 +137,24 @@ arrivals AS MATERIALIZED (
                    -- include: nominal_of_f
                    -- The instant for which an execution counts: the last of those that it makes up for, that of the
                    -- original for one that repeats another, and that of its predecessors for one that follows others.
+                   -- An entry that cannot be read, which only somebody else can have written, is none.
                    CASE WHEN cardinality(f.coalesced_fire_times) > 0
                         THEN f.coalesced_fire_times[cardinality(f.coalesced_fire_times)]
                         WHEN f.trigger_group
                              IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
-                        THEN coalesce((f.trigger_data ->> 'QRTZ_NOMINAL_FIRE_TIME')::timestamptz,
+                        THEN coalesce((jsonb_path_query_first(f.trigger_data, '
+                                               $.QRTZ_NOMINAL_FIRE_TIME ? (@ like_regex "^[0-9]{4}-")
+                                                .datetime("YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"")', '{}', true)
+                                                   #>> '{}')::timestamp AT TIME ZONE 'UTC',
                                       least(f.scheduled_time,
-                                            timestamptz 'epoch' + (f.trigger_data ->>
-                                            'QRTZ_RETRIED_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING')::numeric
+                                            timestamptz 'epoch' + substring(f.trigger_data ->>
+                                            'QRTZ_RETRIED_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING'
+                                            FROM '^(?:-\d{1,13}|\d{1,15})(?:\.\d{1,6})?$')::numeric
                                             * 1000 * interval '1 microsecond',
-                                            timestamptz 'epoch' + (f.trigger_data ->>
+                                            timestamptz 'epoch' + substring(f.trigger_data ->>
                                             'QRTZ_FAILED_JOB_ORIG_TRIGGER_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING'
-                                            )::numeric * 1000 * interval '1 microsecond'))
+                                            FROM '^(?:-\d{1,13}|\d{1,15})(?:\.\d{1,6})?$')::numeric
+                                            * 1000 * interval '1 microsecond'))
                         ELSE f.scheduled_time END
                    -- end
                    AS instant
@@ -504,18 +510,24 @@ continued AS (
                         -- include: nominal_of_f
                         -- The instant for which an execution counts: the last of those that it makes up for, that of the
                         -- original for one that repeats another, and that of its predecessors for one that follows others.
+                        -- An entry that cannot be read, which only somebody else can have written, is none.
                         CASE WHEN cardinality(f.coalesced_fire_times) > 0
                              THEN f.coalesced_fire_times[cardinality(f.coalesced_fire_times)]
                              WHEN f.trigger_group
                                   IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
-                             THEN coalesce((f.trigger_data ->> 'QRTZ_NOMINAL_FIRE_TIME')::timestamptz,
+                             THEN coalesce((jsonb_path_query_first(f.trigger_data, '
+                                                    $.QRTZ_NOMINAL_FIRE_TIME ? (@ like_regex "^[0-9]{4}-")
+                                                     .datetime("YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"")', '{}', true)
+                                                        #>> '{}')::timestamp AT TIME ZONE 'UTC',
                                            least(f.scheduled_time,
-                                                 timestamptz 'epoch' + (f.trigger_data ->>
-                                                 'QRTZ_RETRIED_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING')::numeric
+                                                 timestamptz 'epoch' + substring(f.trigger_data ->>
+                                                 'QRTZ_RETRIED_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING'
+                                                 FROM '^(?:-\d{1,13}|\d{1,15})(?:\.\d{1,6})?$')::numeric
                                                  * 1000 * interval '1 microsecond',
-                                                 timestamptz 'epoch' + (f.trigger_data ->>
+                                                 timestamptz 'epoch' + substring(f.trigger_data ->>
                                                  'QRTZ_FAILED_JOB_ORIG_TRIGGER_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING'
-                                                 )::numeric * 1000 * interval '1 microsecond'))
+                                                 FROM '^(?:-\d{1,13}|\d{1,15})(?:\.\d{1,6})?$')::numeric
+                                                 * 1000 * interval '1 microsecond'))
                              ELSE f.scheduled_time END
                         -- end
                        ) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))

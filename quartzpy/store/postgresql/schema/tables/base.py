@@ -67,6 +67,15 @@ IS_RATE_LIMIT = (
     " AND int8range '[1,3155760000000000]' @> (rate_limit ->> 'per_us')::bigint) IS TRUE"
 )
 """The condition that the column `rate_limit` has values with which the steps can compute."""
+IS_FOLLOWED = "jsonb_typeof(continuations) = 'array'"
+"""The same of the column `continuations`."""
+IS_AWAITED = (
+    "after IS NULL OR (jsonb_typeof(after -> 'jobs') = 'array' AND jsonb_typeof(after -> 'outcomes') = 'array'"
+    " AND (after ->> 'needed')::int BETWEEN 1 AND 100 AND after ->> 'per' = ANY ('{instant,day}')"
+    " AND after ->> 'time_zone' IS NOT NULL"
+    " AND coalesce((after ->> 'within_us')::bigint, 1) BETWEEN 1 AND 3155760000000000) IS TRUE"
+)
+"""The same of the column `after`."""
 FIRST_INSTANT = "timestamptz '0001-01-01 00:00:00+00'"
 AFTER_LAST_INSTANT = "timestamptz '10000-01-01 00:00:00+00'"
 

@@ -23,6 +23,8 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from quartzpy.states import Admission, JobMode, Missed, OverlapPolicy, TriggerState, Unreconciled
 from quartzpy.store.postgresql.schema.tables.base import (
     BY_SCHEDULER,
+    IS_AWAITED,
+    IS_FOLLOWED,
     IS_RATE_LIMIT,
     Instant,
     Key,
@@ -109,6 +111,8 @@ job_details = Table(
     # Values that the steps compute with: one that they cannot is refused when somebody stores it by hand.
     CheckConstraint(IS_RATE_LIMIT, name="qrtz_job_details_rate_limit_check"),
     CheckConstraint("limits IS NULL OR rate_limit IS NULL", name="qrtz_job_details_limits_check"),
+    CheckConstraint(IS_FOLLOWED, name="qrtz_job_details_continuations_check"),
+    CheckConstraint(IS_AWAITED, name="qrtz_job_details_after_check"),
     CheckConstraint(
         "timeout > interval '0' AND timeout <= interval '876600 hours'", name="qrtz_job_details_timeout_check"
     ),
