@@ -172,7 +172,7 @@ def test_each_statement_of_a_page_runs(database: psycopg.Connection[Any], page: 
 
 def test_the_pages_have_statements_and_commands() -> None:
     """Otherwise the tests that run them would check nothing."""
-    assert len(queries()) > 4
+    assert len(queries()) >= 4
     assert len(commands()) > 30
 
 

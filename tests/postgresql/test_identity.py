@@ -32,9 +32,10 @@ FORMER = "UPDATE qrtz_identity SET database_oid = database_oid + 1, database_nam
 
 @pytest.fixture
 def original(connect: Connect) -> Iterator[None]:
-    """Gives the tables back to their database."""
-    yield
+    """The tables are those of their database, before and afterwards."""
     connection = connect()
+    identity.Tables(connection, None).record("test")
+    yield
     connection.execute("DELETE FROM qrtz_identity")
     identity.Tables(connection, None).record("test")
 
@@ -45,6 +46,7 @@ def run(dsn: str, *arguments: str) -> tuple[int, str]:
 
 
 def test_new_tables_are_those_of_their_database(store: SqlJobStore, connect: Connect) -> None:
+    register(store)
     [(oid, name)] = connect().execute("SELECT database_oid, database_name FROM qrtz_identity").fetchall()
     [(present, database)] = (
         connect().execute("SELECT oid::bigint, datname FROM pg_database WHERE datname = current_database()").fetchall()
@@ -149,11 +151,19 @@ def test_a_role_that_may_not_ask_the_server_is_told_by_the_database_alone(
             connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}".encode())
 
 
-def test_a_database_made_from_a_template_is_a_copy(postgres_server: Server, fresh_database: Callable[[], str]) -> None:
+def test_a_database_made_from_a_template_that_had_nodes_is_a_copy(
+    postgres_server: Server, fresh_database: Callable[[], str]
+) -> None:
+    """A template without nodes, as test runners make one for each process, is nobody's schedule."""
     template = fresh_database()
     name = str(make_url(template).database)
     dsn = postgres_server.administrator_dsn_of(name)
     migrations.upgrade(dsn)
+    with postgres_server.temporary("quartzpy_copy", name) as copy:
+        with Scheduler(postgres_server.administrator_dsn_of(str(make_url(copy).database)), **NODE) as node:
+            assert not node.health().problems
+    with Scheduler(dsn, **NODE):
+        pass
     with postgres_server.temporary("quartzpy_copy", name) as copy:
         copied = postgres_server.administrator_dsn_of(str(make_url(copy).database))
         with connect_to(copied) as connection:

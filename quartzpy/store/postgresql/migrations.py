@@ -147,9 +147,6 @@ def upgrade(dsn: str, schema: str | None = None, revision: str = "head", *, pref
         if schema is not None:
             connection.execute(text(f'CREATE SCHEMA IF NOT EXISTS "{schema}"'))
         command.upgrade(_config(schema, prefix, connection), revision)
-        driver = connection.connection.driver_connection
-        assert isinstance(driver, psycopg.Connection)
-        identity.Tables(driver, schema, prefix).record("db upgrade")
 
 
 def adopt(dsn: str, schema: str | None = None, *, by: str, prefix: str = DEFAULT_TABLE_PREFIX) -> list[tuple[str, str]]:
