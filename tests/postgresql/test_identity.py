@@ -159,9 +159,11 @@ def test_a_database_made_from_a_template_that_had_nodes_is_a_copy(
     name = str(make_url(template).database)
     dsn = postgres_server.administrator_dsn_of(name)
     migrations.upgrade(dsn)
-    with postgres_server.temporary("quartzpy_copy", name) as copy:
-        with Scheduler(postgres_server.administrator_dsn_of(str(make_url(copy).database)), **NODE) as node:
-            assert not node.health().problems
+    with (
+        postgres_server.temporary("quartzpy_copy", name) as copy,
+        Scheduler(postgres_server.administrator_dsn_of(str(make_url(copy).database)), **NODE) as node,
+    ):
+        assert not node.health().problems
     with Scheduler(dsn, **NODE):
         pass
     with postgres_server.temporary("quartzpy_copy", name) as copy:
