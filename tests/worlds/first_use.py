@@ -3,8 +3,8 @@
 In each world the checkout is installed into an environment of its own, as the README says. Then the demo, `quartzpy
 serve` (killed with -9 and started again), the tutorial and a program with `EmbeddedPostgres("data")` run there, as the
 user and with the environment of that world. Prints a table; the status is 1 if something failed. Worlds of other users
-and file systems need root. The copies of PostgreSQL and the databases of demos that root has on this machine are
-removed first.
+and file systems need root. Before the world `root-0700`, the copies of PostgreSQL and the databases of demos that root
+has on this machine are removed.
 """
 
 from __future__ import annotations
@@ -293,8 +293,8 @@ def lacks(world: World) -> str | None:
 
 def visit(world: World, base: Path) -> dict[str, str]:
     """Do all steps in a world; a step that failed says why."""
-    # What an earlier world has left would hide what is missing in this one.
-    for directory in SHARED_COPIES if os.geteuid() == 0 == world.uid else ():
+    # What an earlier world has left would hide what is missing where the programs cannot be reached.
+    for directory in SHARED_COPIES if os.geteuid() == 0 == world.uid and world.mode != 0o755 else ():
         shutil.rmtree(directory, ignore_errors=True)
     here = base / world.directory
     (here / "work" / "program").mkdir(parents=True)
