@@ -30,6 +30,8 @@ _SAME = 16
 _BURST_OF_USERS = 2 * BURST
 """The number of different wrong passwords of users who exist after which their address has to wait, whoever else is at
 it: several people may share an address, so it is more than one of them may try."""
+_BURST_OF_SITES = 5 * BURST
+"""The same for a site of IPv6, which has 65,536 networks that count by themselves."""
 
 
 @dataclass(slots=True)
@@ -79,7 +81,7 @@ class Guesses:
         key, now = _key(address, user), self._monotonic()
         with self._guard:
             # Who has logged in from there goes on, whatever others try from the same address.
-            keys = {key} if key in self._trusted else {key, _key(address)}
+            keys = {key} if key in self._trusted else {key, _key(address), _network(address)}
             own = max((self._records[each].until - now for each in keys if each in self._records), default=0.0)
             is_full = len(self._recent) == MOST_A_MINUTE and key not in self._trusted
             of_all = self._recent[0][0] + _MINUTE - now if is_full else 0.0
@@ -96,7 +98,9 @@ class Guesses:
                 return
             if user:
                 self._record(_key(address), now).add(digest, now, _BURST_OF_USERS)
-            self._count_for_all(_network(address), now)
+            if (site := _network(address)) != _key(address):
+                self._record(site, now).add(digest, now, _BURST_OF_SITES)
+            self._count_for_all(site, now)
             while len(self._records) > self._most:
                 self._records.popitem(last=False)
             count, wait = record.count, max(0.0, record.until - now)

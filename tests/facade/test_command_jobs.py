@@ -76,6 +76,7 @@ def test_the_exit_status_decides(
     assert record.result == {"exit_status": status}
     if outcome is Outcome.FAILED:
         assert f"ended with exit status {status}; the end of its output:\nwhy" in (record.error or "")
+        assert (record.error or "").startswith("quartzpy.errors.CommandFailedError: "), "the reason, and no traceback"
 
 
 def test_a_signal_is_told_by_its_name(harness: SchedulerHarness) -> None:

@@ -171,6 +171,21 @@ def test_an_address_that_tries_one_password_with_each_user_has_to_wait() -> None
     assert guesses.wait("192.0.2.1", "user-0") == 0, "who has logged in from there goes on"
 
 
+def test_the_networks_of_one_site_guess_no_more_than_one_address_for_long() -> None:
+    now = 0.0
+    guesses = Guesses(lambda: now, most_addresses=100)
+    guesses.right("2001:db8:1:ffff::1")
+    looked_at = 0
+    for number in range(3_000):
+        now += 0.1
+        if guesses.wait(address := f"2001:db8:1:{number % 60_000:x}::{number % 7:x}") == 0:
+            guesses.wrong(address, f"guess {number}")
+            looked_at += 1
+    assert looked_at < 70, "five minutes"
+    assert guesses.wait("2001:db8:1:ffff::1") == 0, "who has logged in goes on"
+    assert guesses.wait("2001:db8:2::1") == 0, "another site is none of it"
+
+
 @pytest.mark.parametrize("auth", [None, "token"])
 def test_a_page_that_changes_things_knows_who_asks(scheduler: Scheduler, auth: str | None) -> None:
     if auth is None:

@@ -129,6 +129,20 @@ def test_a_process_that_knows_no_type_follows_what_nodes_publish(scheduler: Sche
         client.shutdown()
 
 
+def test_a_node_that_is_gone_has_said_what_operators_may_set(
+    scheduler: Scheduler, postgres_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Scheduler(postgres_dsn):
+        client = Scheduler(postgres_dsn)
+        client._job_types = JobTypes()
+        monkeypatch.setattr("quartzpy.store.protocol.cluster.CheckIn.alive", lambda check_in: [])
+        actions = Operations(client).acting_as(OPERATOR).actions
+        with pytest.raises(ForbiddenError, match="may set only region"):
+            actions.trigger(JobKey("regional"), {"table": "salaries"})
+        assert actions.trigger(JobKey("regional"), {"region": "us"}).count == 1
+        client.shutdown()
+
+
 def test_a_grant_lets_an_operator_set_the_data_of_the_jobs_that_it_covers(scheduler: Scheduler) -> None:
     eve = Operations(scheduler).acting_as(WITH_A_GRANT).actions
     assert eve.trigger(JobKey("backup", "ops"), {"argv": ["/usr/bin/false"]}).count == 1

@@ -9,6 +9,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
 from quartzpy import Job, JobExecutionContext, job, persist_job_data_after_execution
+from quartzpy.jobs.command import CommandJob
 from quartzpy.jobs.job import JobTypes
 from quartzpy.jobs.type_facts import TypeFacts, facts_of, published
 
@@ -116,3 +117,5 @@ def test_a_node_publishes_no_more_than_a_limit(monkeypatch: pytest.MonkeyPatch) 
         types.register(Mail, name)
     monkeypatch.setattr("quartzpy.jobs.type_facts.MOST_BYTES", 150)
     assert list(published(types, ["a", "b", "c", "unknown"])) == ["a", "b"]
+    types.register(CommandJob, "z")
+    assert "z" in published(types, ["a", "b", "c", "z"]), "what operators may not set is said first"

@@ -9,7 +9,7 @@ from contextlib import suppress
 from datetime import timedelta
 
 from quartzpy.errors import IncludedJobError, JobCancelledError, JobExecutionError, JobTimeoutError
-from quartzpy.jobs.retry import policy_from_text
+from quartzpy.jobs.retry import dotted_name, policy_from_text
 from quartzpy.states import CompletionInstruction
 from quartzpy.store.protocol import FiredTrigger
 from quartzpy.texts import headline, storable_text
@@ -97,9 +97,15 @@ def can_be_written(error: BaseException) -> bool:
 
 
 def describe(error: BaseException) -> str:
-    """Return the traceback as text that can be stored, truncated at its start. Never raises."""
+    """Return the traceback as text that can be stored, truncated at its start. Never raises.
+
+    Of a job of quartzpy's own types, it is the error alone: where quartzpy raises it says nothing about the command.
+    """
     try:
-        text = "".join(traceback.format_exception(error))
+        if isinstance(error, IncludedJobError):
+            text = f"{dotted_name(type(error))}: {error}"
+        else:
+            text = "".join(traceback.format_exception(error))
         if len(text) > MAX_ERROR_LENGTH:
             text = _shortened(text, "".join(traceback.format_exception_only(error)))
         return storable_text(text).rstrip()
