@@ -122,9 +122,9 @@ def published(types: JobTypes, names: Collection[str]) -> dict[str, dict[str, An
     """Return the facts of the types with these names that this process knows, as a node publishes them."""
     written: dict[str, dict[str, Any]] = {}
     size = 0
-    known = {name: facts_of(types.find(name)) for name in sorted(names) if name in types}
+    described = {name: facts_of(types.find(name)) for name in sorted(names) if name in types}
     # First those that keep something from operators, who could set it if nobody said so.
-    for name, facts in sorted(known.items(), key=lambda item: item[1].operators_set is None):
+    for name, facts in sorted(described.items(), key=lambda item: item[1].operators_set is None):
         form = facts.as_json()
         size += len(json.dumps([name, form]))
         if size > MOST_BYTES:
