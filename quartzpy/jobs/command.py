@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import selectors
-import shlex
 import shutil
 import signal
 import subprocess
@@ -28,7 +27,7 @@ from quartzpy.jobs import keeper
 from quartzpy.jobs.included import settings_of_node
 from quartzpy.jobs.job import Job
 from quartzpy.jobs.keeper import Order
-from quartzpy.texts import quoted, visible
+from quartzpy.texts import quoted
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -43,8 +42,6 @@ MAX_LOGGED = 1_048_576
 """The characters of output that are logged as they arrive. Of what follows, the last lines are."""
 LAST_LINES = 100
 """The number of lines that are logged of an output that is longer than `MAX_LOGGED`."""
-MOST_SHOWN = 200
-"""The characters of a command that a sentence shows."""
 SHOWN_LINES, SHOWN_CHARACTERS = 5, 1_000
 """What the error of a failed command shows of the end of its output."""
 LOOK_EVERY = 0.2
@@ -227,20 +224,7 @@ def _instant(instant: datetime | None) -> str:
     return "" if instant is None else instant.isoformat()
 
 
-COMMAND_TYPE = "quartzpy.CommandJob"
-
-
-def command_line(data: Mapping[str, Any] | None) -> str | None:
-    """Return the command of a job's data on one short line, as a person would type it; None if there is none."""
-    argv, shell = (data or {}).get("argv"), (data or {}).get("shell")
-    if isinstance(shell, str) and shell.startswith("export "):
-        # The variables of a schedule file, which may be secret.
-        shell = shell.partition("\n")[2]
-    line = shell if isinstance(shell, str) else shlex.join(map(str, argv)) if isinstance(argv, list | tuple) else None
-    return None if not line else visible(line if len(line) <= MOST_SHOWN else f"{line[:MOST_SHOWN]}...")
-
-
-class CommandJob(Job, type_name=COMMAND_TYPE, data_type=Command, operators_set=("values",)):
+class CommandJob(Job, type_name="quartzpy.CommandJob", data_type=Command, operators_set=("values",)):
     """Runs a program: `JobDetail(CommandJob, "backup", data=Command(["/usr/bin/pg_dump", "app"]))`.
 
     Only nodes with the setting `commands` run such jobs, and only the programs that it names. The program gets no

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import takewhile
+from typing import Any
 
 from quartzpy.job_data import decode
-from quartzpy.jobs.command import COMMAND_TYPE, command_line
 from quartzpy.jobs.internal_entries import nominal_fire
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, Naming, TriggerKey
@@ -18,13 +19,14 @@ from quartzpy.operations.incidents import MOST_OF_A_KIND, Incident, Remedy, name
 from quartzpy.operations.source import attempt
 from quartzpy.scheduler.reading import Answer, Reading
 from quartzpy.scheduler.singles import placements_of_jobs
+from quartzpy.secret_texts import Redaction
 from quartzpy.states import ExecutionState, Outcome, TriggerState
 from quartzpy.store.health_findings import Severity
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import FailingJob
 from quartzpy.store.queries import TriggerQuery
 from quartzpy.store.records import ExecutionRecord, TriggerRecord
-from quartzpy.texts import error_summary, headline, instant_text
+from quartzpy.texts import error_summary, headline, instant_text, visible
 
 FAILURES_IN_A_ROW = 3
 FEWEST_RECENT = 6
@@ -36,6 +38,9 @@ AMONG = 5_000
 MOST_JOBS = 200
 MOST_EXAMINED = 1_000
 """The number of a job's triggers among which one that fires is looked for."""
+COMMAND_TYPE = "quartzpy.CommandJob"
+MOST_SHOWN = 200
+"""The characters of a command that a sentence shows."""
 LOOKED_AT = 10
 """The number of a trigger's last executions that are looked at."""
 RECENT = timedelta(days=7)
@@ -243,6 +248,17 @@ def how_it_ran(
     line = None if job is None or job.job_type != COMMAND_TYPE else command_line(job.data)
     command = "." if line is None else f": {line}"
     return (f"Execution {fire_id}{where or ' was the latest one'}{command}",)
+
+
+def command_line(data: Mapping[str, Any] | None) -> str | None:
+    """Return the command of a job's data on one short line, as a person would type it; None if there is none.
+
+    The line goes into incidents and out of the cluster, so secrets are hidden in it.
+    """
+    shown = Redaction().of(data or {})
+    argv, shell = shown.get("argv"), shown.get("shell")
+    line = shell if isinstance(shell, str) else shlex.join(map(str, argv)) if isinstance(argv, list) else None
+    return None if not line else visible(line if len(line) <= MOST_SHOWN else f"{line[:MOST_SHOWN]}...")
 
 
 def _of_job(job: FailingJob, ran: tuple[str, ...], *, is_stored: bool, fires: bool) -> Incident:

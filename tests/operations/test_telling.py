@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from quartzpy.jobs.command import COMMAND_TYPE
 from quartzpy.operations import Incident, Operations
-from quartzpy.operations.failures import how_it_ran
+from quartzpy.operations.failures import COMMAND_TYPE, how_it_ran
 from quartzpy.operations.judging import _judged
 from quartzpy.operations.notifying import Event, Subject, message
 from quartzpy.placement import Capabilities
@@ -74,6 +73,8 @@ def test_failures_say_the_reason_the_execution_its_host_and_the_command(store: H
     [
         ({"shell": "/opt/backup.sh --all"}, "/opt/backup.sh --all"),
         ({"argv": ["/usr/bin/pg_dump", "two words"]}, "/usr/bin/pg_dump 'two words'"),
+        ({"argv": ["/usr/bin/report", "--password", "hunter2"]}, "/usr/bin/report --password '[redacted]'"),
+        ({"shell": "PGPASSWORD=hunter2 pg_dump app"}, "PGPASSWORD=[redacted] pg_dump app"),
         ({"shell": "a\nb"}, "a\\nb"),
         ({"shell": "x" * 900}, "x" * 200 + "..."),
     ],
