@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
+from quartzpy.calendars.calendar import Calendar
 from quartzpy.calendars.registry import calendar_to_json
 from quartzpy.store.protocol import MovedFire, StoredCalendar, TriggerMove
 from quartzpy.store.records import NotedZone, TriggerRecord
 from quartzpy.triggers.renewal import renewed
+from quartzpy.triggers.trigger import Trigger
+from quartzpy.triggers.upcoming import UpcomingFireTimes
 from quartzpy.zone_rules import ZoneRules, rules_of, zones_in
 
 
@@ -27,6 +31,27 @@ class Outdated(NamedTuple):
             if own is not None and own.digest != zone.digest:
                 by_name.setdefault(zone.rules.name, []).append(zone.rules)
         return cls(by_name)
+
+    def without_repeated(
+        self, trigger: Trigger, calendar: Calendar | None, after: datetime | None, upcoming: UpcomingFireTimes
+    ) -> UpcomingFireTimes:
+        """Return the fire times that this process has computed to follow one that is stored, without its repetition.
+
+        Where the stored one was computed by other rules, the next one by those of this process may have the same time
+        on the clock: it is the same fire.
+        """
+        if not self.rules or after is None:
+            return upcoming
+        zones = zones_in(trigger.schedule()) & self.rules.keys()
+        if not zones or trigger.included_from(after, calendar) == after:
+            return upcoming
+        repeated = {
+            former.same_wall_time(after, own)
+            for name in zones
+            if (own := rules_of(name)) is not None
+            for former in self.rules[name]
+        }
+        return replace(upcoming, instants=tuple(at for at in upcoming.instants if at not in repeated))
 
     def move_of(
         self, record: TriggerRecord, calendar: StoredCalendar | None, now: datetime

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,14 @@ import pytest
 
 from quartzpy import CronTrigger, Job, JobDetail, JobExecutionContext, MaintenanceWindow, Scheduler
 from quartzpy.keys import TriggerKey
+from quartzpy.node.completer import refill_of
 from quartzpy.store import node_metadata
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import Node
 from quartzpy.zone_rules import rules_of
 from tests.postgresql.conftest import NAME, register
+from tests.postgresql.test_faults import acquire, ended
 from tests.waiting import wait_until
 from tests.zone_files import zone_directory
 
@@ -251,6 +254,34 @@ def test_a_node_that_starts_renews_before_it_fires(
         assert all(at is not None and at >= expected for at in times(store)["daily"])
     [(number,)] = connection.execute("SELECT count(*) FROM qrtz_misfires").fetchall()
     assert number == (0 if is_due_later else 1)
+
+
+@pytest.mark.parametrize("way", ["refill", "misfire"])
+def test_while_nodes_differ_nothing_fires_twice_at_one_time_on_the_clock(
+    store: SqlJobStore, postgres_dsn: str, connect: Connect, tmp_path: Path, way: str
+) -> None:
+    """By the rules of the other node, UTC+12, a fire comes three hours earlier than by those of this process."""
+    run_with(zone_directory(tmp_path, {"Asia/Tokyo": "<+12>-12", "Europe/Berlin": "<+01>-1"}), STORING, postgres_dsn)
+    connection = connect()
+    connection.execute("DELETE FROM qrtz_triggers WHERE trigger_name <> 'daily'")
+    register(store, "old")
+    node = register(store, "new")
+    assert store.renew_zones(node).waits
+    now, day = store.now().replace(microsecond=0), timedelta(days=1)
+    last = now - timedelta(hours=2) if way == "misfire" else now
+    wall = last + timedelta(hours=12)
+    connection.execute(
+        "UPDATE qrtz_triggers SET schedule = schedule || %s::jsonb, next_fire_time = %s, upcoming = %s,"
+        " start_time = start_time - interval '2 days'",
+        [json.dumps({"expression": f"{wall.second} {wall.minute} {wall.hour} * * ?"}), last, [last + day]],
+    )
+    if way == "misfire":
+        assert store.recover_misfires(node, threshold=timedelta(seconds=60), limit=10).misfired
+        assert times(store)["daily"][1] == last + timedelta(hours=3) + day
+    else:
+        [fired] = acquire(store, node).fired
+        store.complete(node, [replace(ended(fired), refill=refill_of(fired))])
+        assert times(store)["daily"][:2] == [last + day, last + timedelta(hours=3) + 2 * day]
 
 
 def test_one_node_renews_at_a_time(stored: SqlJobStore) -> None:

@@ -104,6 +104,7 @@ class Renewal:
         deadline = time.monotonic() + BUSY
         rows, of_nodes = (result.rows for result in session.read(session.bind(NOTED), facts.reading(session)))
         if not rows:
+            session.other_rules.clear()
             return ZoneRenewal()
         now = rows[0][-1]
         zones = [NotedZone(ZoneRules.from_text(row[0], row[2], row[3]), row[1], row[4]) for row in rows]
@@ -111,6 +112,9 @@ class Renewal:
         metadata = facts.decoded(of_nodes)
         self._publish(session, node, own, metadata, zones)
         everything = Outdated.of(zones)
+        session.other_rules.update(everything.rules)
+        for name in session.other_rules.keys() - everything.rules.keys():
+            del session.other_rules[name]
         outdated = self._agreed(everything, own, metadata, node)
         if not outdated.rules:
             return ZoneRenewal(waits=bool(everything.rules))

@@ -33,6 +33,7 @@ from quartzpy.store.postgresql.schema.statement import Statement, prepare
 from quartzpy.store.postgresql.slice_size import SliceSize
 from quartzpy.store.protocol import Node
 from quartzpy.store.skip_backlog import SkipBacklog
+from quartzpy.zone_rules import ZoneRules
 
 logger = logging.getLogger(__name__)
 
@@ -183,6 +184,9 @@ class SqlSession:
         self.noted_zones: dict[str, float] = {}
         """The digests of the rules of zones that are noted beside what is stored, and when they were, by the monotonic
         clock; see `zone_rules`."""
+        self.other_rules: dict[str, Sequence[ZoneRules]] = {}
+        """The rules of zones, other than those of this process, by which something was stored when this was last looked
+        at; see `zone_rules`."""
         self.purged_up_to: datetime | None = None
         """The end of the last execution that a full batch deleted; see `purge`."""
 

@@ -12,6 +12,7 @@ from quartzpy.store.postgresql.steps.orphans import orphans
 from quartzpy.store.postgresql.steps.slots import pass_on_of
 from quartzpy.store.protocol import Completion, FiredTrigger, Node
 from quartzpy.store.protocol.outcomes import NOT_FAILED
+from quartzpy.store.zone_renewal import Outdated
 from quartzpy.triggers.upcoming import UpcomingFireTimes
 
 _SQL = SqlFile("steps/completion_effects.sql")
@@ -79,13 +80,22 @@ def effects(
 def refills(session: SqlSession, completions: Sequence[Completion]) -> list[BoundStatement]:
     """Return the statements that append further fire times to triggers that have few left, if there are such."""
     more = []
+    outdated = Outdated(session.other_rules)
     for text, is_limited in ((REFILL, False), (REFILL_OF_LIMITED, True)):
         some = [
-            (c.fired, c.refill) for c in completions if c.refill and (c.fired.max_concurrent is not None) is is_limited
+            (c.fired, _once(outdated, c.fired, c.refill))
+            for c in completions
+            if c.refill and (c.fired.max_concurrent is not None) is is_limited
         ]
         if some:
             more.append(_refill(session, text, some))
     return more
+
+
+def _once(outdated: Outdated, fired: FiredTrigger, refill: UpcomingFireTimes) -> UpcomingFireTimes:
+    if not outdated.rules:
+        return refill
+    return outdated.without_repeated(fired.trigger, fired.calendar, fired.last_known_fire_time, refill)
 
 
 def _refill(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -29,6 +29,7 @@ from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.bad_rows import reason_of, rehearse, to_blame
 from quartzpy.store.postgresql.steps.slots import pass_on_of
 from quartzpy.store.protocol import MisfireOutcome, Node
+from quartzpy.store.zone_renewal import Outdated
 from quartzpy.texts import storable_text
 from quartzpy.triggers.misfire import Misfire, misfired
 from quartzpy.triggers.simple import SimpleTrigger, similar
@@ -130,7 +131,7 @@ def recover_misfires(
         return MisfireOutcome(now)
     rows = [_Row.of(row) for row in batch.rows]
     at = rows[0].late.at
-    late, misfires, spoiled = _computed(rows[:limit], passed_over, at)
+    late, misfires, spoiled = _computed(rows[:limit], passed_over, at, Outdated(session.other_rules))
     if len(passed_over) > MOST_PASSED_OVER:
         passed_over.clear()
     more = len(batch.rows) > limit
@@ -166,7 +167,7 @@ def recover_misfires(
 
 
 def _computed(
-    rows: Sequence[_Row], passed_over: set[int], at: datetime
+    rows: Sequence[_Row], passed_over: set[int], at: datetime, outdated: Outdated
 ) -> tuple[list[_Late], list[Misfire], list[tuple[_Row, str]]]:
     """Return the triggers that can be handled, what becomes of each, and the rows that cannot with the reasons.
 
@@ -185,6 +186,11 @@ def _computed(
                 coalesced=read.coalesced,
                 missed_policy=read.missed_policy,
             )
+            if outdated.rules:
+                upcoming = outdated.without_repeated(
+                    read.trigger, read.calendar, read.progress.next_fire_time, misfire.to.upcoming
+                )
+                misfire = replace(misfire, to=replace(misfire.to, upcoming=upcoming))
         except (UnsupportedKindError, UnknownTimeZoneError) as error:
             logger.warning("trigger %s.%s is left to other nodes: %s", *_names(row), error)
             passed_over.add(row.late.generation)
