@@ -21,7 +21,7 @@ from quartzpy.errors import QuartzpyError
 from quartzpy.expect import Expect
 from quartzpy.job_data import encode
 from quartzpy.jobs.continuation import Continuation, as_continuations
-from quartzpy.jobs.job import Job, JobDetail
+from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.join import Join
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.retry import RetryPolicy
@@ -43,13 +43,6 @@ _UNITS = (("d", 86_400_000_000), ("h", 3_600_000_000), ("m", 60_000_000), ("s", 
 _MAX_INTEGER = 2**63 - 1
 _NESTED = 20
 """The depth of data up to which tables are written; TOML readers recurse."""
-
-
-class _UnknownJob(Job):
-    """Stands for a class that is not known: it has no decorators."""
-
-    def execute(self, context: Any) -> None:
-        raise NotImplementedError
 
 
 def exported(
@@ -121,7 +114,7 @@ def _entries(values: Mapping[str, Any]) -> list[str]:
 def definition_of(job: JobDetail) -> dict[str, Any]:
     """Return the values of a job as a file declares them, without its data and without those that are the defaults."""
     is_loaded = isinstance(job.job, type)
-    plain = JobDetail(job.job if is_loaded else _UnknownJob, job.name, job.group)
+    plain = JobDetail(job.job, job.name, job.group)
     values: dict[str, Any] = {"type": job.job_type, "name": job.name}
     if job.group != DEFAULT_GROUP:
         values["group"] = job.group
