@@ -38,18 +38,27 @@ def _key(name: str) -> str:
     return name.replace("_", "").replace(".", "").lower()
 
 
+def _spellings(name: str) -> list[str]:
+    """Return the names of Quartz that a name can mean: a property by its end, and an attribute by its accessors."""
+    last = name.rpartition(".")[2]
+    return [name, last, f"get_{last}", f"is_{last}", f"set_{last}"]
+
+
 def quartz_answer(name: str, *sections: str, only_methods: bool = False) -> str | None:
     """Return what stands here for a name of Quartz, in Java's spelling or in Python's; None if there is no such name.
 
     Of several names that are the same, the one of the first of `sections` that has it is meant. With `only_methods`, no
     name is that of a class.
     """
-    entries = [
-        entry
-        for entry in _quartz().get(_key(name), ())
-        if not (only_methods and entry[1].rpartition(".")[2][0].isupper())
-    ]
-    if not entries:
+    for spelling in _spellings(name):
+        entries = [
+            entry
+            for entry in _quartz().get(_key(spelling), ())
+            if not (only_methods and entry[1].rpartition(".")[2][0].isupper())
+        ]
+        if entries:
+            break
+    else:
         return None
     of_section = {section: (quartz, here) for section, quartz, here in reversed(entries)}
     quartz, here = next((of_section[section] for section in sections if section in of_section), entries[0][1:])
@@ -165,11 +174,30 @@ def missing_name(module: str, name: str, names: Iterable[str], *, imported: bool
 
     An import would replace an AttributeError by an ImportError without its text.
     """
-    hint = None if name.startswith("_") else answer(name, set(names).__contains__, MODULE_NAMES, only_methods=False)
+    own = {_key(each): each for each in names}.get(_key(name))
+    if name.startswith("_"):
+        hint = None
+    elif own is not None and name not in MODULE_NAMES:
+        hint = f"did you mean {own}?"
+    else:
+        hint = answer(name, set(names).__contains__, MODULE_NAMES, only_methods=False)
     if hint is not None and imported:
         return ImportError(f"cannot import name {name!r} from {module!r}; {hint}", name=module)
     text = f"module {module!r} has no attribute {name!r}"
     return AttributeError(text if hint is None else f"{text}; {hint}")
+
+
+def missing_in_package(package: str, name: str) -> ImportError | AttributeError:
+    """Return the error about a name that a package within ours does not have, but perhaps ours does.
+
+    Names of modules stay an AttributeError, by which the import system looks for the module.
+    """
+    public = getattr(sys.modules["quartzpy"], "__all__", ())
+    if name in public and name[:1].isupper():
+        return ImportError(
+            f"cannot import name {name!r} from {package!r}; hint: from quartzpy import {name}", name=package
+        )
+    return AttributeError(f"module {package!r} has no attribute {name!r}")
 
 
 class NamedByQuartz(type):

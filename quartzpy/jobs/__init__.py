@@ -1,1 +1,10 @@
 """Jobs: what users write, what is stored of it, and what a job has while it runs."""
+
+from typing import TYPE_CHECKING, Any
+
+from quartzpy.foreign_names import missing_in_package
+
+if not TYPE_CHECKING:  # A type checker would accept every name.
+
+    def __getattr__(name: str) -> Any:
+        raise missing_in_package(__name__, name)

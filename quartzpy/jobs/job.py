@@ -338,6 +338,10 @@ def job_type_of(job: object) -> str:
         if inspect.isfunction(job) and job.__name__.isidentifier():
             shown = f"function {job.__name__}"
             hint = f'; schedule_job takes functions, and job({job.__name__}).detail("name") is a JobDetail'
+        elif isinstance(job, JobDetail):
+            hint = "; it is a JobDetail already"
+        elif callable(getattr(job, "detail", None)):
+            hint = f'; schedule_job takes it, and {getattr(job, "__name__", "it")}.detail("name") is a JobDetail'
         raise InvalidJobTypeError(f"job: a subclass of Job is needed (got {shown}){hint}")
     if inspect.isabstract(job) or not callable(job.execute):
         raise InvalidJobTypeError(f"{job.__qualname__}: execute(context) is missing")

@@ -236,3 +236,64 @@ def test_a_misfire_instruction_of_quartz_has_the_answer(
         with pytest.raises(errors.InvalidTriggerError) as failed:
             make()
         assert (f'did you mean misfire="{instruction}"?' in str(failed.value)) == (instruction is not None)
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("from quartzpy.triggers import CronTrigger", "hint: from quartzpy import CronTrigger"),
+        ("from quartzpy.jobs import JobDetail", "hint: from quartzpy import JobDetail"),
+        ("from quartzpy.calendars import HolidayCalendar", "hint: from quartzpy import HolidayCalendar"),
+        ("from quartzpy import crontrigger", "did you mean CronTrigger?"),
+        ("from quartzpy import jobdetail", "did you mean JobDetail?"),
+        ("from quartzpy import job_key", "did you mean JobKey?"),
+        ("from quartzpy import simpleTrigger", "did you mean SimpleTrigger?"),
+    ],
+)
+def test_public_names_are_found_in_any_case_and_from_any_package(line: str, says: str) -> None:
+    with pytest.raises(ImportError) as raised:
+        exec(line, {})
+    assert says in str(raised.value)
+
+
+def test_the_modules_of_the_packages_are_imported_as_before() -> None:
+    names: dict[str, Any] = {}
+    exec(
+        "from quartzpy.triggers import cron; from quartzpy.jobs import http; from quartzpy.calendars import days", names
+    )
+    assert {"cron", "http", "days"} <= names.keys()
+    with pytest.raises(ImportError, match="cannot import name"):
+        exec("from quartzpy.triggers import nothing", {})
+
+
+@pytest.mark.parametrize(
+    ("name", "setting"),
+    [
+        ("org.quartz.threadPool.threadCount", "workers"),
+        ("quartz.threadPool.threadCount", "workers"),
+        ("org.quartz.scheduler.instanceName", "name"),
+        ("org.quartz.jobStore.misfireThreshold", "misfire_threshold"),
+        ("org.quartz.jobStore.clusterCheckinInterval", "checkin_interval"),
+        ("org.quartz.jobStore.tablePrefix", "table_prefix"),
+    ],
+)
+def test_a_property_by_its_whole_name_is_answered_as_by_its_end(name: str, setting: str) -> None:
+    with pytest.raises(errors.SettingsError, match=setting) as raised:
+        SchedulerConfig.of({name: 4})
+    assert "the settings are" not in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["next_fire_time", "nextFireTime", "may_fire_again"])
+def test_an_attribute_is_answered_as_its_accessor(name: str) -> None:
+    trigger: Any = CronTrigger("0 0 2 * * ?")
+    with pytest.raises(AttributeError, match="for Quartz's"):
+        getattr(trigger, name)
+
+
+def test_a_job_function_in_a_job_detail_is_told_the_line_to_write() -> None:
+    @quartzpy.job(type_name="foreign-names-function")
+    def report() -> None: ...
+
+    made: Any = JobDetail
+    with pytest.raises(errors.InvalidJobTypeError, match=r'report\.detail\("name"\)'):
+        made(report, "r")
