@@ -16,7 +16,7 @@ from quartzpy import budget
 from quartzpy.calendars.calendar import BaseCalendar
 from quartzpy.calendars.days import MAX_EXCLUDED_DATES, HolidayCalendar
 from quartzpy.calendars.spans import ExcludedSpan, SpanCalendar, joined_spans
-from quartzpy.errors import InvalidCalendarError, InvalidTriggerError, UnknownTimeZoneError
+from quartzpy.errors import InvalidCalendarError, InvalidTriggerError, ScheduleTooCostlyError, UnknownTimeZoneError
 from quartzpy.instants import zone
 from quartzpy.text_files import decoded
 from quartzpy.texts import quoted
@@ -34,6 +34,9 @@ MAX_YEARS = 50
 MAX_NESTED = 8
 _FOLD = re.compile(r"\r?\n[ \t]")
 _ONE_DAY = timedelta(days=1)
+_DAYS_A_STEP = 2
+# The steps of the budget in which a date of an RDATE or EXDATE is read.
+_STEPS_OF_DATE = 5
 _DATE = re.compile(r"([0-9]{8})(?:T([0-9]{6})(Z?))?", re.ASCII)
 _DURATION = re.compile(
     r"\+?P(?:([0-9]{1,5})W|(?:([0-9]{1,5})D)?(?:T(?:([0-9]{1,6})H)?(?:([0-9]{1,7})M)?(?:([0-9]{1,8})S)?)?)", re.ASCII
@@ -214,6 +217,8 @@ class _Reader:
                 is_master = "RECURRENCE-ID" not in event.single
                 try:
                     self._add(event, replaced.get(self._uid(event), set()) if is_master else set())
+                except ScheduleTooCostlyError as error:
+                    raise _wrong(event.line, str(error)) from None
                 except OverflowError:
                     raise _wrong(event.line, "the event reaches beyond the year 9999") from None
 
@@ -243,6 +248,7 @@ class _Reader:
     def _add_days(self, first: date, count: int, line: int) -> None:
         day = max(first, self._first)
         end = min(first + timedelta(days=count - 1), self._last)
+        budget.spend(max(0, (end - day).days) // _DAYS_A_STEP)
         while day <= end:
             self.days.add(day)
             day += _ONE_DAY
@@ -310,6 +316,7 @@ class _Reader:
     def _moments(self, entry: _Property, start: _Moment) -> Iterator[_Moment]:
         """Yield the dates of an RDATE or EXDATE on the wall clock of the event."""
         for value in entry.value.split(","):
+            budget.spend(_STEPS_OF_DATE)
             if entry.parameters.get("VALUE", "").upper() == "PERIOD":
                 raise _wrong(entry.line, "RDATE with VALUE=PERIOD is not read; write an event of its own")
             moment = self._moment(entry, value)

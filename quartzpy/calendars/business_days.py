@@ -22,6 +22,8 @@ MOST_DAYS_OFF = 3_660
 MOST_OFFSET = 1_000
 """The largest offset in business days, in either direction."""
 _ONE_DAY = timedelta(days=1)
+# The steps of the budget in which a calendar of times of day is asked for a day.
+_STEPS_OF_HOURS = 5
 
 
 class Roll(StrEnum):
@@ -219,6 +221,7 @@ def _moved(day: date, step: timedelta) -> date:
 def _is_off(layer: BaseCalendar, day: date) -> bool:
     if isinstance(layer, WholeDayCalendar):
         return layer.excludes_day(day)
+    spend(_STEPS_OF_HOURS)
     midnight = datetime.combine(day, time())
     included = layer.next_wall_time(midnight)
     return included is None or included.date() > day

@@ -14,6 +14,7 @@ from functools import lru_cache
 
 ALL_MONTH_DAYS = (1 << 32) - 2
 """Bits 1 to 31."""
+_ALL_SECONDS = (1 << 60) - 1
 ALL_WEEKDAYS = (1 << 7) - 1
 """Bits 0 (Sunday) to 6 (Saturday)."""
 SHORTEST_MONTH = 28
@@ -247,7 +248,7 @@ class Timetable:
     @property
     def _fills_its_days(self) -> bool:
         """True if every second of each matching day matches."""
-        return len(self._minutes) == len(_MINUTES) and self._second_mask == (1 << 60) - 1
+        return len(self._minutes) == len(_MINUTES) and self._second_mask == _ALL_SECONDS
 
     def matches(self, wall: int) -> bool:
         return self.next_from(wall) == wall
@@ -303,11 +304,19 @@ class Timetable:
                 others = ~self._second_mask >> second & (1 << 60 - second) - 1
                 if others:
                     return day * _DAY + minute * 60 + second + (others & -others).bit_length() - 1
-                index, minute, second = index + 1, minute + 1, 0
+                index = self._end_of_run(index) if self._second_mask == _ALL_SECONDS else index + 1
+                minute, second = minutes[index - 1] + 1, 0
             if minute < len(_MINUTES):
                 return day * _DAY + minute * 60 + second
             wall = (self._day_without_from(day + 1) if self._fills_its_days else day + 1) * _DAY
         return NEVER
+
+    def _end_of_run(self, index: int) -> int:
+        """Return the index after the last of the minutes that follow each other from this one on."""
+        minutes = self._minutes
+        return bisect_right(
+            range(len(minutes)), minutes[index] - index, lo=index, key=lambda place: minutes[place] - place
+        )
 
     def times_from(self, wall: int, until: int, count: int) -> list[int]:
         """Return the first `count` matching times at or after `wall` and before `until`, in order."""

@@ -359,6 +359,7 @@ class Definitions:
     ) -> DefinitionResult:
         """Store a calendar as a document says. The next fire times of the triggers that use it are recomputed."""
         check_name(name, "calendar name")
+        followers = self._log.scheduler._dependants()
 
         def change(transaction: OwnTransactionMethods, types: PublishedTypes) -> _Changed:
             stored = transaction._readable_calendar(name)
@@ -375,7 +376,8 @@ class Definitions:
             is_new = differences is None
             return replace(
                 changed,
-                store=lambda: transaction.add_calendar(name, calendar, replace=True, update_triggers=not is_new),
+                store=lambda: transaction._put_calendar(name, calendar, None if is_new else followers, replace=True),
+                check=lambda: followers.check(transaction.store, {name: calendar}),
             )
 
         return self._put(None, f"calendar {name}", change, dry_run, reason)
@@ -557,23 +559,30 @@ class Definitions:
     ) -> DefinitionResult:
         def examined(transaction: OwnTransactionMethods) -> DefinitionResult:
             changed = change(transaction, types_in(transaction))
-            self._check_cost(transaction, changed.triggers)
+            self._check_cost(transaction, changed.triggers, changed.check)
             return replace(changed.result, dry_run=True)
 
         def carried_out(transaction: OwnTransactionMethods) -> Recorded[DefinitionResult]:
             types = types_in(transaction)
             # A schedule that is too costly is refused before others wait for the lock.
-            self._check_cost(transaction, change(transaction, types).triggers)
+            planned = change(transaction, types)
+            self._check_cost(transaction, planned.triggers, planned.check)
             return self._carried_out(transaction, lambda: change(transaction, types))
 
         if dry_run:
             return self._log.rehearse(DEFINE, self._role(groups), examined)
         return self._log.change_together(DEFINE, self._role(groups), subject, reason, carried_out)
 
-    def _check_cost(self, transaction: OwnTransactionMethods, triggers: Sequence[Trigger]) -> None:
+    def _check_cost(
+        self,
+        transaction: OwnTransactionMethods,
+        triggers: Sequence[Trigger],
+        check: Callable[[], object] = lambda: None,
+    ) -> None:
         faults = Faults()
         try:
             check_cost(transaction.store, triggers, transaction._clock.now())
+            check()
         except ScheduleTooCostlyError as error:
             faults.add((), error)
             faults.check()
@@ -664,6 +673,8 @@ class _Changed:
     store: Callable[[], object] = lambda: None
     triggers: Sequence[Trigger] = ()
     """What is computed before it is stored: the fire times of these."""
+    check: Callable[[], object] = lambda: None
+    """Computes what a calendar changes for the triggers that use it, before it is stored."""
 
 
 def _unexpected(kind: str, key: sync.Subject, current: Definition | None) -> PreconditionFailedError:

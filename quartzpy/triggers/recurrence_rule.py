@@ -55,6 +55,7 @@ _PATIENCE = 100
 # It lists the times of day of a rule at its start.
 _STEPS_OF_START = 100
 _STEPS_OF_TIME = 4
+_STEPS_OF_POSITION = 8
 _STEPS_OF_YEAR = 100
 _TIMES_OF_DAY_A_STEP = 3
 # The margin covers the difference between a wall-clock time and its instant in any time zone.
@@ -405,11 +406,18 @@ def _expanded(
     years = max(0, (date.max.year - 100 - start.year) // 400 * 400) if soon_over else 0
     dateutil = _dateutil()
     year = start.year + years
-    times_of_day = prod(parts.get(part, "").count(",") + 1 for part in _TIME_PARTS)
-    spend(_STEPS_OF_START + times_of_day // _TIMES_OF_DAY_A_STEP)
+    times_of_day = [parts.get(part, "").count(",") + 1 for part in _TIME_PARTS]
+    spend(_STEPS_OF_START + prod(times_of_day) // _TIMES_OF_DAY_A_STEP)
+    steps_of_time = _STEPS_OF_TIME
+    if "BYSETPOS" in parts:
+        # dateutil lists the days of a period for each position, and the times of an hour or a minute anew.
+        steps_of_time += _STEPS_OF_POSITION
+        if frequency in _SECONDS:
+            finer = times_of_day[FREQUENCIES.index(frequency) - FREQUENCIES.index("DAILY") :]
+            steps_of_time += prod(finer) // _TIMES_OF_DAY_A_STEP
     try:
         for wall in dateutil.rrulestr(text, dtstart=start.replace(year=year)):
-            spend(_STEPS_OF_TIME + (wall.year - year) * _STEPS_OF_YEAR)
+            spend(steps_of_time + (wall.year - year) * _STEPS_OF_YEAR)
             year = wall.year
             yield wall.replace(year=wall.year - years)
     except ScheduleTooCostlyError:
@@ -424,8 +432,10 @@ def _expanded(
 def _on(days: Iterator[date], parts: dict[str, str]) -> Iterator[datetime]:
     of_day = (sorted(map(int, parts[part].split(","))) for part in _TIME_PARTS)
     times = list(dict.fromkeys(time(hour, minute, second) for hour, minute, second in product(*of_day)))
+    spend(len(times) // _TIMES_OF_DAY_A_STEP)
     for day in days:
         for at in times:
+            spend()
             yield datetime.combine(day, at)
 
 

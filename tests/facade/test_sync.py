@@ -22,6 +22,7 @@ from quartzpy import (
     TriggerKey,
 )
 from quartzpy.calendars.days import DayOfWeek, WeeklyCalendar
+from quartzpy.calendars.times import CronCalendar
 from quartzpy.errors import (
     CalendarInUseError,
     CalendarNotFoundError,
@@ -30,10 +31,12 @@ from quartzpy.errors import (
     InvalidTriggerError,
     JobNotFoundError,
     LimitNotFoundError,
+    QuartzpyError,
     ScheduleTooCostlyError,
     TriggerNeverFiresError,
 )
 from quartzpy.events import events
+from quartzpy.scheduler import rehearsal
 from quartzpy.states import PublicState
 from tests.facade import functions, jobs
 
@@ -160,6 +163,62 @@ def test_a_plan_refuses_what_its_application_refuses_and_neither_changes_anythin
         said.append(str(caught.value))
         assert (list(client.jobs()), list(client.triggers()), client.calendar_names()) == ([], [], [])
     assert said[0] == said[1]
+
+
+HALVES = CronCalendar("0-29 * * * * ?", base=CronCalendar("30-59 * * * * ?"))
+"""It excludes each second, and a search finds that out only when it is given up."""
+REPLACING: dict[str, Callable[[Scheduler], object]] = {
+    "add_calendar": lambda client: client.add_calendar("hours", HALVES, replace=True),
+    "add_calendar for triggers": lambda client: client.add_calendar(
+        "hours", HALVES, replace=True, update_triggers=True
+    ),
+    "sync": lambda client: client.sync([], calendars={"hours": HALVES}, owner=OWNER),
+    "plan": lambda client: client.sync([], calendars={"hours": HALVES}, owner=OWNER, apply=False),
+}
+
+
+@pytest.mark.parametrize("door", REPLACING)
+def test_a_calendar_that_is_too_costly_for_its_triggers_is_refused_and_changes_nothing(
+    client: Scheduler, monkeypatch: pytest.MonkeyPatch, door: str
+) -> None:
+    client.add_calendar("hours", WeeklyCalendar())
+    client.schedule_job(report(), [hourly(f"h{n}", calendar="hours") for n in range(3)])
+    before = state(client)
+    monkeypatch.setattr(rehearsal, "_STEPS_IN_ALL", 1_000)
+    with pytest.raises(QuartzpyError, match=r"hours.* is too costly for .*not found within .* it was not stored"):
+        REPLACING[door](client)
+    assert client.get_calendar("hours") == WeeklyCalendar()
+    assert state(client) == before
+
+
+def test_what_the_triggers_of_a_calendar_do_is_computed_before_the_lock(
+    client: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.add_calendar("hours", WeeklyCalendar())
+    client.schedule_job(report(), [hourly(f"h{n}", calendar="hours") for n in range(3)])
+    computed: list[bool] = []
+    original = rehearsal._followed
+    is_locked = False
+
+    def followed(*given: Any) -> Any:
+        computed.append(is_locked)
+        return original(*given)
+
+    together = client._store.together
+
+    def locked(work: Any, **options: Any) -> Any:
+        def inside(store: Any) -> Any:
+            nonlocal is_locked
+            is_locked = True
+            return work(store)
+
+        return together(inside, **options)
+
+    monkeypatch.setattr(rehearsal, "_followed", followed)
+    monkeypatch.setattr(client._store, "together", locked)
+    client.sync([], calendars={"hours": WeeklyCalendar(set(DayOfWeek))}, owner=OWNER)
+    assert computed == [False] * 3
+    assert {record.next_fire_time.minute for record in client.triggers() if record.next_fire_time} == set()
 
 
 def test_the_plan_is_announced_before_it_is_carried_out(client: Scheduler) -> None:

@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 from quartzpy.calendars.days import HolidayCalendar, WeeklyCalendar
-from quartzpy.errors import CalendarNotFoundError, ForbiddenError
+from quartzpy.calendars.registry import calendar_to_json
+from quartzpy.calendars.times import CronCalendar
+from quartzpy.errors import CalendarNotFoundError, ForbiddenError, InvalidValueError
 from quartzpy.operations import Actor, Operations, Role
+from quartzpy.scheduler import rehearsal
 from quartzpy.scheduler.sync import Declarations
 from tests.contract.harness import REPORT, every, job
 
@@ -78,3 +81,17 @@ def test_a_long_value_is_recorded_in_part(operations: Operations) -> None:
     operations.actions.apply(Declarations([], {"closed": long}), owner="app")
     [row] = operations.audit_log(limit=1)
     assert len(row.after["excluded_dates"]) < 1000
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_calendar_that_is_too_costly_for_its_triggers_is_refused_and_changes_nothing(
+    operations: Operations, monkeypatch: pytest.MonkeyPatch, dry_run: bool
+) -> None:
+    operations.actions.apply(declared(), owner="app")
+    before = list(operations.triggers())
+    monkeypatch.setattr(rehearsal, "_STEPS_IN_ALL", 100)
+    halves = CronCalendar("0-29 * * * * ?", base=CronCalendar("30-59 * * * * ?"))
+    with pytest.raises(InvalidValueError, match=r"closed.* is too costly for .*not found within 100 steps"):
+        operations.definitions.put_calendar("closed", calendar_to_json(halves), dry_run=dry_run)
+    assert operations.definitions.calendar("closed").document["kind"] == "weekly"
+    assert list(operations.triggers()) == before

@@ -29,6 +29,7 @@ SECONDS_OF_WORK = 6
 """Far above a second, of processor time: the machine may be slow, and an unbounded search takes hours."""
 EVERY_SECOND = CronTrigger("* * * * * ?")
 LEAP_DAY = CronTrigger("0 0 0 29 2 ?")
+ALL_SECONDS = "BYSECOND=" + ",".join(map(str, range(60)))
 ALL_TIMES = "BYHOUR={};BYMINUTE={};BYSECOND={}".format(
     *(",".join(map(str, range(count))) for count in (24, 60, 60)),
 )
@@ -57,6 +58,19 @@ NEVER = "FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30"
 SCHEDULES: dict[str, tuple[Callable[[], Trigger], BaseCalendar | None]] = {
     "each second excluded": (lambda: rule("RRULE:FREQ=YEARLY", "EXRULE:FREQ=SECONDLY"), None),
     "itself excluded": (lambda: rule("RRULE:FREQ=SECONDLY", "EXRULE:FREQ=SECONDLY"), None),
+    "times of days excluded": (
+        lambda: rule(f"RRULE:FREQ=DAILY;{ALL_TIMES}", f"EXRULE:FREQ=DAILY;{ALL_TIMES}"),
+        None,
+    ),
+    "the last second of each minute": (
+        lambda: rule(f"RRULE:FREQ=MINUTELY;BYSETPOS=-1;{ALL_SECONDS}", "EXRULE:FREQ=SECONDLY;BYSECOND=59"),
+        None,
+    ),
+    "business days of hours": (
+        lambda: BusinessDayTrigger(nth=-1, at="18:00", calendar="c"),
+        CronCalendar("* * 0-7,18-23 ? * *"),
+    ),
+    "only in the hours of no fire": (lambda: CronTrigger("0 0 2 * * ?"), CronCalendar("* * 0-7,18-23 ? * *")),
     "many excluded rules": (lambda: rule("RRULE:FREQ=YEARLY", *EXCLUDED_DAILY), None),
     "many excluded rules that never match": (lambda: rule("RRULE:FREQ=DAILY", *[f"EXRULE:{NEVER}"] * 490), None),
     "many rules that never match": (lambda: rule(*[f"RRULE:{NEVER}"] * 490), None),
@@ -180,6 +194,18 @@ def ics(*lines: str) -> str:
         (["DTSTART:20260101", "RRULE:FREQ=YEARLY", "EXRULE:FREQ=SECONDLY"], 2026, {date(2026, 1, 1)}),
         (["DTSTART:20260101", "RRULE:FREQ=YEARLY", *EXCLUDED_DAILY], 2026, "line 2: .*too costly"),
         (["DTSTART:20260101", *[f"RRULE:{NEVER}"] * 490], 2026, "line 2: .*too costly"),
+        (
+            ["DTSTART:20260101", "RRULE:FREQ=SECONDLY", "EXRULE:FREQ=YEARLY", "DURATION:P99999W"],
+            2026,
+            "line 2: .*too costly",
+        ),
+        (["DTSTART:20260101T000000", "RDATE:" + ",".join(["20260101T000001"] * 200_000)], 2026, "line 2: .*too costly"),
+        (
+            ["DTSTART:20260101T000000", *["EXDATE:" + ",".join(["20260101T000001"] * 40_000)] * 5],
+            2026,
+            "line 2: .*too costly",
+        ),
+        (["DTSTART:20260101T000000", "RRULE:FREQ=MINUTELY;BYSETPOS=-1;" + ALL_SECONDS], 2026, "line 2: .*"),
         (["DTSTART:20260101T000000Z", "DTEND:99901231T000000Z", "RRULE:FREQ=YEARLY"], 9998, "line 2: .*year 9999"),
         (["DTSTART:99900101T000000Z", "DURATION:P99999W", "RRULE:FREQ=YEARLY"], 9990, "line 2: .*year 9999"),
         (["DTSTART:99900101", "DURATION:P99999W"], 9990, "line 2: .*year 9999"),

@@ -53,7 +53,7 @@ from quartzpy.keys import (
 from quartzpy.name_hints import RESCHEDULING_ARGUMENTS, SCHEDULING_ARGUMENTS, argument_hints
 from quartzpy.scheduler.coercion import JobLike, TriggerLike, as_job_detail, as_trigger, as_triggers, bind, check_named
 from quartzpy.scheduler.methods.base import Methods
-from quartzpy.scheduler.rehearsal import RehearsedError, check_continuations, check_cost
+from quartzpy.scheduler.rehearsal import Dependants, RehearsedError, check_continuations, check_cost
 from quartzpy.scheduler.sync import (
     Definitions,
     Existing,
@@ -64,15 +64,14 @@ from quartzpy.scheduler.sync import (
     plan,
     version_text,
 )
-from quartzpy.states import TriggerState
 from quartzpy.store import refusals
-from quartzpy.store.protocol import BatchEntry, JobEntry, JobStore, NameKind, StoredCalendar, TriggerMove
+from quartzpy.store.protocol import BatchEntry, JobEntry, JobStore, NameKind, StoredCalendar
 from quartzpy.store.queries import TriggerQuery
 from quartzpy.store.records import LimitRecord
 from quartzpy.texts import quoted
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.trigger import Trigger
-from quartzpy.triggers.upcoming import PreparedTrigger, UnpreparedTrigger, UpcomingFireTimes, moved_to, prepare
+from quartzpy.triggers.upcoming import UnpreparedTrigger, prepare
 
 Pairs: TypeAlias = Sequence[tuple[JobDetail | None, Sequence[Trigger]]]
 """Jobs with their triggers; None means a job that is stored already."""
@@ -370,14 +369,25 @@ class StoringMethods(Methods):
         Raises:
             ObjectAlreadyExistsError: a different calendar is stored under the name, and `replace` is false.
             InvalidCalendarError: `calendar` is not a calendar, or cannot be stored.
+            ScheduleTooCostlyError: the next fire times of the triggers that use it take too many steps.
         """
         check_name(name, "calendar name")
-        if not self._is_stored(name, calendar):
-            self._usable_store().put_calendar(name, calendar, replace=replace)
-        if update_triggers:
-            self._update_triggers(name)
+        dependants = self._dependants()
+        if replace and not self._is_stored(name, calendar):
+            dependants.check(self._usable_store(), {name: calendar})
+        self._put_calendar(name, calendar, dependants if update_triggers else None, replace=replace)
         if replace or update_triggers:
             self._changed(self._clock.now())
+
+    def _dependants(self) -> Dependants:
+        return Dependants(self._config.misfire_threshold)
+
+    def _put_calendar(self, name: str, calendar: Calendar, dependants: Dependants | None, *, replace: bool) -> None:
+        """Store a calendar, which the dependants follow at once; None: after their next fires."""
+        if not self._is_stored(name, calendar):
+            self._usable_store().put_calendar(name, calendar, replace=replace)
+        if dependants is not None:
+            self._update_triggers(name, dependants)
 
     def _is_stored(self, name: str, calendar: Calendar) -> bool:
         stored = self._readable_calendar(name)
@@ -392,7 +402,7 @@ class StoringMethods(Methods):
             return None
         return None if stored is None else stored.calendar
 
-    def _update_triggers(self, name: str) -> None:
+    def _update_triggers(self, name: str, dependants: Dependants) -> None:
         """Recompute the next fire times of the triggers that use a calendar."""
         store = self._usable_store()
         # A trigger that fires in the meantime is read again.
@@ -400,17 +410,7 @@ class StoringMethods(Methods):
             stored = store.calendars([name]).get(name)
             if stored is None:
                 return
-            nodes = store.list_nodes()
-            threshold = nodes.setting("misfire_threshold", self._config.misfire_threshold)
-            moves = []
-            for record in store.find(TriggerQuery(calendar=name), None):
-                late_after = record.trigger.misfire_threshold or threshold
-                progress = record.trigger.with_new_calendar(
-                    record.progress, stored.calendar, now=nodes.now, late_after=late_after
-                )
-                if progress != record.progress and record.state is not TriggerState.COMPLETE:
-                    there = PreparedTrigger(record.trigger, progress, UpcomingFireTimes(), stored.revision)
-                    moves.append(TriggerMove(record, moved_to(there, progress, stored.calendar)))
+            moves = dependants.moves(store, name, stored)
             moved = store.move_triggers(moves)
             for move in moves:
                 if move.to.trigger.key in moved and move.to.progress.next_fire_time is None:
@@ -511,7 +511,8 @@ class StoringMethods(Methods):
             InvalidCalendarError: a calendar cannot be stored.
             CalendarNotFoundError: a declared trigger uses a calendar that is neither declared nor stored.
             JobNotFoundError: a job continues with, or runs after, one that is neither declared nor stored.
-            ScheduleTooCostlyError: the first fire times of a trigger take too many steps.
+            ScheduleTooCostlyError: the first fire times of a trigger, or the next ones of those that use a changed
+                calendar, take too many steps.
             CalendarInUseError: with `prune`, a calendar is no longer declared, but a trigger that stays uses it.
             InvalidValueError: `existing` is neither "update" nor "keep", or `version` is not a version.
         """
@@ -541,17 +542,22 @@ class StoringMethods(Methods):
             check_continuations(store, changes, [job for job, _ in declared])
             if not apply:
                 # The store refuses now what it would refuse then.
-                inside._carry_out(changes, owner, None)
+                inside._carry_out(changes, owner, None, dependants)
                 raise RehearsedError(changes)
             if announce is not None:
                 announce(changes)
             elif changes:
                 logger.info("sync of owner %s: %s", owner, "; ".join(str(changes).splitlines()))
-            events.extend(inside._carry_out(changes, owner, own_version if own_version != stored.version else None))
+            new_version = own_version if own_version != stored.version else None
+            events.extend(inside._carry_out(changes, owner, new_version, dependants))
             return changes
 
         present = self._usable_store()
         check_cost(present, [trigger for _, triggers in declared for trigger in triggers], self._clock.now(), named)
+        dependants = self._dependants()
+        if treatment is Existing.UPDATE:
+            replaced = {name: each for name, each in named.items() if not self._is_stored(name, each)}
+            dependants.check(present, replaced)
         try:
             done = present.together(work, exclusively=True)
         except RehearsedError as rehearsed:
@@ -626,14 +632,14 @@ class StoringMethods(Methods):
                             " the calendar, give the trigger another, or delete the trigger"
                         )
 
-    def _carry_out(self, changes: SyncPlan, owner: str, version: str | None) -> list[Event]:
+    def _carry_out(self, changes: SyncPlan, owner: str, version: str | None, dependants: Dependants) -> list[Event]:
         """Apply the plan; return the events that tell listeners of removed jobs and triggers."""
         store = self._usable_store()
         for change in changes.changes:
             if change.kind == "calendar" and (change.sign == "+" or change.differences):
                 # A trigger may only be stored after its calendar.
                 name, calendar = str(change.key), changes.calendars[str(change.key)]
-                self.add_calendar(name, calendar, replace=True, update_triggers=change.sign == "~")
+                self._put_calendar(name, calendar, dependants if change.sign == "~" else None, replace=True)
         # Steps that the store may refuse come first.
         if changes.store:
             self._store_pairs(changes.store, replace=True, keep_data=changes.keep_data)
