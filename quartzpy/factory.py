@@ -19,6 +19,7 @@ from quartzpy.scheduler.plugin import Plugin
 from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.store.postgresql.admin import has_admin
 from quartzpy.store.protocol import JobStore
+from quartzpy.store.records import LastingIncident
 
 if TYPE_CHECKING:
     import psycopg
@@ -100,10 +101,10 @@ def _plugins_of(config: SchedulerConfig) -> list[Plugin[Any]]:
     return [Metrics(port=config.metrics_port, host=config.metrics_host)]
 
 
-def _judge_of(scheduler: BaseScheduler) -> Callable[[], None]:
+def _judge_of(scheduler: BaseScheduler) -> Callable[[], Sequence[LastingIncident]]:
     """Return what a node calls after its check-ins, to judge what is wrong with the cluster."""
     if not has_admin(scheduler._store):
-        return lambda: None
+        return tuple
     # A scheduler that only schedules does not need these modules. A node imports them before it runs jobs, because an
     # import takes the interpreter for a tenth of a second.
     from quartzpy.operations.judging import IncidentJudge
@@ -111,9 +112,8 @@ def _judge_of(scheduler: BaseScheduler) -> Callable[[], None]:
     clock, judge_now = scheduler._clock, IncidentJudge(scheduler)
     first = clock.monotonic() + JUDGES_AFTER
 
-    def judge() -> None:
-        if clock.monotonic() >= first:
-            judge_now()
+    def judge() -> Sequence[LastingIncident]:
+        return judge_now() if clock.monotonic() >= first else ()
 
     return judge
 

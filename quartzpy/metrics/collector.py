@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Protocol
 
@@ -104,9 +105,12 @@ class Collector:
         )
         nodes.add(load.nodes_alive, state="alive")
         nodes.add(load.nodes_silent, state="silent")
+        incidents = _gauge("quartzpy_cluster_incidents", "Incidents that last, by kind and severity, of the first 100.")
+        for (kind, severity), number in Counter((row.kind, str(row.severity)) for row in health.incidents).items():
+            incidents.add(number, kind=kind, severity=severity)
         longest = _gauge("quartzpy_cluster_longest_due_seconds", "The age of the oldest fire time that has come.")
         longest.add(0.0 if load.longest_due is None else load.longest_due.total_seconds())
-        return [triggers, executions, nodes, longest]
+        return [triggers, executions, nodes, incidents, longest]
 
     def _present_load(self, health: SchedulerHealth) -> ClusterLoad | None:
         if not (health.is_oldest if self._reads_cluster is None else self._reads_cluster):

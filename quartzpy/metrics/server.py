@@ -20,6 +20,7 @@ from quartzpy.errors import PluginStartError
 from quartzpy.metrics.collector import Collector, Watched
 from quartzpy.metrics.families import negotiated, rendered
 from quartzpy.node.health import HealthState
+from quartzpy.node.workers.executors import STUCK_POOL
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +59,9 @@ def readiness(scheduler: Watched) -> Verdict:
         return Verdict(False, health.state, ("the scheduler has not started",))
     if health.is_draining:
         return Verdict(False, health.state, ("the node drains, as somebody has asked: it claims no triggers",))
-    return Verdict(health.state is HealthState.HEALTHY, health.state, health.problems)
+    # Long jobs are no reason to keep requests from the program that runs them.
+    problems = tuple(problem.what for problem in health.details if problem.kind != STUCK_POOL)
+    return Verdict(health.state is HealthState.HEALTHY or not problems, health.state, problems)
 
 
 Asgi = Callable[

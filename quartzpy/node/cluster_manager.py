@@ -27,7 +27,7 @@ from quartzpy.node.service import NO_REST, EpochService, Repetitions, StoreWatch
 from quartzpy.node.signals import Wakeup
 from quartzpy.store.node_problems import NodeProblem
 from quartzpy.store.protocol import CheckIn, JobStore, RecoveryOutcome, TimeOff, ZoneRenewal
-from quartzpy.store.records import NodeRecord
+from quartzpy.store.records import LastingIncident, NodeRecord
 from quartzpy.store.store_time import StoreTime
 
 logger = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ class ClusterManager(EpochService):
         rejoin: Callable[[], None],
         performs_maintenance: Callable[[], bool],
         halt: Callable[[bool], None] = lambda is_halted: None,
-        judge: Callable[[], None] = lambda: None,
+        judge: Callable[[], Sequence[LastingIncident]] = tuple,
         during: Callable[[str], AbstractContextManager[None]] = lambda what: nullcontext(),
         time_off: Callable[[TimeOff], None] = lambda outcome: None,
         wakeup: Wakeup | None = None,
@@ -85,6 +85,8 @@ class ClusterManager(EpochService):
         self.period = max(self.period, config.checkin_interval.total_seconds())
         self.refusal: str | None = None
         """The reason why this node could not rejoin after it lost its epoch."""
+        self.incidents: Sequence[LastingIncident] = ()
+        """What lasts of what is wrong with the cluster, by the last judgement that this node knows."""
         self._store = store
         self._clock = clock
         self._config = config
@@ -250,7 +252,7 @@ class ClusterManager(EpochService):
         """Judge what is wrong with the cluster. A failure ends nothing here, and it is tried again at the next turn."""
         try:
             with self._during("judging what is wrong with the cluster"):
-                self._judge()
+                self.incidents = self._judge()
         except Exception as error:
             if is_without_connection(error) or not self._judging.are_told(error):
                 # Troubles and check-ins report it.

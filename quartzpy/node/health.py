@@ -12,6 +12,7 @@ from quartzpy.node.registration import Epoch
 from quartzpy.node.workers.executors import ExecutorLoad
 from quartzpy.store.node_problems import NodeProblem
 from quartzpy.store.protocol import ConnectionUsage
+from quartzpy.store.records import LastingIncident
 
 FAILED_PASSES, FAILING_FOR = 3, timedelta(seconds=5)
 """A thread whose passes have failed at least so often in a row, and for at least so long, is a problem of its node."""
@@ -88,6 +89,10 @@ class SchedulerHealth:
     """True if the node claims nothing more and lets its executions end, whoever asked for that."""
     details: tuple[NodeProblem, ...] = ()
     """The same problems with their kinds, and the instants since when they last."""
+    incidents: tuple[LastingIncident, ...] = ()
+    """What is wrong with the cluster by the last judgement that this node knows: what operators have stopped, too.
+
+    It is for information, and `state` does not depend on it. A node that does no housekeeping has none."""
 
     def raise_if_failed(self) -> None:
         """Raise an error if `state` is FAILED.
@@ -119,6 +124,7 @@ def health_of(
     outage_error: str | None = None,
     others: Iterable[NodeProblem] = (),
     dated: Callable[[Sequence[NodeProblem]], Sequence[NodeProblem]] = tuple,
+    incidents: Sequence[LastingIncident] = (),
 ) -> SchedulerHealth:
     """Return the health of a node at `now` (of the monotonic clock) from the values of its parts.
 
@@ -167,6 +173,7 @@ def health_of(
         is_oldest=is_oldest,
         is_draining=is_draining,
         details=tuple(problems),
+        incidents=tuple(incidents),
     )
 
 

@@ -37,6 +37,7 @@ from quartzpy.outgoing import OutgoingError, read_place
 from quartzpy.states import NodeMode
 from quartzpy.store.node_problems import NodeProblem
 from quartzpy.store.protocol import CheckIn, JobStore
+from quartzpy.store.records import LastingIncident
 from quartzpy.store.store_time import StoreTime
 
 logger = logging.getLogger(__name__)
@@ -58,7 +59,7 @@ class NodeParts:
         middleware: Sequence[Middleware],
         tracing: Tracing | None = None,
         observers: Observers | None = None,
-        judge: Callable[[], None] = lambda: None,
+        judge: Callable[[], Sequence[LastingIncident]] = tuple,
     ) -> None:
         observers = observers or Observers()
         self.config, self.clock, self.job_types, self.listeners = config, clock, job_types, listeners
@@ -273,11 +274,17 @@ class NodeParts:
             is_draining=self.signals.is_draining,
             others=self._problems_of_parts(),
             dated=self._problem_times.dated,
+            incidents=self.cluster.incidents,
         )
 
     def _problems_of_parts(self) -> list[NodeProblem]:
         found_by_parts = self.completer.problem(), self.loop.problem()
-        return [*self.troubles.problems(), *(problem for problem in found_by_parts if problem is not None)]
+        full = {incident.subject for incident in self.cluster.incidents if incident.kind == "full-pool"}
+        return [
+            *self.troubles.problems(),
+            *(problem for problem in found_by_parts if problem is not None),
+            *self.executors.problems(full),
+        ]
 
     def _problems_to_report(self) -> list[NodeProblem]:
         """Return what a check-in reports: those that its success ends are over when others read it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -15,7 +15,7 @@ from quartzpy.keys import NOTIFICATIONS
 from quartzpy.monitors import Moment, ping
 from quartzpy.operations.expectation_judge import DueLook, Looked, judge_expectations
 from quartzpy.operations.expectations import Watch
-from quartzpy.operations.incidents import Incident
+from quartzpy.operations.incidents import MOST_OF_A_KIND, Incident, by_severity, capped
 from quartzpy.operations.late_joins import judge_joins
 from quartzpy.operations.notifying import Planned, Subject, compose, job_key_of, plan
 from quartzpy.operations.situation import Situation
@@ -25,12 +25,13 @@ from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.secret_texts import Redaction
 from quartzpy.store.health_findings import Severity
 from quartzpy.store.postgresql.admin import admin, of_steps
+from quartzpy.store.postgresql.admin.incidents import MOST_LASTING
 from quartzpy.store.postgresql.admin.operators import Admin
 from quartzpy.store.postgresql.admin.records import JudgementTurn, WatchRecord
 from quartzpy.store.protocol import JobStore
 from quartzpy.store.protocol.scheduling import StoredCalendar, TriggersOfJobs
-from quartzpy.store.records import IncidentRecord, JudgedIncident, Pauses
-from quartzpy.texts import instant_text
+from quartzpy.store.records import IncidentRecord, JudgedIncident, LastingIncident, Pauses
+from quartzpy.texts import instant_text, visible
 
 logger = logging.getLogger(__name__)
 
@@ -42,8 +43,6 @@ LEAST_GAP = timedelta(seconds=30)
 """The shortest time without a judgement that is recorded."""
 LISTED_EVERY = timedelta(minutes=1)
 """The time between two looks for triggers with a new expectation."""
-NO_HEARTBEAT = frozenset({"none-takes", "no-node"})
-"""The kinds of incidents during which nothing runs, so that the heartbeat of the cluster stops."""
 
 
 class IncidentJudge:
@@ -63,6 +62,8 @@ class IncidentJudge:
         self._steady = scheduler._clock.monotonic
         self._pinger: outgoing.Pinger | None = None
         self._look_at = self._steady()
+        self._lasting: tuple[LastingIncident, ...] = ()
+        self._said: frozenset[str] = frozenset()
 
     @property
     def _store(self) -> JobStore:
@@ -73,18 +74,19 @@ class IncidentJudge:
     def _admin(self) -> Admin:
         return admin(self._store)
 
-    def __call__(self) -> None:
-        """Judge, if it is this node's turn.
+    def __call__(self) -> tuple[LastingIncident, ...]:
+        """Judge, if it is this node's turn. Return the first of what lasts by the last judgement, whoever made it.
 
         Raises:
             QuartzpyError: the store cannot be reached, or refuses it; nothing was recorded.
         """
-        if self._steady() < self._look_at:
-            return
-        turn = self._admin.take_turn(EVERY, LISTED_EVERY)
-        self._look_at = self._steady() + turn.next_in.total_seconds()
-        if turn.turn is not None:
-            self.judge(turn)
+        if self._steady() >= self._look_at:
+            turn = self._admin.take_turn(EVERY, LISTED_EVERY)
+            self._look_at = self._steady() + turn.next_in.total_seconds()
+            self._lasting = turn.lasting
+            if turn.turn is not None:
+                self.judge(turn)
+        return self._lasting
 
     def judge(self, turn: JudgementTurn) -> None:
         """Record what is wrong: what begins, what lasts and what is over, with the notifications about it."""
@@ -98,20 +100,47 @@ class IncidentJudge:
         now, gap = situation.now, self._gap(turn, situation.now)
         planned = self._plan(incidents, recorded, now, gap)
         assert turn.turn is not None
-        due = self._admin.record_incidents(
+        record = partial(
+            self._admin.record_incidents,
             turn.turn,
             opened=[_judged(incident) for identity, incident in incidents.items() if identity not in recorded],
             confirmed=_confirmed(incidents, recorded, now),
             closed=[record.incident_id for identity, record in recorded.items() if identity not in incidents],
             gap=gap,
-            notify=partial(compose, self._scheduler.config.name, planned, now) if planned else None,
         )
-        self._scheduler._changed(due)
+        self._say(incidents, recorded)
+        if planned:
+            try:
+                self._scheduler._changed(record(notify=partial(compose, self._scheduler.config.name, planned, now)))
+            except Exception as error:
+                # Notifications are triggers, and what keeps nodes from triggers may keep these from being stored. Who
+                # was not notified is due to be at the next turn.
+                failure = failure or error
+                record()
+        else:
+            record()
         self._deliver_in_spite_of(situation.pauses())
-        self._beat(turn, incidents.values())
+        self._beat(turn, situation.has_working_node)
         if failure is not None:
-            # The node counts it; the incidents of the cluster must not depend on the expectations of its jobs.
+            # The node counts it; the incidents of the cluster must not depend on expectations and notifications.
             raise failure
+
+    def _say(self, incidents: Mapping[str, Incident], recorded: Mapping[str, IncidentRecord]) -> None:
+        """Log what begins and what is over, and keep what lasts for the health of this node."""
+        self._lasting = tuple(
+            LastingIncident(incident.kind, incident.severity, incident.what, incident.subject)
+            for incident in by_severity(incidents.values())[:MOST_LASTING]
+        )
+        # What cannot be recorded is judged to begin again and again.
+        begun = incidents.keys() - recorded.keys() - self._said
+        self._said = frozenset(incidents)
+        for incident in capped([incidents[identity] for identity in sorted(begun)]):
+            logger.warning(
+                "%s %s: %s", incident.severity, incident.kind, visible(" ".join([incident.what, *incident.why]))
+            )
+        over = [record for identity, record in recorded.items() if identity not in incidents]
+        for record in over[:MOST_OF_A_KIND]:
+            logger.info("over: %s: %s", record.kind, visible(record.what))
 
     def _plan(
         self,
@@ -147,14 +176,14 @@ class IncidentJudge:
             keys = {job_key_of(name) for name in channels}
             self._scheduler._changed(self._store.resume(TriggersOfJobs(keys)))
 
-    def _beat(self, turn: JudgementTurn, incidents: Iterable[Incident]) -> None:
+    def _beat(self, turn: JudgementTurn, is_in_order: bool) -> None:
         """Call the monitor of the cluster, if that is due by now and was not due at the judgement before."""
         config = self._scheduler.config
         if config.heartbeat_url is None or turn.turn is None:
             return
         if not is_heartbeat_due(turn.turn - EVERY, EVERY + turn.late_by, config.heartbeat_interval):
             return
-        if any(incident.kind in NO_HEARTBEAT for incident in incidents):
+        if not is_in_order:
             return
         if self._pinger is None:
             self._pinger = outgoing.Pinger("quartzpy-heartbeat", logger)

@@ -31,7 +31,7 @@ from quartzpy.scheduler.explain import Explanation, Moment
 from quartzpy.scheduler.reading import Answer, Reading
 from quartzpy.scheduler.singles import mode_of_job, placements_of_jobs
 from quartzpy.states import ExecutionState, JobMode, TriggerState
-from quartzpy.store.node_states import takes_work
+from quartzpy.store.node_states import takes_work, works
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import Health, LockRecord, PausedOverdue, Tallies
 from quartzpy.store.queries import ExecutionQuery, TriggerOrder, TriggerQuery
@@ -193,6 +193,12 @@ class Situation:
     def holders(self) -> tuple[LockHolder, ...]:
         """Return the transactions that may hold the rows of the late triggers."""
         return lock_holders(self._locks()) if self._late else ()
+
+    @property
+    def has_working_node(self) -> bool:
+        """True if a node is in time, takes new work, and reports no problem with itself."""
+        states = self._nodes.states()
+        return any(works(record, states[record.instance_id]) for record in self._nodes.nodes)
 
     def pauses(self) -> Pauses:
         """Return what is paused as a whole."""

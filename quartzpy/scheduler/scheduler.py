@@ -55,6 +55,7 @@ from quartzpy.scheduler.plugin import Plugin, call_plugin
 from quartzpy.scheduler.transactions import TransactionMethods
 from quartzpy.store.process_identity import is_process_worker
 from quartzpy.store.protocol import JobStore, Notification
+from quartzpy.store.records import LastingIncident
 
 if TYPE_CHECKING:
     from quartzpy.aio.async_scheduler import AsyncScheduler
@@ -107,7 +108,7 @@ class BaseScheduler(SchedulingMethods):
         plugins: Sequence[Plugin[Self]] = (),
         context: Mapping[str, Any] | None = None,
         job_defaults: Mapping[str, Any] | None = None,
-        judge: Callable[[BaseScheduler], Callable[[], None]] = lambda scheduler: lambda: None,
+        judge: Callable[[BaseScheduler], Callable[[], Sequence[LastingIncident]]] = lambda scheduler: tuple,
     ) -> None:
         self.context: dict[str, Any] = dict(context or {})
         """Objects of this process for its jobs: `context.scheduler.context` (Quartz's `SchedulerContext`)."""

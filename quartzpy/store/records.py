@@ -575,6 +575,19 @@ class JudgedIncident:
 
 
 @dataclass(frozen=True, slots=True)
+class LastingIncident:
+    """What is wrong with the cluster, as each node knows it from the last judgement."""
+
+    kind: str
+    severity: Severity
+    what: str
+    subject: str = ""
+
+    def __str__(self) -> str:
+        return self.what
+
+
+@dataclass(frozen=True, slots=True)
 class Notified:
     """What a channel was notified of about an incident: when last, how bad it was then, and by which notifications."""
 

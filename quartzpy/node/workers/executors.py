@@ -16,7 +16,12 @@ from quartzpy.jobs.job import JobFactory, JobTypes
 from quartzpy.node.workers.execution import Execution, Executor, JobProcesses
 from quartzpy.node.workers.worker_pool import WorkerPool
 from quartzpy.placement import DEFAULT_EXECUTOR, placement_from_text
+from quartzpy.store.node_problems import NodeProblem
+from quartzpy.texts import numbered
 
+STUCK_POOL = "stuck-pool"
+STUCK_FOR = 300.0
+"""The seconds without the end of an execution from which a full executor whose jobs have due triggers is a problem."""
 MOST_THREADS_BESIDE_A_LOOP = 32
 """The largest number of threads of an executor for `async def` jobs.
 
@@ -73,6 +78,19 @@ class Executors:
     def load(self) -> list[ExecutorLoad]:
         """Return the load of each executor."""
         return [ExecutorLoad(name, *executor.pool.load()) for name, executor in self._all.items()]
+
+    def problems(self, names: Collection[str]) -> list[NodeProblem]:
+        """Return the problems of these executors, for whose jobs triggers are due: no execution has ended for long."""
+        return [
+            NodeProblem(
+                STUCK_POOL,
+                f"no execution of executor {name!r} has ended for {seconds:.0f} s: its"
+                f" {numbered(executor.pool.size, 'worker is', 'workers are all')} busy, and triggers are due",
+                name,
+            )
+            for name, executor in self._all.items()
+            if name in names and (seconds := executor.pool.stuck_for) >= STUCK_FOR
+        ]
 
     def workers(self) -> dict[str, int]:
         """Return the number of workers of each executor."""

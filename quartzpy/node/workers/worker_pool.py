@@ -126,6 +126,8 @@ class WorkerPool:
         self._pace = Pace(most_ahead)
         self._submitted_at = self._began_at = clock()
         """The instant at which a task last started."""
+        self._freed_at = self._submitted_at
+        """The instant at which a slot last became free."""
         self._wake_at = size - 1
         """The number of occupied slots at which `release` returns True."""
         self._resumed: deque[Task] = deque()
@@ -163,6 +165,14 @@ class WorkerPool:
             waiting = max(0, self._waiting())
             return self.size, self._occupied - waiting, waiting
 
+    @property
+    def stuck_for(self) -> float:
+        """The seconds for which all slots have been occupied by the same tasks; 0 if one is free."""
+        with self._lock:
+            if not 0 < self.size <= self._occupied:
+                return 0.0
+            return self._clock() - max(self._submitted_at, self._freed_at)
+
     def wait_until_idle(self, timeout: float | None) -> bool:
         """Wait until no slot is occupied. Return False on timeout."""
         with self._changed:
@@ -185,6 +195,7 @@ class WorkerPool:
             if seconds is not None:
                 self._pace.ended(seconds)
             self._occupied -= 1
+            self._freed_at = self._clock()
             if self._tasks and self._idle:
                 self._wake_one()
             if self._occupied == 0:

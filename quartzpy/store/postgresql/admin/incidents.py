@@ -8,13 +8,14 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
+from quartzpy.store.health_findings import Severity
 from quartzpy.store.postgresql.admin.records import JudgementTurn, NewNotification, NotificationMessage
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement
 from quartzpy.store.postgresql.connection.session import SqlSession, Transaction
 from quartzpy.store.postgresql.incident_pages import record_of
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.storing import StartTime, Storing
-from quartzpy.store.records import IncidentRecord, JudgedIncident, NotificationRecord, Notified
+from quartzpy.store.records import IncidentRecord, JudgedIncident, LastingIncident, NotificationRecord, Notified
 from quartzpy.triggers.upcoming import prepare
 
 _SQL = SqlFile("admin/incidents.sql")
@@ -35,6 +36,10 @@ ACKNOWLEDGE = _SQL("acknowledge")
 UNACKNOWLEDGE = _SQL("unacknowledge")
 
 
+MOST_LASTING = 100
+"""The number of incidents that last which each node knows."""
+
+
 def take_turn(session: SqlSession, every: timedelta, listed_every: timedelta) -> JudgementTurn:
     """Take the turn to judge what is wrong, unless another node has; see `JudgementTurn`.
 
@@ -43,11 +48,15 @@ def take_turn(session: SqlSession, every: timedelta, listed_every: timedelta) ->
         every: the time between two turns.
         listed_every: the time between two looks for triggers with a new expectation.
     """
-    [result] = session.unlocked(session.bind(TAKE_TURN, every=every, listed_every=listed_every))
-    [(turn, due_at, now, expects)] = result.rows
+    values = {"every": every, "listed_every": listed_every, "most": MOST_LASTING}
+    [result] = session.unlocked(session.bind(TAKE_TURN, **values))
+    [(turn, due_at, now, expects, texts)] = result.rows
+    lasting = tuple(
+        LastingIncident(kind, Severity(severity), what, subject) for kind, severity, what, subject in json.loads(texts)
+    )
     if turn is not None:
-        return JudgementTurn(turn, every, max(timedelta(), now - due_at), expects)
-    return JudgementTurn(None, every if due_at is None else due_at - now, timedelta())
+        return JudgementTurn(turn, every, max(timedelta(), now - due_at), expects, lasting)
+    return JudgementTurn(None, every if due_at is None else due_at - now, timedelta(), lasting=lasting)
 
 
 def open_incidents(session: SqlSession, limit: int) -> list[IncidentRecord]:

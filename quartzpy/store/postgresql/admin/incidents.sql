@@ -24,7 +24,12 @@ SELECT (SELECT due_at FROM taken), (SELECT due_at FROM present), :now,
                  OR EXISTS (SELECT FROM qrtz_joins WHERE sched_name = :'sched' AND due_at <= (SELECT :now))
                  OR EXISTS (SELECT FROM qrtz_breaches b
                              WHERE b.sched_name || '' = :'sched' AND b.over_at IS NULL AND b.kind = 'joins-late')
-            ELSE false END;
+            ELSE false END,
+       -- What lasts, for the node to say.
+       (SELECT coalesce(json_agg(json_build_array(kind, severity, what, subject)), '[]')
+          FROM (SELECT kind, severity, what, subject FROM qrtz_incidents
+                 WHERE sched_name = :'sched' AND closed_at IS NULL
+                 ORDER BY identity LIMIT :'most'::int) AS lasting)::text;
 
 -- name: open_incidents
 -- include: incident

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import CopiedDatabaseError
-from quartzpy.store.health_findings import Finding, Severity
+from quartzpy.store.health_findings import MOST_LISTED_ROWS, Finding, Severity
 from quartzpy.store.postgresql import (
     checks,
     execution_pages,
@@ -29,6 +29,7 @@ from quartzpy.store.postgresql.admin import (
 from quartzpy.store.postgresql.connection.session import SqlSession, calls
 from quartzpy.store.postgresql.steps import facts
 from quartzpy.store.queries import Position, RecordQuery
+from quartzpy.texts import numbered
 
 _Record = TypeVar("_Record")
 
@@ -133,8 +134,18 @@ class Admin:
         # A node has these views too, and never audits.
         from quartzpy.store.postgresql.admin import integrity
 
-        findings += integrity.audit(self._steps, config)
+        findings += [*integrity.audit(self._steps, config), *self._lasting()]
         return sorted(findings, key=lambda finding: finding.severity.rank)
+
+    def _lasting(self) -> list[Finding]:
+        """Return a finding about the incidents that last, whose grades are not those of the doctor."""
+        records = self.open_incidents(incidents.MOST_LASTING)
+        if not records:
+            return []
+        records.sort(key=lambda record: record.severity.rank)
+        what = f"{numbered(len(records), 'incident lasts', 'incidents last')}, as the nodes have recorded"
+        rows = tuple(f"{record.severity} {record.kind}: {' '.join([record.what, *record.why])}" for record in records)
+        return [Finding(Severity.INFO, "incidents", what, "see `quartzpy incidents`", rows[:MOST_LISTED_ROWS])]
 
     def schema_version(self) -> str | None:
         """Return the revision of the tables."""

@@ -12,6 +12,7 @@ from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import ActionState, Outcome, TriggerState, Word
+from quartzpy.store.records import LastingIncident
 from quartzpy.triggers.trigger import Trigger
 
 
@@ -237,6 +238,8 @@ class JudgementTurn:
     """The time for which nobody has judged although it was due."""
     expects: bool = True
     """False if no expectation is due to be looked at, and no job has waited for others for too long."""
+    lasting: tuple[LastingIncident, ...] = ()
+    """The first of the incidents that are recorded and last."""
 
 
 @dataclass(frozen=True, slots=True)
