@@ -238,7 +238,7 @@ CAUSES: dict[str, tuple[Callable[[Stage], Any], str]] = {
             change="ALTER TABLE qrtz_triggers ENABLE ROW LEVEL SECURITY",
             undo="ALTER TABLE qrtz_triggers DISABLE ROW LEVEL SECURITY",
         ),
-        "row level security",
+        "hides rows of qrtz_triggers",
     ),
     "the database is a copy": (copied, "db adopt"),
     "the scheduler thread hangs": (partial(hung, thread="scheduler_thread"), "overdue"),
@@ -284,7 +284,7 @@ def test_each_face_names_why_a_node_stands_still(stage: Stage, cause: str) -> No
 LONG_AGO = timedelta(hours=2)
 HELD_UP: dict[str, tuple[str, str]] = {
     "a group is paused": ("paused-overdue", "reports"),
-    "a trigger is in ERROR": ("trigger-error", "broken by hand"),
+    "a trigger is in ERROR": ("trigger-error", "DEFAULT.broken-0"),
     "no node knows the type": ("unknown-type", "billing.Unknown"),
     "no node has the label": ("no-node-for-job", "DEFAULT.render"),
     "a job is at its limit": ("blocked-job", "DEFAULT.serial"),
