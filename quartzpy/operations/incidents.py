@@ -467,6 +467,25 @@ def unexplained(
     ]
 
 
+def old_snapshot(holders: Sequence[str]) -> list[Incident]:
+    """Return an incident about what holds the old snapshots that keep dead rows of our tables."""
+    if not holders:
+        return []
+    return [
+        Incident(
+            Severity.WARNING,
+            "old-snapshot",
+            "database",
+            "An old snapshot keeps dead rows in the tables, and triggers that fire often become ever slower meanwhile.",
+            (
+                *(f"It is held by {holder}." for holder in holders[:MOST_REMEDIES]),
+                "End what holds it (pg_terminate_backend(pid), ROLLBACK PREPARED, pg_drop_replication_slot, or"
+                " hot_standby_feedback of the standby); VACUUM removes nothing before.",
+            ),
+        )
+    ]
+
+
 # --- jobs that no node can run, and executions that do not stop
 
 

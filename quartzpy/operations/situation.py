@@ -126,6 +126,7 @@ class Situation:
         final = ask(lambda store: store.find(_FINAL, MOST_FAILURES))
         ends = clusters.node_ends(self._reading)
         self._lost = ask(lambda store: admin(store).lost_executions(MOST_LOST))
+        self._snapshots = ask(lambda store: admin(store).old_snapshots())
         self._recorded = recorded_incidents.lasting_records(self._reading)
         breaches = ask(lambda store: admin(store).lasting_breaches(MOST_BREACHES))
         self._nodes = moment.nodes()
@@ -233,6 +234,7 @@ class Situation:
         )
         incidents += lost_executions(self._lost())
         incidents += map(causes.broken_expectation, self._breaches)
+        incidents += causes.old_snapshot(self._snapshots())
         incidents += clock_changes(self._clock_changes())
         return causes.recognized(causes.by_severity(incidents), self.recorded(), self.now)
 

@@ -14,6 +14,7 @@ import pytest
 from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger
 from quartzpy.cli.main import cli
 from quartzpy.events.events import Event, NodesDiffer
+from quartzpy.operations import Operations
 from quartzpy.operations.system import examine
 from quartzpy.placement import Capabilities
 from quartzpy.store import node_metadata
@@ -248,22 +249,43 @@ def test_the_doctor_says_why_it_cannot_look(capsys: pytest.CaptureFixture[str]) 
     assert "StoreUnavailableError: the database cannot be reached" in text
 
 
-@pytest.mark.parametrize("how", ["reader", "none"])
+@pytest.mark.parametrize(
+    ("how", "holder"),
+    [
+        ("reader", "application report, idle in transaction"),
+        ("prepared", "prepared transaction 'forgotten' of"),
+        ("none", ""),
+    ],
+)
 def test_dead_rows_name_the_snapshot_that_keeps_them(
-    stored: SqlJobStore, postgres_dsn: str, monkeypatch: pytest.MonkeyPatch, how: str
+    stored: SqlJobStore, administrator_dsn: str, monkeypatch: pytest.MonkeyPatch, how: str, holder: str
 ) -> None:
-    monkeypatch.setattr("quartzpy.store.postgresql.admin.integrity.OLD_SNAPSHOT", timedelta())
-    with connect_to(postgres_dsn) as user, connect_to(postgres_dsn, application_name="report") as reader:
+    monkeypatch.setattr("quartzpy.store.postgresql.admin.server.OLD_SNAPSHOT", timedelta())
+    operations = Operations(Scheduler(stored, name=NAME))
+    with (
+        connect_to(administrator_dsn) as user,
+        connect_to(administrator_dsn, application_name="report") as reader,
+        connect_to(administrator_dsn, autocommit=True) as last,
+    ):
+        if how == "prepared" and reader.execute("SHOW max_prepared_transactions").fetchone() == ("0",):
+            pytest.skip("the server has max_prepared_transactions = 0")
         user.execute("ALTER TABLE qrtz_triggers SET (autovacuum_enabled = false)")
-        if how == "reader":
+        if how != "none":
             reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
-            reader.execute("SELECT count(*) FROM qrtz_triggers")
-        found = findings_of(stored)
-        if how == "reader":
-            assert "dead-rows" not in found
-            assert "pid " in found["old-snapshot"].rows[0]
-            assert "application report, idle in transaction" in found["old-snapshot"].rows[0]
-            assert "VACUUM removes nothing before" in found["old-snapshot"].advice
-        else:
-            assert "old-snapshot" not in found
+            reader.execute("SELECT count(*), pg_current_xact_id() FROM qrtz_triggers")
+        if how == "prepared":
+            reader.execute("PREPARE TRANSACTION 'forgotten'")
+        try:
+            found = findings_of(stored)
+            incidents = {incident.kind: incident for incident in operations.incidents().incidents}
+        finally:
+            if how == "prepared":
+                last.execute("ROLLBACK PREPARED 'forgotten'")
+        if how == "none":
+            assert "old-snapshot" not in {*found, *incidents}
             assert found["dead-rows"].advice == "check autovacuum, or run VACUUM"
+            return
+        assert "dead-rows" not in found
+        assert holder in found["old-snapshot"].rows[0]
+        assert "VACUUM removes nothing before" in found["old-snapshot"].advice
+        assert holder in incidents["old-snapshot"].why[0]

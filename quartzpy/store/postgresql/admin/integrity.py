@@ -15,6 +15,7 @@ from quartzpy.config.config import SchedulerConfig
 from quartzpy.placement import Capabilities, placement_from_text
 from quartzpy.store import node_metadata
 from quartzpy.store.health_findings import MOST_LISTED_ROWS, Finding, Severity
+from quartzpy.store.postgresql.admin.server import old_snapshots
 from quartzpy.store.postgresql.connection.listen import news
 from quartzpy.store.postgresql.connection.locks import MAKE, LockName
 from quartzpy.store.postgresql.connection.pipeline import Result
@@ -33,8 +34,6 @@ TZDATA_ADVICE = "fire times may differ: bring all nodes to one version of the ti
 LONG_TRANSACTION = timedelta(minutes=10)
 NOTIFICATIONS_USED = 0.5
 """The share of the server's queue of notifications from which it is a problem."""
-OLD_SNAPSHOT = timedelta(seconds=30)
-"""The age of a transaction from which on its snapshot is named as the reason why dead rows stay."""
 HELD_LONG = timedelta(seconds=5)
 
 _SQL = SqlFile("admin/integrity.sql")
@@ -50,7 +49,6 @@ CONSTRAINTS = _SQL("constraints")
 DEAD = _SQL("dead")
 AUTOVACUUM = _SQL("autovacuum")
 NOTIFICATIONS = _SQL("notifications")
-SNAPSHOTS = _SQL("snapshots")
 TRANSACTIONS = _SQL("transactions")
 
 
@@ -75,7 +73,7 @@ def audit(session: SqlSession, config: SchedulerConfig) -> list[Finding]:
     findings: list[Finding] = []
     for text, values, judged in questions:
         findings += judged(session.read(session.bind(text, **values))[0])
-    findings += _dead(session.read_one(DEAD, **prefix), session.read_one(SNAPSHOTS, old=OLD_SNAPSHOT))
+    findings += _dead(session.read_one(DEAD, **prefix), old_snapshots(session))
     return (
         findings + _overdue(session, late, nodes.alive()) + _nodes(nodes) + zone_findings(session) + _holders(session)
     )
@@ -252,7 +250,7 @@ def _constraints(prefix: str, result: Result) -> list[Finding]:
     return [Finding(Severity.ERROR, "missing-constraint", what, advice, _listed(missing))]
 
 
-def _dead(tables: Sequence[tuple[Any, ...]], snapshots: Sequence[tuple[Any, ...]]) -> list[Finding]:
+def _dead(tables: Sequence[tuple[Any, ...]], holders: Sequence[str]) -> list[Finding]:
     rows = [
         f"{table}: {dead} dead rows, {live} live, last autovacuum {when or 'never'}"
         for table, dead, live, when in tables
@@ -260,9 +258,8 @@ def _dead(tables: Sequence[tuple[Any, ...]], snapshots: Sequence[tuple[Any, ...]
     if not rows:
         return []
     what = numbered(len(rows), "table is not vacuumed often enough", "tables are not vacuumed often enough")
-    if not snapshots:
+    if not holders:
         return [Finding(Severity.WARNING, "dead-rows", what, "check autovacuum, or run VACUUM", _listed(rows))]
-    holders = [f"{who}, with a snapshot {held:,} transactions old" for who, held in snapshots]
     what = f"{numbered(len(rows), 'table has', 'tables have')} dead rows that an old snapshot keeps from being removed"
     advice = (
         "end what holds it (pg_terminate_backend(pid), ROLLBACK PREPARED, pg_drop_replication_slot, or"

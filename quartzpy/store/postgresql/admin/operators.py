@@ -81,6 +81,7 @@ class Admin:
     find_keys = calls(search.find_keys)
     tables = calls(server.tables)
     locks = calls(server.locks)
+    old_snapshots = calls(server.old_snapshots)
     job_types = calls(facts.job_types)
     last_examined = calls(pages.last_examined)
     count = calls(pages.count)

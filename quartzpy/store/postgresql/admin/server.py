@@ -12,8 +12,12 @@ _SQL = SqlFile("admin/server.sql")
 TABLES = _SQL("tables")
 LOCKS = _SQL("locks")
 OTHER_SCHEDULERS = _SQL("other_schedulers")
+OLD_SNAPSHOTS = _SQL("old_snapshots")
 LONG = timedelta(seconds=5)
 """The age from which a transaction that writes rows is listed with its locks."""
+
+OLD_SNAPSHOT = timedelta(seconds=30)
+"""The age from which a snapshot that keeps dead rows is one that somebody holds for long."""
 
 
 def tables(session: SqlSession) -> list[TableRecord]:
@@ -32,3 +36,9 @@ def other_schedulers(session: SqlSession, limit: int) -> list[OtherScheduler]:
     """Return the other schedulers in the same tables, by name, with their nodes that are alive."""
     rows = session.read_one(OTHER_SCHEDULERS, limit=limit)
     return [OtherScheduler(name, tuple(nodes), has_jobs) for name, nodes, has_jobs in rows]
+
+
+def old_snapshots(session: SqlSession) -> list[str]:
+    """Return what holds old snapshots, the oldest first, if our tables have dead rows that stay because of them."""
+    rows = session.read_one(OLD_SNAPSHOTS, prefix=session.names.prefix, old=OLD_SNAPSHOT)
+    return [f"{who}, with a snapshot {held:,} transactions old" for who, held in rows]

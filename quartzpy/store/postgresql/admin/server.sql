@@ -65,3 +65,34 @@ SELECT sched_name,
   FROM (SELECT sched_name FROM of_nodes UNION SELECT sched_name FROM of_jobs) AS named
  WHERE sched_name <> :'sched'
  ORDER BY sched_name LIMIT :'limit'::int;
+
+-- name: old_snapshots
+-- Who holds the oldest snapshot of this database, and since when, where dead rows stay: until it ends, no VACUUM removes a
+-- version of a row that is newer. A standby says so by its feedback, and a replication slot keeps what nobody may read any
+-- more.
+SELECT who, held FROM (
+SELECT 'pid ' || a.pid || ' (user ' || coalesce(a.usename, '?') || ', application '
+       || coalesce(nullif(a.application_name, ''), '-') || ', ' || coalesce(a.state, a.backend_type, 'unknown')
+       || coalesce(', since ' || date_trunc('second', a.xact_start)::text, '') || ')'
+       || CASE WHEN a.backend_type = 'walsender' THEN ', the feedback of a standby' ELSE '' END AS who,
+       age(a.backend_xmin) AS held
+  FROM pg_catalog.pg_stat_activity a
+ WHERE a.backend_xmin IS NOT NULL AND a.pid <> pg_backend_pid() AND a.backend_type <> 'autovacuum worker'
+   AND (a.datname = current_database() OR a.backend_type = 'walsender')
+   AND (a.xact_start IS NULL OR a.xact_start < clock_timestamp() - :'old'::interval)
+UNION ALL
+SELECT 'prepared transaction ' || quote_literal(gid) || ' of ' || owner || ' since ' || date_trunc('second', prepared),
+       age(transaction)
+  FROM pg_catalog.pg_prepared_xacts
+ WHERE database = current_database() AND prepared < clock_timestamp() - :'old'::interval
+UNION ALL
+SELECT 'replication slot ' || slot_name || CASE WHEN active THEN '' ELSE ', which nobody reads' END, age(xmin)
+  FROM pg_catalog.pg_replication_slots WHERE xmin IS NOT NULL AND (database IS NULL OR database = current_database())) AS holder
+ WHERE EXISTS (
+    SELECT FROM pg_catalog.pg_stat_user_tables s
+      JOIN pg_catalog.pg_class c ON c.oid = s.relid
+     WHERE c.relnamespace = (SELECT relnamespace FROM pg_catalog.pg_class WHERE oid = 'qrtz_triggers'::regclass)
+       AND starts_with(s.relname, :'prefix')
+       AND (s.n_dead_tup > 10000 AND s.n_dead_tup > s.n_live_tup / 2
+            OR 'autovacuum_enabled=false' = ANY(c.reloptions)))
+ ORDER BY held DESC LIMIT 10;
