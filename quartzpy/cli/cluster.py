@@ -30,6 +30,7 @@ from quartzpy.cli.target import Target, scheduler_options
 from quartzpy.keys import JobKey, Key
 from quartzpy.operations.actions.table import ACTIONS
 from quartzpy.operations.selection import Selection
+from quartzpy.store.node_states import takes_work
 from quartzpy.texts import instant_text, number_of, numbered, visible
 
 if TYPE_CHECKING:
@@ -293,7 +294,7 @@ def health(target: Target, node: str | None, host: str | None, ready: bool, json
         nodes = [peer for peer in operations.cluster().nodes if node in (None, peer.node) and host in (None, peer.host)]
         of_cluster = node is None and host is None
         problems = list(_of_cluster(operations, nodes, ready) if of_cluster else _of_nodes(nodes, node, host, ready))
-    alive = sum(peer.state != "dead" for peer in nodes)
+    alive = sum(peer.state.is_alive for peer in nodes)
     if json_output:
         print_json({"ok": not problems, "problems": problems, "nodes": len(nodes), "alive": alive})
     elif problems:
@@ -307,14 +308,14 @@ def health(target: Target, node: str | None, host: str | None, ready: bool, json
 def _of_cluster(operations: Operations, nodes: list[NodeView], ready: bool) -> list[str]:
     if not nodes:
         return ["no node is running"]
-    dead = [peer.node for peer in nodes if peer.state == "dead"]
+    dead = [peer.node for peer in nodes if not peer.state.is_alive]
     problems = []
     if len(dead) == len(nodes):
         problems.append(f"all nodes are dead: {', '.join(dead)}")
     elif ready and dead:
         problems.append(f"dead nodes: {', '.join(dead)}")
     if ready:
-        claiming = [peer for peer in nodes if peer.state != "dead" and peer.mode.lower() == "running"]
+        claiming = [peer for peer in nodes if peer.state.is_alive and takes_work(peer)]
         if not claiming:
             problems.append("no node claims triggers: all are draining, in standby or dead")
         elif all(peer.problems for peer in claiming):
@@ -330,13 +331,11 @@ def _of_nodes(nodes: list[NodeView], node: str | None, host: str | None, ready: 
     if not nodes:
         where = " ".join([*([f"called {node}"] if node else []), *([f"on host {host}"] if host else [])])
         return [f"there is no node {where}"]
-    dead = [f"node {peer.node} is dead" for peer in nodes if peer.state == "dead"]
+    dead = [f"node {peer.node} is dead" for peer in nodes if not peer.state.is_alive]
     idle = [
-        f"node {peer.node} is {peer.mode}"
-        for peer in nodes
-        if ready and peer.state != "dead" and peer.mode.lower() != "running"
+        f"node {peer.node} is {peer.mode}" for peer in nodes if ready and peer.state.is_alive and not takes_work(peer)
     ]
-    return dead + idle + (_reported([peer for peer in nodes if peer.state != "dead"]) if ready else [])
+    return dead + idle + (_reported([peer for peer in nodes if peer.state.is_alive]) if ready else [])
 
 
 def _reported(nodes: list[NodeView]) -> list[str]:

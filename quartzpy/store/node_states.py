@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Protocol
 
 from quartzpy.states import NodeMode
 from quartzpy.store.records import NodeRecord
@@ -64,11 +65,16 @@ def _is_silent(node: NodeRecord, now: datetime) -> bool:
     return now - node.last_checkin > min(2 * node.checkin_interval, node.failure_window)
 
 
+class _Moded(Protocol):
+    @property
+    def mode(self) -> NodeMode: ...
+
+
 def works(node: NodeRecord, state: NodeState) -> bool:
     """Return whether a node does its work: it is in time, takes new work, and reports no problem with itself."""
     return state is NodeState.ALIVE and takes_work(node) and not node.problems
 
 
-def takes_work(node: NodeRecord) -> bool:
+def takes_work(node: _Moded) -> bool:
     """Return whether a node that is alive takes new work: it is not in standby and does not drain."""
     return node.mode is NodeMode.RUNNING
