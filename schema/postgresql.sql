@@ -425,7 +425,7 @@ CREATE TABLE qrtz_limit_uses (
 CREATE TABLE qrtz_zone_rules (
     sched_name VARCHAR(200) COLLATE "C" NOT NULL,
     zone_name VARCHAR(200) COLLATE "C" NOT NULL,
-    digest VARCHAR(16) NOT NULL,
+    digest VARCHAR(16) COLLATE "C" NOT NULL,
     version TEXT NOT NULL,
     rules JSONB NOT NULL,
     noted_at TIMESTAMP WITH TIME ZONE NOT NULL,

@@ -970,7 +970,7 @@ def upgrade() -> None:
         "qrtz_zone_rules",
         sa.Column("sched_name", Name, nullable=False),
         sa.Column("zone_name", Name, nullable=False),
-        sa.Column("digest", sa.String(length=16), nullable=False),
+        sa.Column("digest", sa.String(length=16, collation="C"), nullable=False),
         sa.Column("version", sa.Text(), nullable=False),
         sa.Column("rules", JSONB(), nullable=False),
         sa.Column("noted_at", Instant, nullable=False),

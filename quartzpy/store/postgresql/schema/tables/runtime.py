@@ -145,7 +145,7 @@ zone_rules = Table(
     Column("sched_name", Name, nullable=False),
     Column("zone_name", Name, nullable=False),
     # Identifies the offsets: releases of the time zone data in which they are the same have the same.
-    Column("digest", String(16), nullable=False),
+    Column("digest", word(16), nullable=False),
     # The release of the time zone data, for people.
     Column("version", Text, nullable=False),
     # The offsets: [[seconds since 1970 from which on it holds, seconds east of UTC], ...]
