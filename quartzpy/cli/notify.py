@@ -96,7 +96,7 @@ def _nodes_by_channel(target: Target) -> dict[str, list[str]]:
 
 def _told_by(channel: str, nodes: dict[str, list[str]] | None) -> str:
     if nodes is None:
-        return ""
+        return " by this process. Whether nodes have this channel, --url says"
     if names := nodes.get(channel):
         return f"; {numbered(len(names), 'live node has', 'live nodes have')} this channel: {', '.join(sorted(names))}"
     return (

@@ -28,6 +28,7 @@ from quartzpy.instants import Span, as_span
 from quartzpy.logs.default_handler import ensure_logging
 from quartzpy.node.run import RunEnd, run_until_stopped
 from quartzpy.private_files import write_private
+from quartzpy.store.node_problems import SCHEDULE_FILE, NodeProblem
 from quartzpy.store.postgresql import migrations
 from quartzpy.store.process_identity import declare_ended, own_process
 from quartzpy.texts import number_of, reason
@@ -99,6 +100,7 @@ class ScheduleServer:
         self._settings = {"log_executions": "INFO", **settings}
         self._stack = ExitStack()
         self._scheduler: Scheduler | None = None
+        self._refusal: Exception | None = None
         self.schedule: ScheduleFile | None = None
         """What the file says, as it was read last without an error."""
 
@@ -133,6 +135,7 @@ class ScheduleServer:
             self._store_at_start(scheduler, schedule)
             self._stack = stack.pop_all()
         self._scheduler = scheduler
+        self._tell_refusal()
         self._stack.callback(watch.stop)
         watch.start(self._pause)
 
@@ -240,7 +243,20 @@ class ScheduleServer:
     def _is_refused(self, error: Exception) -> None:
         """Say that the file is not what runs."""
         logger.error("%s is not what runs: %s; what was stored before it runs", self._file, reason(error))
+        self._refusal = error
+        self._tell_refusal()
         self._report(f"{self._file}: is wrong, and what was stored before it runs: {reason(error)}")
+
+    def _tell_refusal(self) -> None:
+        """Let the node report that the file is not what runs, or no longer."""
+        if self._scheduler is None:
+            return
+        problems, error = self._scheduler._program_problems, self._refusal
+        if error is None:
+            problems.pop(SCHEDULE_FILE, None)
+        else:
+            what = f"{self._file} is not what runs, and what was stored before it runs: {reason(error)}"
+            problems[SCHEDULE_FILE] = NodeProblem(SCHEDULE_FILE, what)
 
     def _store(self, scheduler: Scheduler, schedule: ScheduleFile) -> str:
         """Store a schedule, and return what has changed."""
@@ -283,7 +299,11 @@ class ScheduleServer:
             # A wrong file must not end the thread: the next change is read again.
             logger.error("%s was not reloaded, and nothing has changed: %s", self._file, reason(error))
             self._report(f"{self._file}: not reloaded, nothing has changed: {reason(error)}")
+            self._refusal = error
+            self._tell_refusal()
         else:
+            self._refusal = None
+            self._tell_refusal()
             logger.info("%s was reloaded:\n%s", self._file, plan)
             self._report(f"{self._file}: reloaded:\n{plan}")
         return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any
 
@@ -60,11 +60,13 @@ class NodeParts:
         tracing: Tracing | None = None,
         observers: Observers | None = None,
         judge: Callable[[], Sequence[LastingIncident]] = tuple,
+        program_problems: Collection[NodeProblem] = (),
     ) -> None:
         observers = observers or Observers()
         self.config, self.clock, self.job_types, self.listeners = config, clock, job_types, listeners
         load_allowed(job_types, config)
         self.store_time = store_time = StoreTime(clock)
+        self._program_problems = program_problems
         self._problem_times = ProblemTimes(store_time.now)
         self.signals = signals = Signals(store_time)
         events = NodeEvents(listeners)
@@ -284,6 +286,7 @@ class NodeParts:
             *self.troubles.problems(),
             *(problem for problem in found_by_parts if problem is not None),
             *self.executors.problems(full),
+            *tuple(self._program_problems),
         ]
 
     def _problems_to_report(self) -> list[NodeProblem]:

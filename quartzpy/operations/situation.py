@@ -197,7 +197,7 @@ class Situation:
 
     @property
     def has_working_node(self) -> bool:
-        """True if a node is in time, takes new work, and reports no problem with itself."""
+        """True if a node is in time, takes new work, and reports no problem that stops it."""
         states = self._nodes.states()
         return any(works(record, states[record.instance_id]) for record in self._nodes.nodes)
 

@@ -53,6 +53,7 @@ from quartzpy.scheduler.methods.queries import FireRef, checked_fire_id
 from quartzpy.scheduler.methods.scheduling import SchedulingMethods
 from quartzpy.scheduler.plugin import Plugin, call_plugin
 from quartzpy.scheduler.transactions import TransactionMethods
+from quartzpy.store.node_problems import NodeProblem
 from quartzpy.store.process_identity import is_process_worker
 from quartzpy.store.protocol import JobStore, Notification
 from quartzpy.store.records import LastingIncident
@@ -128,6 +129,8 @@ class BaseScheduler(SchedulingMethods):
         """The listeners of this scheduler. Add your own here."""
         self.observers = Observers()
         """Those who are told of each step of this node; see `quartzpy.node.observers`."""
+        self._program_problems: dict[str, NodeProblem] = {}
+        """What the program around this node finds wrong with itself, by kind. The node reports it as its own."""
         self._lock = threading.RLock()
         self._opened = False
         self._node: SchedulerNode | None = None
@@ -274,6 +277,7 @@ class BaseScheduler(SchedulingMethods):
             tracing=self._tracing,
             observers=self.observers,
             judge=self._judge(self),
+            program_problems=self._program_problems.values(),
         )
         node = SchedulerNode(parts, version=self._version)
         node.start(standby=standby)

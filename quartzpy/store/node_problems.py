@@ -17,6 +17,10 @@ LONGEST_PROBLEM = 400
 """The largest number of characters of one of them."""
 
 
+SCHEDULE_FILE = "schedule-file"
+"""The kind of problem of a node whose file of jobs is wrong, so that what was stored before runs."""
+
+
 @dataclass(frozen=True, slots=True)
 class NodeProblem:
     """A reason why a node does not do all of its work."""
@@ -31,6 +35,11 @@ class NodeProblem:
     """The instant at which the node found it, by the store's clock; None if that is not known."""
     fire_ids: tuple[int, ...] = ()
     """The executions that have ended and that the node cannot record, the first of them."""
+
+    @property
+    def stops_work(self) -> bool:
+        """True if the node does less of its work because of it."""
+        return self.kind != SCHEDULE_FILE
 
     @property
     def text(self) -> str:

@@ -71,8 +71,8 @@ class _Moded(Protocol):
 
 
 def works(node: NodeRecord, state: NodeState) -> bool:
-    """Return whether a node does its work: it is in time, takes new work, and reports no problem with itself."""
-    return state is NodeState.ALIVE and takes_work(node) and not node.problems
+    """Return whether a node does its work: it is in time, takes new work, and reports no problem that stops it."""
+    return state is NodeState.ALIVE and takes_work(node) and not any(row.stops_work for row in node.problems)
 
 
 def takes_work(node: _Moded) -> bool:

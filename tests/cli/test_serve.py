@@ -133,10 +133,13 @@ def test_a_file_that_is_wrong_at_the_start_leaves_what_was_stored(directory: Pat
         reports.clear()
         with ScheduleServer(path, data, report=reports.append, reread_every="100ms") as server:
             assert "is wrong, and what was stored before it runs" in reports[0]
+            # So the page, the incidents and the doctor say it, too.
+            assert "is not what runs" in " ".join(server.scheduler.health().problems)
             fire_id = server.scheduler.trigger_job("say").wait("60s").fire_id
             assert server.scheduler.execution_log(fire_id) is not None, "its command is allowed, with its variables"
             path.write_text(good.replace("say:", "tell:"))
             wait_until(lambda: any("reloaded" in report for report in reports))
+            assert "is not what runs" not in " ".join(server.scheduler.health().problems)
             assert [job.key.name for job in server.scheduler.jobs()] == ["tell"]
             path.write_text(good)
             wait_until(lambda: [job.key.name for job in server.scheduler.jobs()] == ["say"])

@@ -10,6 +10,7 @@ import pytest
 
 from quartzpy import CronTrigger, Job, JobExecutionContext
 from quartzpy.embedded.schedule_file import read_schedule
+from quartzpy.expect import EACH_FAILURE, Expect
 from quartzpy.migrate import ImportPlan
 from quartzpy.migrate.crontab import read_crontab
 from quartzpy.migrate.schedule_text import program_of, schedule_text
@@ -254,3 +255,13 @@ def test_the_command_stores_jobs(postgres_dsn: str, tmp_path: Path) -> None:
     assert stored.returncode == 0, stored.stderr
     assert "left out: line 2: @reboot is no time of a schedule" in stored.stdout
     assert "1 new jobs, 1 new triggers" in stored.stdout
+
+
+def test_who_asked_for_mail_is_told_of_each_failure(tmp_path: Path) -> None:
+    plan = read('0 1 * * * /opt/quiet\nMAILTO=ops@example.org\n0 2 * * * /opt/told\nMAILTO=""\n0 3 * * * /opt/muted\n')
+    each_failure = Expect(**EACH_FAILURE)
+    assert [job.job.expect for job in plan.jobs] == [None, each_failure, None]
+    file = tmp_path / "schedule.yaml"
+    file.write_text(schedule_text(plan, time_zone="Europe/Berlin", home=lambda user: "/home/ada"))
+    jobs = [job for job, _ in read_schedule(file).declarations.jobs]
+    assert {job.name: job.expect for job in jobs} == {"quiet": None, "told": each_failure, "muted": None}

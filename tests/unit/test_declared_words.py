@@ -13,6 +13,7 @@ from quartzpy.calendars.days import HolidayCalendar, WeeklyCalendar
 from quartzpy.calendars.years import years_in
 from quartzpy.embedded.schedule_file import read_schedule
 from quartzpy.errors import InvalidValueError, SettingsError
+from quartzpy.expect import EACH_FAILURE, Expect
 from quartzpy.jobs.join import as_join
 from quartzpy.keys import JobKey
 from quartzpy.scheduler.declarations import definitions, read_calendar
@@ -128,3 +129,18 @@ def test_dates_of_a_calendar_are_dates_in_yaml() -> None:
     calendar = read_calendar(document, "here")
     assert isinstance(calendar, HolidayCalendar)
     assert calendar.excluded_dates == {date(2026, 12, 24), date(2026, 12, 31)}
+
+
+@pytest.mark.parametrize(
+    ("of_file", "of_job", "is_told"),
+    [(None, None, False), (True, None, True), (True, False, False), (None, True, True), (False, True, True)],
+)
+def test_notify_failures_of_a_file_holds_unless_the_job_says_otherwise(
+    tmp_path: Path, of_file: bool | None, of_job: bool | None, is_told: bool
+) -> None:
+    path = tmp_path / "schedule.yaml"
+    text = "" if of_file is None else f"notify_failures: {str(of_file).lower()}\n"
+    text += "time_zone: UTC\njobs:\n  a:\n    command: /bin/true\n    schedule: every 15s\n"
+    path.write_text(text + ("" if of_job is None else f"    notify_failures: {str(of_job).lower()}\n"))
+    [(job, _)] = read_schedule(path).declarations.jobs
+    assert job.expect == (Expect(**EACH_FAILURE) if is_told else None)
