@@ -77,6 +77,10 @@ def refresh(
             operations.actions.refresh_calendar(calendar_name, *source, update_triggers=update_triggers, reason=reason)
             if not json_output:
                 click.echo(f"stored: calendar {visible(calendar_name)}")
+                click.echo(
+                    "if a file declares this calendar, write the dates there too: the next apply stores its own",
+                    err=True,
+                )
     if difference and exit_code:
         sys.exit(NOT_OK)
 
