@@ -10,12 +10,15 @@ import psycopg
 import pytest
 from click.testing import CliRunner
 from sqlalchemy import make_url
+from starlette.testclient import TestClient
 
 from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger
 from quartzpy.cli.main import cli
+from quartzpy.dashboard import create_app
 from quartzpy.errors import CopiedDatabaseError
 from quartzpy.keys import TriggerKey
 from quartzpy.node.health import HealthState
+from quartzpy.operations import Actor, Operations, Role
 from quartzpy.store.postgresql import identity, migrations
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.store import SqlJobStore
@@ -73,6 +76,10 @@ def test_a_node_of_a_copy_fires_nothing_until_it_is_adopted(
             "the node's problem in its row",
         )
         assert [each.check for each in admin(store).audit() if "db adopt" in each.what] == ["copied-database"]
+        incidents = Operations(node, actor=Actor("ann", Role.VIEWER)).incidents()
+        assert "db adopt" in " ".join(" ".join(one.why) for one in incidents.incidents)
+        page = TestClient(create_app(node), base_url="http://127.0.0.1", client=("127.0.0.1", 50_000))
+        assert all("db adopt" in page.get(path).text for path in ("/", "/nodes"))
         before = connection.execute("SELECT last_value FROM qrtz_fire_ids").fetchall()[0][0]
         wait_until(lambda: node.health().checkin_age is not None, "a check-in")
         assert ran == []
