@@ -160,6 +160,7 @@ def adopt(target: Target, pause_all: bool, yes: bool) -> None:
     """
     from quartzpy.store.postgresql import migrations
 
+    migrations.check_adoptable(target.dsn, target.schema, prefix=target.table_prefix)
     if not yes:
         what = "with all triggers paused" if pause_all else "and let its nodes fire all that is due"
         click.confirm(f"Adopt the database {without_password(target.dsn)}, {what}?", abort=True)

@@ -45,7 +45,7 @@ def original(connect: Connect) -> Iterator[None]:
 
 def run(dsn: str, *arguments: str) -> tuple[int, str]:
     done = CliRunner().invoke(cli, [*arguments, "--url", dsn])
-    return done.exit_code, done.output
+    return done.exit_code, f"{done.output}{done.exception or ''}"
 
 
 def test_new_tables_are_those_of_their_database(store: SqlJobStore, connect: Connect) -> None:
@@ -88,6 +88,11 @@ def test_a_node_of_a_copy_fires_nothing_until_it_is_adopted(
         wait_until(lambda: ran, "the fire after the adoption")
         assert connection.execute("SELECT last_value FROM qrtz_fire_ids").fetchall()[0][0] >= before + 100_000_000
         wait_until(lambda: node.health().state is HealthState.HEALTHY, "health")
+        # A second time, or by the URL of production.
+        code, output = run(administrator_dsn, "db", "adopt", "--pause-all", "--yes")
+        assert code != 0
+        assert "nothing to adopt" in output
+        assert not store.pauses().everything
 
 
 def noting_job(ran: list[int]) -> JobDetail:

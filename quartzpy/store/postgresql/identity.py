@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 
 from quartzpy.config.config import DEFAULT_TABLE_PREFIX
-from quartzpy.errors import CopiedDatabaseError
+from quartzpy.errors import CopiedDatabaseError, IllegalStateChangeError
 from quartzpy.store.postgresql.schema.naming import renamed_sql
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.schema.statement import as_query
@@ -90,6 +90,19 @@ class Tables:
         present = self.present()
         if not recorded.is_same(present):
             raise CopiedDatabaseError(_sentence(recorded, present))
+
+    def check_adoptable(self) -> None:
+        """Check that this database may be a copy: nodes that fire in the one for which its tables were made say no.
+
+        Raises:
+            IllegalStateChangeError: they do.
+        """
+        recorded = self.recorded()
+        if recorded is not None and recorded.is_same(self.present()) and (nodes := self._run("live_nodes")):
+            raise IllegalStateChangeError(
+                f"there is nothing to adopt: the tables were made for this database, {recorded}, and nodes fire in it"
+                f" ({', '.join(name for (name,) in nodes)}); in a clone of a whole server, stop its nodes first"
+            )
 
     def adopt(self, by: str) -> list[tuple[str, str]]:
         """Make this database the one of the tables; return the schedulers and names of the nodes that were removed.

@@ -20,6 +20,10 @@ VALUES (1, :'system', :'oid'::bigint, :'database', clock_timestamp(), :'by')
    SET system_identifier = excluded.system_identifier, database_oid = excluded.database_oid,
        database_name = excluded.database_name, adopted_at = excluded.adopted_at, adopted_by = excluded.adopted_by;
 
+-- name: live_nodes
+SELECT DISTINCT s.instance_id FROM qrtz_scheduler_state s WHERE s.last_checkin + s.failure_window >= clock_timestamp()
+ ORDER BY s.instance_id LIMIT 5;
+
 -- name: advance_fire_ids
 SELECT setval('qrtz_fire_ids', nextval('qrtz_fire_ids') + 100000000);
 

@@ -149,6 +149,20 @@ def upgrade(dsn: str, schema: str | None = None, revision: str = "head", *, pref
         command.upgrade(_config(schema, prefix, connection), revision)
 
 
+def check_adoptable(dsn: str, schema: str | None = None, *, prefix: str = DEFAULT_TABLE_PREFIX) -> None:
+    """Check that a database may be a copy.
+
+    Raises:
+        SchemaError: there are no tables.
+        IllegalStateChangeError: its tables were made for it, and nodes fire in it.
+    """
+    with _connected(dsn, schema, prefix) as connection:
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, psycopg.Connection)
+        verify(driver, schema, prefix)
+        identity.Tables(driver, schema, prefix).check_adoptable()
+
+
 def adopt(dsn: str, schema: str | None = None, *, by: str, prefix: str = DEFAULT_TABLE_PREFIX) -> list[tuple[str, str]]:
     """Make a database that was copied, restored or moved the one of its tables: its nodes fire from now on.
 
