@@ -286,6 +286,7 @@ class NodeParts:
             *self.troubles.problems(),
             *(problem for problem in found_by_parts if problem is not None),
             *self.executors.problems(full),
+            *self.known_types.problems(),
             *tuple(self._program_problems),
         ]
 

@@ -20,6 +20,10 @@ LONGEST_PROBLEM = 400
 SCHEDULE_FILE = "schedule-file"
 """The kind of problem of a node whose file of jobs is wrong, so that what was stored before runs."""
 
+FAILING_IMPORT = "failing-import"
+"""The kind of problem of a node that cannot import the module of a job type, and leaves its jobs to others."""
+_BESIDE_WORK = frozenset({SCHEDULE_FILE, FAILING_IMPORT})
+
 
 @dataclass(frozen=True, slots=True)
 class NodeProblem:
@@ -38,8 +42,8 @@ class NodeProblem:
 
     @property
     def stops_work(self) -> bool:
-        """True if the node does less of its work because of it."""
-        return self.kind != SCHEDULE_FILE
+        """False if the node does everything else meanwhile, so that it is ready and its heartbeat goes on."""
+        return self.kind not in _BESIDE_WORK
 
     @property
     def text(self) -> str:

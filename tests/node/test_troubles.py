@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 
 import pytest
 
+from quartzpy import JobDetail, Scheduler, SimpleTrigger
 from quartzpy.errors import (
     JobStoreError,
     LeaseLostError,
@@ -14,10 +16,12 @@ from quartzpy.errors import (
     SchemaError,
     StoreUnavailableError,
 )
+from quartzpy.metrics.server import readiness
 from quartzpy.node.observers import OWN_STEPS, STEPS, Observers
 from quartzpy.node.service import TOLD_AGAIN_AFTER, Repetitions, StoreWatch
 from quartzpy.node.troubles import FORGOTTEN_AFTER, NAMES, Troubles
 from tests.node.test_small_parts import ManualClock
+from tests.waiting import wait_until
 
 ERRORS = [
     *(StoreUnavailableError(f"error {code}", sqlstate=code) for code in ("53100", "25006", "53300", "55P03", "57014")),
@@ -149,3 +153,15 @@ def test_an_error_of_another_kind_is_told_at_once() -> None:
     assert repetitions.are_told(KeyError())
     clock.seconds += TOLD_AGAIN_AFTER
     assert not repetitions.are_told(KeyError()), "the time between them doubles"
+
+
+def test_a_module_that_cannot_be_imported_is_a_problem_with_its_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken_jobs_of_a_test.py").write_text("raise RuntimeError('no licence')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with Scheduler("memory://", name="imports", job_modules=("broken_jobs_of_a_test",)) as node:
+        node.schedule_job(JobDetail("broken_jobs_of_a_test:Report", "report"), SimpleTrigger("due"))
+        node.start()
+        wait_until(lambda: "no licence" in " ".join(node.health().problems), "the problem")
+        assert readiness(node).ok, "it does everything else"

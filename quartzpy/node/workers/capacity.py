@@ -16,7 +16,9 @@ from quartzpy.config.config import Role, SchedulerConfig
 from quartzpy.jobs.job import JobTypes, if_moved
 from quartzpy.node.workers.executors import Executors
 from quartzpy.placement import Capabilities, placement_from_text, placement_of_slot_pool
+from quartzpy.store.node_problems import FAILING_IMPORT, NodeProblem
 from quartzpy.store.protocol import MANY, AvailableSlots, DispatchKey, JobStore, Node
+from quartzpy.texts import reason
 
 logger = logging.getLogger(__name__)
 
@@ -174,6 +176,8 @@ class KnownTypes:
         self._changed = changed
         self._unknown: frozenset[str] = frozenset()
         self._refused: frozenset[str] = frozenset()
+        self._failing: dict[str, NodeProblem] = {}
+        """The job types whose modules raise an error when they are imported."""
         self._monotonic = monotonic
         self._learns_at = float("-inf")
         """The time of the next read of the waiting dispatch keys, unless something calls for one before."""
@@ -218,6 +222,10 @@ class KnownTypes:
         self._learns_at = began + min(REST_OF_A_KEY * len(waiting), LONGEST_REST)
         if self._decide(self._node(), in_use) or has_new_types or has_new_pools:
             self._changed()
+
+    def problems(self) -> list[NodeProblem]:
+        """Return a problem for each job type whose module cannot be imported."""
+        return [problem for name, problem in self._failing.copy().items() if name in self._unknown]
 
     def learn_in_turn(self) -> None:
         """Learn, unless that was done a short while ago and nothing calls for it; each check-in asks for it."""
@@ -269,8 +277,10 @@ class KnownTypes:
     def _knows(self, job_type: str) -> bool:
         try:
             return self._job_types.load(job_type, self._settings.job_modules)
-        except Exception:
+        except Exception as error:
             # The import of a user's module may raise anything. The node continues without it.
+            what = f"the module of job type {job_type} cannot be imported: {reason(error)}"
+            self._failing[job_type] = NodeProblem(FAILING_IMPORT, what, job_type)
             if job_type not in self._unknown:
                 logger.exception("the module of job type %s cannot be imported", job_type)
             return False
