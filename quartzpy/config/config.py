@@ -6,7 +6,7 @@ import ipaddress
 import os
 import re
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from enum import StrEnum
@@ -585,8 +585,7 @@ class SchedulerConfig:
         names = {setting.name for setting in fields(cls)}
         for name in settings:
             if name not in names:
-                hint = answer(name, names.__contains__, SETTING_NAMES, ("Properties",), only_methods=False)
-                hint = hint or did_you_mean(name, sorted(names), "settings")
+                hint = hint_of_setting(name, names) or did_you_mean(name, sorted(names), "settings")
                 raise SettingsError(f"{name} is not a setting; {hint}")
         return cls(**settings)
 
@@ -623,3 +622,8 @@ def checked_table_prefix(prefix: object) -> str:
             f" (got {quoted(prefix)})"
         )
     return prefix
+
+
+def hint_of_setting(name: str, names: Collection[str]) -> str | None:
+    """Return what an error says about the name of a setting of another library; None if it is none."""
+    return answer(name, names.__contains__, SETTING_NAMES, ("Properties",), only_methods=False)

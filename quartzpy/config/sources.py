@@ -17,7 +17,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from quartzpy.config.config import SchedulerConfig
+from quartzpy.config.config import SchedulerConfig, hint_of_setting
 from quartzpy.errors import SettingsError
 from quartzpy.foreign_names import quartz_answer
 from quartzpy.instants import Converted, as_span
@@ -85,8 +85,9 @@ def settings_from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
             if text := environ[variable]:
                 settings[setting] = _from_text(_TYPES[setting], text, variable)
         elif not _is_foreign(variable):
-            hint = f"; {did_you_mean(variable, sorted([*_VARIABLES, CONFIG_VARIABLE]), 'settings')}"
-            raise SettingsError(f"{variable} in the environment is not a setting{hint}")
+            hint = hint_of_setting(variable.removeprefix(PREFIX).lower(), _TYPES)
+            hint = hint or did_you_mean(variable, sorted([*_VARIABLES, CONFIG_VARIABLE]), "settings")
+            raise SettingsError(f"{variable} in the environment is not a setting; {hint}")
     return settings
 
 
@@ -107,9 +108,8 @@ def settings_from_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
     for setting, value in _table(Path(path)).items():
         if setting not in _TYPES:
             # The message omits the value: it may be a URL with its password, under a misspelt name.
-            raise SettingsError(
-                f"{path}: {setting} is not a setting; {did_you_mean(setting, sorted(_TYPES), 'settings')}"
-            )
+            hint = hint_of_setting(setting, _TYPES) or did_you_mean(setting, sorted(_TYPES), "settings")
+            raise SettingsError(f"{path}: {setting} is not a setting; {hint}")
         settings[setting] = _from_toml(_TYPES[setting], value, f"{path}: {setting}")
     return settings
 
@@ -245,7 +245,7 @@ def _table(path: Path) -> dict[str, Any]:
         table = table.get(key) if isinstance(table, dict) else None
     if not isinstance(table, dict):
         only = "" if path.name == "pyproject.toml" else f"; only a file named {CONFIG_FILE} needs none"
-        raise SettingsError(f"{path} has no table [{'.'.join(keys)}]{only}")
+        raise SettingsError(_of_quartz(path) or f"{path} has no table [{'.'.join(keys)}]{only}")
     return table
 
 

@@ -25,6 +25,7 @@ from quartzpy import (
     SimpleTrigger,
     errors,
 )
+from quartzpy.config.sources import settings_from_environment, settings_from_toml
 from quartzpy.foreign_names import misfire_instruction, snake_case
 from quartzpy.triggers.recurring import RecurringMisfire
 from quartzpy.triggers.simple import SimpleMisfire
@@ -200,6 +201,11 @@ def test_a_properties_file_given_as_settings_is_translated(tmp_path: Path) -> No
     )
     with pytest.raises(errors.SettingsError) as failed:
         Scheduler.from_config(path)
+    # These lines are TOML, too.
+    numbers = tmp_path / "numbers.properties"
+    numbers.write_text("org.quartz.threadPool.threadCount=5\n")
+    with pytest.raises(errors.SettingsError, match=r"a properties file of Quartz.*`workers`"):
+        Scheduler.from_config(numbers)
     for words in ("a properties file of Quartz", "instanceName write `name`", "`workers`", "always", "memory://"):
         assert words in str(failed.value)
 
@@ -297,3 +303,19 @@ def test_a_job_function_in_a_job_detail_is_told_the_line_to_write() -> None:
     made: Any = JobDetail
     with pytest.raises(errors.InvalidJobTypeError, match=r'report\.detail\("name"\)'):
         made(report, "r")
+
+
+@pytest.mark.parametrize("name", ["instance_name", "instanceName", "thread_count", "threadCount", "max_workers"])
+def test_settings_are_answered_alike_in_arguments_the_environment_and_files(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "quartzpy.toml"
+    path.write_text(f"{name} = 4")
+    with pytest.raises(errors.SettingsError) as of_argument:
+        SchedulerConfig.of({name: 4})
+    with pytest.raises(errors.SettingsError) as of_file:
+        settings_from_toml(path)
+    with pytest.raises(errors.SettingsError) as of_variable:
+        settings_from_environment({f"QUARTZPY_{name.upper()}": "4"})
+    _, _, hint = str(of_argument.value).partition("; ")
+    assert hint.startswith("hint: ")
+    assert hint in str(of_file.value)
+    assert hint in str(of_variable.value)
