@@ -28,6 +28,7 @@ from quartzpy.cron_expressions.fields import (
 )
 from quartzpy.errors import InvalidCronError
 from quartzpy.name_hints import BuilderModule
+from quartzpy.texts import quoted
 from quartzpy.triggers.cron import CronOptions, CronTrigger
 
 __all__ = [
@@ -122,7 +123,9 @@ def monthly_on_nth(
     If `nth` is 5, months without a fifth one are left out.
     """
     if type(nth) is not int or not (nth == _LAST or 1 <= nth <= 5):
-        raise InvalidCronError(f"nth: must be 1-5, or -1 for the last one (got {nth!r})", expression="", allowed="1-5")
+        raise InvalidCronError(
+            f"nth: must be 1-5, or -1 for the last one (got {quoted(nth)})", expression="", allowed="1-5"
+        )
     chosen = f"{_weekday(day)}L" if nth == _LAST else f"{_weekday(day)}#{nth}"
     return _built(f"{_time(hour, minute, second)} ? * {chosen}", options)
 
@@ -161,7 +164,7 @@ def _time(hour: int, minute: int, second: int) -> str:
 def _number(value: object, kind: FieldKind, subject: str, *, or_else: str = "") -> str:
     if type(value) is not int or not kind.low <= value <= kind.high:
         allowed = f"{kind.low}-{kind.high}{or_else}"
-        raise InvalidCronError(f"{subject}: must be {allowed} (got {value!r})", expression="", allowed=allowed)
+        raise InvalidCronError(f"{subject}: must be {allowed} (got {quoted(value)})", expression="", allowed=allowed)
     return str(value)
 
 
@@ -170,7 +173,8 @@ def _step(value: object, kind: FieldKind, unit: str) -> str:
         return f"0/{value}"
     allowed = ", ".join(str(n) for n in range(1, kind.size) if kind.size % n == 0)
     raise InvalidCronError(
-        f"{unit}: must divide {kind.size}, so one of {allowed} (got {value!r}); every({unit}=...) takes any interval",
+        f"{unit}: must divide {kind.size}, so one of {allowed} (got {quoted(value)});"
+        f" every({unit}=...) takes any interval",
         expression="",
         allowed=allowed,
     )
@@ -185,7 +189,9 @@ def _weekday(day: object) -> str:
             if name in (member.name, member.name[:3]):
                 return member.name[:3]
     raise InvalidCronError(
-        f"day: must be a name such as 'MON' or 'Monday', or a DayOfWeek (got {day!r})", expression="", allowed="SUN-SAT"
+        f"day: must be a name such as 'MON' or 'Monday', or a DayOfWeek (got {quoted(day)})",
+        expression="",
+        allowed="SUN-SAT",
     )
 
 

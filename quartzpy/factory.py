@@ -20,6 +20,7 @@ from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.store.postgresql.admin import has_admin
 from quartzpy.store.protocol import JobStore
 from quartzpy.store.records import LastingIncident
+from quartzpy.texts import quoted
 
 if TYPE_CHECKING:
     import psycopg
@@ -83,7 +84,7 @@ def plugin_of(plugin: Plugin[_SchedulerT] | str) -> Plugin[_SchedulerT]:
     """
     if not isinstance(plugin, str):
         if not isinstance(plugin, Plugin):
-            raise SettingsError(f"plugins: initialize, start and shutdown are needed (got {plugin!r})")
+            raise SettingsError(f"plugins: initialize, start and shutdown are needed (got {quoted(plugin)})")
         return plugin
     points = {point.name: point for point in entry_points(group=PLUGINS)}
     if plugin not in points:

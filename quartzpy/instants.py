@@ -55,7 +55,7 @@ def fixed_offset(name: str) -> timezone | None:
         return None
     offset = timedelta(hours=int(match[2]), minutes=int(match[3]))
     if offset > _LARGEST or int(match[3]) > 59:
-        raise UnknownTimeZoneError(f"time zone: an offset must be between -18:00 and +18:00 (got {name!r})")
+        raise UnknownTimeZoneError(f"time zone: an offset must be between -18:00 and +18:00 (got {quoted(name)})")
     return timezone(-offset if match[1] == "-" else offset)
 
 

@@ -228,7 +228,9 @@ def _tagged(value: Any, path: str, depth: int, budget: _Budget) -> Any:
             return {"$date": value.isoformat()}
         case time():
             if value.tzinfo is not None and value.utcoffset() is None:
-                raise InvalidJobDataError(f"{path}: the zone of a time without a date has no offset (got {value!r})")
+                raise InvalidJobDataError(
+                    f"{path}: the zone of a time without a date has no offset (got {quoted(value)})"
+                )
             return {"$time": value.isoformat()}
         case timedelta():
             return {"$timedelta": value // timedelta(microseconds=1)}

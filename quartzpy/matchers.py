@@ -146,4 +146,6 @@ def _operator(operator: str, value: object) -> MatchOperator:
         return MatchOperator(operator)
     except ValueError:
         operators = ", ".join(MatchOperator)
-        raise InvalidMatcherError(f"matcher: the operator must be one of {operators} (got {operator!r})") from None
+        raise InvalidMatcherError(
+            f"matcher: the operator must be one of {operators} (got {quoted(operator)})"
+        ) from None

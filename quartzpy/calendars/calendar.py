@@ -296,7 +296,7 @@ def first_instant(
 def _check(target: object, wall: datetime) -> None:
     """Raise InvalidCalendarError if a calendar's answer could move the search backwards."""
     if not isinstance(target, datetime) or target.tzinfo is not None:
-        raise InvalidCalendarError(f"next_wall_time: must return a datetime without a time zone (got {target!r})")
+        raise InvalidCalendarError(f"next_wall_time: must return a datetime without a time zone (got {quoted(target)})")
     if target < wall:
         raise InvalidCalendarError(f"next_wall_time: must not return a time before {wall} (got {target})")
 

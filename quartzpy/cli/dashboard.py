@@ -12,6 +12,7 @@ from quartzpy.errors import InvalidValueError, SettingsError
 from quartzpy.garbage import present_objects_exempted
 from quartzpy.installing import install_line
 from quartzpy.operations.actions.action import local_user
+from quartzpy.texts import quoted
 
 if TYPE_CHECKING:
     from quartzpy.dashboard import Authenticator
@@ -158,7 +159,9 @@ def _grant(text: str) -> tuple[str, Grant]:
     # The name of a job type may contain colons.
     groups, _, types = rest.partition(":")
     if not name or not groups:
-        raise SettingsError(f"--grant: must be NAME:GROUPS or NAME:GROUPS:TYPES, as bob:shop,shop-* (got {text!r})")
+        raise SettingsError(
+            f"--grant: must be NAME:GROUPS or NAME:GROUPS:TYPES, as bob:shop,shop-* (got {quoted(text)})"
+        )
     try:
         return name, Grant(groups.split(","), types.split(",") if types else ["*"])
     except InvalidValueError as error:

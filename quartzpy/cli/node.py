@@ -22,6 +22,7 @@ from quartzpy.errors import SettingsError
 from quartzpy.instants import as_span
 from quartzpy.logs.default_handler import ensure_logging
 from quartzpy.node.run import RunEnd, run_until_stopped
+from quartzpy.texts import quoted
 
 if TYPE_CHECKING:
     from quartzpy.scheduler.scheduler import BaseScheduler
@@ -65,7 +66,7 @@ def load_app(path: str) -> BaseScheduler:
         value = value.blocking
     if not isinstance(value, BaseScheduler):
         raise click.BadParameter(
-            f"{path!r}: must be a Scheduler or a function that returns one (got {value!r})", param_hint="--app"
+            f"{path!r}: must be a Scheduler or a function that returns one (got {quoted(value)})", param_hint="--app"
         )
     return value
 

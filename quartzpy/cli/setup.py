@@ -195,11 +195,13 @@ def _user() -> str:
 
 # Greedy: a password that contains an unescaped @ must not show its second half.
 _PASSWORD = re.compile(r"(://[^:/@]*):.*@")
-_SECRET_PARAMETER = re.compile(r"(?<=[?&])((?:ssl)?password|passwd|secret|token)=[^&]*", re.IGNORECASE)
+_SECRET_PARAMETER = re.compile(
+    r"(?<!\w)((?:ssl)?password|passwd|secret|token)\s*=\s*(?:'(?:[^'\\]|\\.)*'?|(?:[^\s&\\]|\\.)*)", re.IGNORECASE
+)
 
 
 def without_password(url: str) -> str:
-    """Return a URL with `***` in place of its passwords."""
+    """Return a URL, or what somebody has written in its place, with `***` in place of its passwords."""
     return _SECRET_PARAMETER.sub(r"\1=***", _PASSWORD.sub(r"\1:***@", url))
 
 

@@ -19,6 +19,7 @@ from quartzpy.cron_expressions.fields import CronFields, FieldKind, Part, day_ru
 from quartzpy.cron_expressions.schedule import ScheduleExpression
 from quartzpy.cron_expressions.timetable import DayRule, NthWeekday
 from quartzpy.errors import InvalidCronError
+from quartzpy.texts import quoted
 
 MAX_LENGTH = 250
 FIELDS = 5
@@ -186,7 +187,7 @@ class CrontabExpression(ScheduleExpression):
         if not isinstance(self.text, str):
             raise InvalidCronError(f"crontab: must be str (got {type(self.text).__name__})", expression="")
         if not isinstance(self.day_or, bool):
-            raise InvalidCronError(f"day_or: must be True or False (got {self.day_or!r})", expression=self.text)
+            raise InvalidCronError(f"day_or: must be True or False (got {quoted(self.day_or)})", expression=self.text)
         self._set_values(parse_crontab(self.text, self.seed, self.day_or))
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -26,6 +26,7 @@ from quartzpy.cron_expressions.schedule import DaylightSaving as DaylightSaving
 from quartzpy.cron_expressions.schedule import ScheduleExpression
 from quartzpy.cron_expressions.timetable import DayRule, NthWeekday
 from quartzpy.errors import InvalidCronError
+from quartzpy.texts import quoted
 
 MAX_LENGTH = 20_000
 """The number of characters that are parsed; no list of values needs more."""
@@ -133,7 +134,7 @@ class CronExpression(ScheduleExpression):
     def __post_init__(self) -> None:
         text = checked_text(self.text)
         if not (self.day_or is None or isinstance(self.day_or, bool)):
-            raise InvalidCronError(f"day_or: must be True, False or None (got {self.day_or!r})", expression=text)
+            raise InvalidCronError(f"day_or: must be True, False or None (got {quoted(self.day_or)})", expression=text)
         self._set_values(parse(text, self.seed, self.day_or))
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -12,6 +12,7 @@ from quartzpy.cron_expressions.timetable import LAST_YEAR, LONG_AGO, NEVER, Time
 from quartzpy.cron_expressions.transitions import Passes, Window, ZoneWindows, zone_windows
 from quartzpy.errors import InvalidCronError, InvalidValueError
 from quartzpy.instants import Converted, as_instant, zone_name
+from quartzpy.texts import quoted
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY = 86_400
@@ -216,7 +217,7 @@ def _checked_policy(dst: object, text: str) -> DaylightSaving:
     except ValueError:
         allowed = ", ".join(DaylightSaving)
         raise InvalidCronError(
-            f"dst: must be one of {allowed} (got {dst!r})", expression=text, allowed=allowed
+            f"dst: must be one of {allowed} (got {quoted(dst)})", expression=text, allowed=allowed
         ) from None
 
 

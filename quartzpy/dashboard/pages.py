@@ -53,6 +53,7 @@ from quartzpy.operations.unscheduled import kind_of
 from quartzpy.scheduler.querying import Page, checked_choice
 from quartzpy.states import ENDED, ActionState, ExecutionState, JobMode, MisfireAction, Outcome, TriggerState
 from quartzpy.store.queries import Rank, TriggerOrder
+from quartzpy.texts import quoted
 
 # --- now
 
@@ -126,7 +127,7 @@ def timeline(context: RequestContext) -> Response:
     """What ran, what runs and what is planned, in lanes by job, by group or by node."""
     chosen = context.parameter("span") or ""
     if chosen not in _SPANS:
-        raise InvalidValueError(f"span: must be one of {', '.join(filter(None, _SPANS))} (got {chosen!r})")
+        raise InvalidValueError(f"span: must be one of {', '.join(filter(None, _SPANS))} (got {quoted(chosen)})")
     span = _SPANS[chosen][0]
     at, start, end = instant_filter(context, "at"), instant_filter(context, "start"), instant_filter(context, "end")
     length = end - start if start is not None and end is not None else span + span / _PAST_PARTS
@@ -321,7 +322,7 @@ def one_calendar(context: RequestContext) -> Response:
     if name is None:
         raise InvalidValueError("name: the link must say which calendar, as ?name=NAME")
     if year is not None and not (year.isascii() and year.isdigit() and len(year) == 4):
-        raise InvalidValueError(f"year: must be a year such as 2026 (got {year!r})")
+        raise InvalidValueError(f"year: must be a year such as 2026 (got {quoted(year)})")
     view = context.operations.calendar(name, None if year is None else int(year))
     today = context.times.now.astimezone(zone(view.calendar.zone or "UTC")).date()
     drawing = draw_year(view.year, view.excluded, view.partly_excluded, today)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from quartzpy.errors import InvalidListenerError
 from quartzpy.events import events
+from quartzpy.texts import quoted
 
 if TYPE_CHECKING:
     from quartzpy.jobs.context import JobExecutionContext
@@ -154,7 +155,7 @@ def check_listener(listener: object, kind: type) -> None:
             kind's method, nearly the name of an event, or does not take a single argument.
     """
     if not isinstance(listener, kind):
-        raise InvalidListenerError(f"listener: must be an instance of {kind.__name__} (got {listener!r})")
+        raise InvalidListenerError(f"listener: must be an instance of {kind.__name__} (got {quoted(listener)})")
     kinds = [base for base in _KINDS if isinstance(listener, base)]
     called = frozenset().union(*(_OF_KIND[base] for base in kinds))
     if SchedulerListener in kinds:

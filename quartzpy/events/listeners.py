@@ -38,6 +38,7 @@ from quartzpy.events.listener_kinds import (
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import KeyMatcher
 from quartzpy.name_hints import NameHints
+from quartzpy.texts import quoted
 
 if TYPE_CHECKING:
     from quartzpy.jobs.context import JobExecutionContext
@@ -175,10 +176,10 @@ class Listeners(NameHints):
                 class.
         """
         if not callable(callback):
-            raise InvalidListenerError(f"listener: must be a function that takes one event (got {callback!r})")
+            raise InvalidListenerError(f"listener: must be a function that takes one event (got {quoted(callback)})")
         for kind in kinds:
             if not (isinstance(kind, type) and issubclass(kind, Event)):
-                raise InvalidListenerError(f"listener: kinds must be classes of quartzpy.events (got {kind!r})")
+                raise InvalidListenerError(f"listener: kinds must be classes of quartzpy.events (got {quoted(kind)})")
         accepted = kinds or (Event,)
         self._register(_Registration(callback, lambda event: isinstance(event, accepted), callback))
 
@@ -329,6 +330,6 @@ def _checked(matchers: tuple[KeyMatcher, ...]) -> tuple[KeyMatcher, ...]:
     for matcher in matchers:
         if not isinstance(matcher, KeyMatcher):
             raise InvalidMatcherError(
-                f"matcher: must be a KeyMatcher, such as KeyMatcher.group('equals', 'x') (got {matcher!r})"
+                f"matcher: must be a KeyMatcher, such as KeyMatcher.group('equals', 'x') (got {quoted(matcher)})"
             )
     return matchers

@@ -24,6 +24,7 @@ from quartzpy.jobs.typed_data import checked_type
 from quartzpy.keys import DEFAULT_GROUP, UNNAMED, JobKey
 from quartzpy.main_module import import_path
 from quartzpy.name_hints import FUNCTION_NAMES, OPTION_NAMES, NameHints, hint_of
+from quartzpy.texts import quoted
 
 DATA_TYPE, OPERATORS_SET, FORMER_NAMES = "data_type", "operators_set", "former_names"
 _OF_TYPE = frozenset({DATA_TYPE, OPERATORS_SET, FORMER_NAMES})
@@ -194,7 +195,7 @@ def job(
 
     def made(function: Callable[_P, _R]) -> JobFunction[_P, _R]:
         if not inspect.isfunction(function):
-            raise InvalidJobTypeError(f"@job: a function is needed (got {function!r})")
+            raise InvalidJobTypeError(f"@job: a function is needed (got {quoted(function)})")
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise InvalidJobTypeError(
                 f"@job: {function.__qualname__} is a generator: a call runs none of its code; remove the yield,"

@@ -519,7 +519,7 @@ class JobDetail(_Derived):
             assign(self, "persist_data", bool(cls and cls.persists_job_data))
         for flag in ("durable", "requests_recovery", "disallow_concurrent", "persist_data"):
             if type(getattr(self, flag)) is not bool:
-                raise InvalidJobError(f"{flag}: must be True or False (got {getattr(self, flag)!r})")
+                raise InvalidJobError(f"{flag}: must be True or False (got {quoted(getattr(self, flag))})")
         if self.disallow_concurrent:
             assign(self, "max_concurrent", 1)
         if self.expect is not None:
@@ -571,7 +571,7 @@ class JobDetail(_Derived):
                 )
         limit = self.max_concurrent
         if limit is not None and (type(limit) is not int or not 1 <= limit <= MAX_CONCURRENT):
-            raise InvalidJobError(f"max_concurrent: a number from 1 to {MAX_CONCURRENT}, or None (got {limit!r})")
+            raise InvalidJobError(f"max_concurrent: a number from 1 to {MAX_CONCURRENT}, or None (got {quoted(limit)})")
         if (self.disallow_concurrent is True and limit not in (None, 1)) or (
             self.disallow_concurrent is False and limit == 1
         ):
@@ -584,13 +584,15 @@ class JobDetail(_Derived):
             )
         most = self.pause_after_failures
         if most is not None and (type(most) is not int or not 1 <= most <= MAX_FAILURES):
-            raise InvalidJobError(f"pause_after_failures: a number from 1 to {MAX_FAILURES}, or None (got {most!r})")
+            raise InvalidJobError(
+                f"pause_after_failures: a number from 1 to {MAX_FAILURES}, or None (got {quoted(most)})"
+            )
         if self.overlap_policy not in list(OverlapPolicy):
-            raise InvalidJobError(f"overlap_policy: {', '.join(OverlapPolicy)} (got {self.overlap_policy!r})")
+            raise InvalidJobError(f"overlap_policy: {', '.join(OverlapPolicy)} (got {quoted(self.overlap_policy)})")
         object.__setattr__(self, "overlap_policy", OverlapPolicy(self.overlap_policy))
         if self.retry is not None and not isinstance(self.retry, RetryPolicy):
             raise InvalidJobError(
-                f"retry: a RetryPolicy is needed, as RetryPolicy(attempts=5), or None (got {self.retry!r})"
+                f"retry: a RetryPolicy is needed, as RetryPolicy(attempts=5), or None (got {quoted(self.retry)})"
             )
         if self.timeout is not None:
             object.__setattr__(self, "timeout", as_span(self.timeout, "timeout", InvalidJobError, above_zero=True))

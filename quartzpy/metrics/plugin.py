@@ -11,6 +11,7 @@ from quartzpy.metrics.recorder import Recorder
 from quartzpy.metrics.server import Asgi, MetricsServer, Responder, Wsgi, asgi_of, wsgi_of
 from quartzpy.node.observers import Observer
 from quartzpy.scheduler.scheduler import BaseScheduler
+from quartzpy.texts import quoted
 
 logger = logging.getLogger(__name__)
 
@@ -43,9 +44,9 @@ class Metrics(Observer):
         cluster: bool | None = None,
     ) -> None:
         if port is not None and (type(port) is not int or not 0 <= port <= 65_535):
-            raise SettingsError(f"port: must be an integer from 0 to 65535, or None (got {port!r})")
+            raise SettingsError(f"port: must be an integer from 0 to 65535, or None (got {quoted(port)})")
         if type(most_groups) is not int or not 1 <= most_groups <= MOST_GROUPS:
-            raise SettingsError(f"most_groups: must be an integer from 1 to {MOST_GROUPS} (got {most_groups!r})")
+            raise SettingsError(f"most_groups: must be an integer from 1 to {MOST_GROUPS} (got {quoted(most_groups)})")
         self._host, self._wanted_port = host, port
         self._cluster = cluster
         self._recorder = Recorder(by_job=by_job, most=most_groups)

@@ -14,7 +14,7 @@ from quartzpy.operations.source import attempt
 from quartzpy.scheduler.reading import Answer, Reading
 from quartzpy.store.protocol import NameKind, StoredCalendar
 from quartzpy.store.queries import TriggerQuery
-from quartzpy.texts import did_you_mean
+from quartzpy.texts import did_you_mean, quoted
 
 MOST_CALENDARS = 500
 MOST_TRIGGERS = 50
@@ -79,7 +79,7 @@ def _summary(name: str, answer: Answer[StoredCalendar]) -> tuple[CalendarSummary
 def year(reading: Reading, name: str, of_year: int | None) -> CalendarYear:
     """Return a year of a calendar; see `Operations.calendar`."""
     if of_year is not None and (type(of_year) is not int or not 1970 <= of_year <= 9998):
-        raise InvalidValueError(f"year: must be a number from 1970 to 9998 (got {of_year!r})")
+        raise InvalidValueError(f"year: must be a number from 1970 to 9998 (got {quoted(of_year)})")
     check_name(name, "calendar name")
     stored = _stored(reading, name)
     using = reading.ask(lambda store: store.find(TriggerQuery(calendar=name), MOST_TRIGGERS + 1))

@@ -333,7 +333,7 @@ class Operations:
             InvalidValueError: `until` is not an instant with a time zone or a span, or the limit is not from 1 to 1000.
         """
         if type(limit) is not int or not 1 <= limit <= MOST_UPCOMING:
-            raise InvalidValueError(f"limit: must be a whole number from 1 to {MOST_UPCOMING} (got {limit!r})")
+            raise InvalidValueError(f"limit: must be a whole number from 1 to {MOST_UPCOMING} (got {quoted(limit)})")
         reading = self._source.reading()
         now = reading.now()
         if until is None or isinstance(until, timedelta):

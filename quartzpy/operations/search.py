@@ -13,6 +13,7 @@ from quartzpy.scheduler.reading import Reading
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.protocol import NameKind
 from quartzpy.store.searches import KeySearch, SearchPosition
+from quartzpy.texts import quoted
 
 MOST_FOUND = 100
 SEARCHED = 50_000
@@ -48,7 +49,7 @@ class SearchResults:
 
 def search(reading: Reading, text: str, limit: int, after: str | None) -> SearchResults:
     if type(limit) is not int or not 1 <= limit <= MOST_FOUND:
-        raise InvalidValueError(f"limit: must be a whole number from 1 to {MOST_FOUND} (got {limit!r})")
+        raise InvalidValueError(f"limit: must be a whole number from 1 to {MOST_FOUND} (got {quoted(limit)})")
     part = checked_text(text.strip() if isinstance(text, str) else text, "text")
     if part is None:
         raise InvalidValueError("text: must be a part of a name, or the id of an execution (got None)")

@@ -17,7 +17,7 @@ from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import CellRecord, EndedPause, Lanes, MisfireCell
 from quartzpy.store.queries import TriggerQuery
 from quartzpy.store.records import RunningRecord, TriggerRecord
-from quartzpy.texts import numbered
+from quartzpy.texts import numbered, quoted
 
 CELLS = 120
 """The number of equal parts of a timeline in which executions are counted."""
@@ -134,7 +134,7 @@ def timeline(reading: Reading, start: datetime, end: datetime, by: str, group: s
     try:
         lanes = Lanes(by)
     except ValueError:
-        raise InvalidValueError(f"lanes: must be one of {', '.join(Lanes)} (got {by!r})") from None
+        raise InvalidValueError(f"lanes: must be one of {', '.join(Lanes)} (got {quoted(by)})") from None
     if not start + SHORTEST <= end <= start + LONGEST:
         raise InvalidValueError(
             "end: must be after start, by at least 1 second and at most 31 days"

@@ -11,6 +11,7 @@ from quartzpy.budget import MOST_STEPS, Budget
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import InvalidValueError
 from quartzpy.instants import as_instant
+from quartzpy.texts import quoted
 from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.trigger import Trigger
 
@@ -78,4 +79,4 @@ def check_span(since: datetime, until: datetime, max_runs: int) -> None:
     if first >= end:
         raise InvalidValueError(f"until: must be after since (got {since} and {until})")
     if type(max_runs) is not int or not 1 <= max_runs <= MOST_RUNS:
-        raise InvalidValueError(f"max_runs: a number from 1 to {MOST_RUNS:,} (got {max_runs!r})")
+        raise InvalidValueError(f"max_runs: a number from 1 to {MOST_RUNS:,} (got {quoted(max_runs)})")

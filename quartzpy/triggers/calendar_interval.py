@@ -13,6 +13,7 @@ from quartzpy.errors import InvalidTriggerError
 from quartzpy.instants import Converted, as_instant, zone, zone_name
 from quartzpy.keys import DEFAULT_GROUP
 from quartzpy.name_hints import TRIGGER_ARGUMENTS, constructor_hints
+from quartzpy.texts import quoted
 from quartzpy.triggers.date_series import DateSeries
 from quartzpy.triggers.recurring import LOOK_AHEAD, RecurringTrigger
 
@@ -69,17 +70,19 @@ class CalendarIntervalTrigger(RecurringTrigger):
         super().__post_init__()
         if type(self.interval) is not int or not 1 <= self.interval <= MAX_INTERVAL:
             raise InvalidTriggerError(
-                f"interval: must be a whole number from 1 to {MAX_INTERVAL} (got {self.interval!r})"
+                f"interval: must be a whole number from 1 to {MAX_INTERVAL} (got {quoted(self.interval)})"
             )
         try:
             object.__setattr__(self, "unit", IntervalUnit(self.unit))
         except ValueError:
-            raise InvalidTriggerError(f"unit: must be one of {', '.join(IntervalUnit)} (got {self.unit!r})") from None
+            raise InvalidTriggerError(
+                f"unit: must be one of {', '.join(IntervalUnit)} (got {quoted(self.unit)})"
+            ) from None
         object.__setattr__(self, "time_zone", zone_name(self.time_zone))
         zone(self.time_zone)
         for flag in ("preserve_hour_of_day", "skip_day_if_hour_does_not_exist"):
             if not isinstance(getattr(self, flag), bool):
-                raise InvalidTriggerError(f"{flag}: must be bool (got {getattr(self, flag)!r})")
+                raise InvalidTriggerError(f"{flag}: must be bool (got {quoted(getattr(self, flag))})")
 
     def next_after(self, instant: datetime) -> datetime | None:
         instant = as_instant(instant, "instant")

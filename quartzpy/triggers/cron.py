@@ -17,6 +17,7 @@ from quartzpy.errors import InvalidCronError, InvalidTriggerError
 from quartzpy.instants import as_instant, zone, zone_name
 from quartzpy.keys import DEFAULT_GROUP
 from quartzpy.name_hints import CRON_ARGUMENTS, constructor_hints
+from quartzpy.texts import quoted
 from quartzpy.triggers.recurring import RecurringMisfire, RecurringTrigger
 from quartzpy.triggers.trigger import TriggerOptions, TriggerProgress
 
@@ -85,13 +86,13 @@ class CronTrigger(RecurringTrigger, _Expression):
         if not self.dialect:
             set_value(self, "dialect", CRONTAB if is_crontab(text) else QUARTZ)
         if self.dialect not in (QUARTZ, CRONTAB):
-            raise InvalidTriggerError(f"dialect: must be {QUARTZ!r} or {CRONTAB!r} (got {self.dialect!r})")
+            raise InvalidTriggerError(f"dialect: must be {QUARTZ!r} or {CRONTAB!r} (got {quoted(self.dialect)})")
         if self.start_time is not None:
             set_value(self, "start_time", self._start_at(self.start_time))
         # The cache of expressions takes only hashable values, and True for 1.
         set_value(self, "time_zone", zone_name(self.time_zone))
         if not (self.day_or is None or isinstance(self.day_or, bool)):
-            raise InvalidCronError(f"day_or: must be True, False or None (got {self.day_or!r})", expression=text)
+            raise InvalidCronError(f"day_or: must be True, False or None (got {quoted(self.day_or)})", expression=text)
         set_value(self, "_is_seeded", uses_hash(text))
         cron = self.cron
         set_value(self, "dst", cron.dst)
@@ -132,7 +133,7 @@ class CronTrigger(RecurringTrigger, _Expression):
             *others, seconds = expression.split() or [""]
             if len(others) != FIELDS:
                 raise InvalidCronError(
-                    f"crontab: seconds_last needs six fields, the last of them for seconds (got {expression!r})",
+                    f"crontab: seconds_last needs six fields, the last of them for seconds (got {quoted(expression)})",
                     expression=expression,
                     allowed="6 fields",
                 )
@@ -205,7 +206,7 @@ class CronTrigger(RecurringTrigger, _Expression):
             second = as_instant(day, "day").replace(microsecond=0)
             return self.is_satisfied_by(second) and (calendar is None or calendar.is_included(second))
         if not isinstance(day, date):
-            raise InvalidTriggerError(f"day: must be a date or a datetime with a time zone (got {day!r})")
+            raise InvalidTriggerError(f"day: must be a date or a datetime with a time zone (got {quoted(day)})")
         place = zone(self.time_zone)
         # If the clock skips midnight, this is the end of the gap.
         since = as_instant(datetime.combine(day, time(), place), "day")

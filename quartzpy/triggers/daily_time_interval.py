@@ -15,6 +15,7 @@ from quartzpy.errors import InvalidTriggerError
 from quartzpy.instants import Converted, as_instant, zone, zone_name
 from quartzpy.keys import DEFAULT_GROUP
 from quartzpy.name_hints import TRIGGER_ARGUMENTS, constructor_hints
+from quartzpy.texts import quoted
 from quartzpy.triggers.calendar_interval import IntervalUnit
 from quartzpy.triggers.date_series import missing_dates
 from quartzpy.triggers.recurring import RecurringTrigger
@@ -67,9 +68,9 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
     def __post_init__(self) -> None:
         super().__post_init__()
         if type(self.interval) is not int or self.interval < 1:
-            raise InvalidTriggerError(f"interval: must be a whole number >= 1 (got {self.interval!r})")
+            raise InvalidTriggerError(f"interval: must be a whole number >= 1 (got {quoted(self.interval)})")
         if self.unit not in _UNITS:
-            raise InvalidTriggerError(f"unit: must be one of {', '.join(_UNITS)} (got {self.unit!r})")
+            raise InvalidTriggerError(f"unit: must be one of {', '.join(_UNITS)} (got {quoted(self.unit)})")
         object.__setattr__(self, "unit", IntervalUnit(self.unit))
         if self.interval > _ONE_DAY // _UNITS[self.unit]:
             raise InvalidTriggerError(f"interval: must be at most 24 hours (got {self.interval} {self.unit}s)")
@@ -77,7 +78,7 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
             type(self.repeat_count) is not int or not 0 <= self.repeat_count <= MAX_REPEAT_COUNT
         ):
             raise InvalidTriggerError(
-                f"repeat_count: must be from 0 to {MAX_REPEAT_COUNT}, or None (got {self.repeat_count!r})"
+                f"repeat_count: must be from 0 to {MAX_REPEAT_COUNT}, or None (got {quoted(self.repeat_count)})"
             )
         for subject in ("start_time_of_day", "end_time_of_day"):
             _check_time(getattr(self, subject), subject)
@@ -94,7 +95,9 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
         try:
             object.__setattr__(self, "dst", DaylightSaving(self.dst))
         except ValueError:
-            raise InvalidTriggerError(f"dst: must be one of {', '.join(DaylightSaving)} (got {self.dst!r})") from None
+            raise InvalidTriggerError(
+                f"dst: must be one of {', '.join(DaylightSaving)} (got {quoted(self.dst)})"
+            ) from None
 
     def next_after(self, instant: datetime) -> datetime | None:
         """Return the first fire time strictly after `instant`, without regard to `repeat_count`.
@@ -255,6 +258,6 @@ def _is_skipped(wall: datetime) -> bool:
 
 def _check_time(value: object, subject: str) -> None:
     if not isinstance(value, time) or value.tzinfo is not None:
-        raise InvalidTriggerError(f"{subject}: must be a datetime.time without a time zone (got {value!r})")
+        raise InvalidTriggerError(f"{subject}: must be a datetime.time without a time zone (got {quoted(value)})")
     if value.microsecond:
         raise InvalidTriggerError(f"{subject}: must be in whole seconds (got {value})")

@@ -30,11 +30,12 @@ from quartzpy.instants import LATEST, Converted, Span, as_instant, as_span
 from quartzpy.keys import DEFAULT_GROUP, JobKey, TriggerKey, check_name
 from quartzpy.name_hints import NameHints
 from quartzpy.states import CompletionInstruction, Missed, Outcome
-from quartzpy.texts import check_description
+from quartzpy.texts import check_description, quoted
 
 DEFAULT_PRIORITY = 5
 MAX_REPEAT_COUNT = 2**31 - 1
 """The highest repeat count. Every JSON parser reads it exactly."""
+_MOST_UPCOMING = 1_000_000
 _MICROSECOND = timedelta(microseconds=1)
 MOST_REFUSALS = 40_000
 """The number of fire times in a row that a calendar may exclude before the search ends: a daily one for 100 years."""
@@ -106,7 +107,7 @@ def trigger_kind(name: str) -> type[Trigger]:
     try:
         return _KINDS[name]
     except (KeyError, TypeError):
-        raise UnsupportedKindError(f"kind: one of {', '.join(sorted(_KINDS))} (got {name!r})") from None
+        raise UnsupportedKindError(f"kind: one of {', '.join(sorted(_KINDS))} (got {quoted(name)})") from None
 
 
 def trigger_kinds() -> dict[str, type[Trigger]]:
@@ -426,8 +427,10 @@ class Trigger(NameHints, ABC):
         calendar itself: `scheduler.get_calendar(trigger.calendar)`.
 
         Raises:
-            InvalidTriggerError: `start` is not a datetime with a time zone.
+            InvalidTriggerError: `start` is not a datetime with a time zone, or `count` is not from 0 to 1,000,000.
         """
+        if type(count) is not int or not 0 <= count <= _MOST_UPCOMING:
+            raise InvalidTriggerError(f"count: a number from 0 to {_MOST_UPCOMING:,} (got {quoted(count)})")
         # A preview decides nothing, so it may read the clock of this machine.
         after = datetime.now(UTC) if start is None else as_instant(start, "start")  # noqa: TID251
         first = after if self.start_time is None or after == LATEST else after + _MICROSECOND
@@ -487,7 +490,7 @@ class Trigger(NameHints, ABC):
             InvalidTriggerError: `count` is below 1, the trigger has no `start_time`, or its schedule ends before.
         """
         if type(count) is not int or count < 1:
-            raise InvalidTriggerError(f"count: must be an integer of at least 1 (got {count!r})")
+            raise InvalidTriggerError(f"count: must be an integer of at least 1 (got {quoted(count)})")
         last = next(islice(self.fire_times(calendar=calendar), count - 1, None), None)
         if last is None:
             raise InvalidTriggerError(f"trigger {self.label}: fires fewer than {count} times")
@@ -559,7 +562,7 @@ def check_priority(priority: object) -> None:
         InvalidTriggerError: it is no integer of 32 bits.
     """
     if type(priority) is not int or not -_INT32 <= priority < _INT32:
-        raise InvalidTriggerError(f"priority: must be an integer of 32 bits (got {priority!r})")
+        raise InvalidTriggerError(f"priority: must be an integer of 32 bits (got {quoted(priority)})")
 
 
 def checked_instruction(misfire: str, allowed: type[StrEnum], kind: str) -> StrEnum:
@@ -573,7 +576,7 @@ def checked_instruction(misfire: str, allowed: type[StrEnum], kind: str) -> StrE
     except ValueError:
         meant = misfire_instruction(misfire, allowed)
         hint = "" if meant is None else f'; did you mean misfire="{meant}"?'
-        text = f"misfire: {kind} triggers accept {', '.join(allowed)} (got {misfire!r}){hint}"
+        text = f"misfire: {kind} triggers accept {', '.join(allowed)} (got {quoted(misfire)}){hint}"
         raise InvalidTriggerError(text) from None
 
 
@@ -584,7 +587,7 @@ def check_catch_up(misfire: str, most: object, within: timedelta | None) -> None
         InvalidTriggerError: a bound is wrong, is given for another instruction than "fire_all", or both are missing.
     """
     if most is not None and (type(most) is not int or not 1 <= most < _INT32):
-        raise InvalidTriggerError(f"catch_up_max: must be an integer of 32 bits, at least 1 (got {most!r})")
+        raise InvalidTriggerError(f"catch_up_max: must be an integer of 32 bits, at least 1 (got {quoted(most)})")
     if misfire == FIRE_ALL:
         if most is None and within is None:
             raise InvalidTriggerError(

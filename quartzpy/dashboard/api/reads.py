@@ -15,6 +15,7 @@ from quartzpy.operations import Operations
 from quartzpy.scheduler.typed_text import FUTURE, likely_key, read_group, read_instant
 from quartzpy.states import ActionState, ExecutionState, JobMode, MisfireAction, PublicState, TriggerState
 from quartzpy.store.queries import TriggerOrder
+from quartzpy.texts import quoted
 
 MOST_LIMIT = 1_000
 """The largest page of the API."""
@@ -37,14 +38,14 @@ class Parameter:
 def _whole(name: str, text: str, operations: Operations) -> int:
     if text.isascii() and text.isdecimal() and len(text) <= 19:
         return int(text)
-    raise InvalidValueError(f"{name}: must be a whole number (got {text!r})")
+    raise InvalidValueError(f"{name}: must be a whole number (got {quoted(text)})")
 
 
 def boolean(name: str, text: str, operations: Operations) -> bool:
     """Return whether a parameter is true. Raises InvalidValueError if it is neither true nor false."""
     if text in ("true", "false"):
         return text == "true"
-    raise InvalidValueError(f"{name}: must be true or false (got {text!r})")
+    raise InvalidValueError(f"{name}: must be true or false (got {quoted(text)})")
 
 
 def _past(name: str, text: str, operations: Operations) -> datetime:
@@ -174,7 +175,7 @@ def values_of(
             raise InvalidValueError(f"{name}: must be given once")
         value = parameter.read(name, text, operations)
         if parameter is LIMIT and not 1 <= value <= MOST_LIMIT:
-            raise InvalidValueError(f"limit: must be a whole number from 1 to {MOST_LIMIT:,} (got {text!r})")
+            raise InvalidValueError(f"limit: must be a whole number from 1 to {MOST_LIMIT:,} (got {quoted(text)})")
         if parameter.many:
             values.setdefault(name, []).append(value)
         else:

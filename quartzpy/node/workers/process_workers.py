@@ -48,6 +48,7 @@ from quartzpy.node.workers.process_messages import (
 )
 from quartzpy.node.workers.worker_process import WorkerProcess, died
 from quartzpy.store.process_identity import PROCESS_WORKER
+from quartzpy.texts import quoted
 
 KILL_AFTER = 2.0
 """The time, in seconds, that a job in a child process has to end after a request to stop, before it is killed."""
@@ -92,7 +93,7 @@ class ProcessWorkers:
         except Exception as error:
             raise InvalidValueError(
                 "job_factory: with process workers it must be picklable: a function at the top level of a module, or an"
-                f" instance with picklable attributes (got {job_factory!r}: {error})"
+                f" instance with picklable attributes (got {quoted(job_factory)}: {error})"
             ) from None
         self._name = name
         self._job_types = job_types

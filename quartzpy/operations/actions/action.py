@@ -12,6 +12,7 @@ from typing import Any
 from quartzpy.errors import InvalidValueError
 from quartzpy.operations.actions.inputs import Input
 from quartzpy.operations.selection import Subject
+from quartzpy.texts import quoted
 
 
 class Role(StrEnum):
@@ -53,7 +54,9 @@ class Grant:
         for name in ("groups", "job_types"):
             patterns = getattr(self, name)
             if isinstance(patterns, str) or not all(isinstance(pattern, str) and pattern for pattern in patterns):
-                raise InvalidValueError(f"{name}: a list of patterns such as ['shop-*'] is needed (got {patterns!r})")
+                raise InvalidValueError(
+                    f"{name}: a list of patterns such as ['shop-*'] is needed (got {quoted(patterns)})"
+                )
             object.__setattr__(self, name, tuple(patterns))
 
     def covers_group(self, group: str) -> bool:

@@ -356,7 +356,7 @@ class PausingMethods(Methods):
             IllegalStateChangeError: the trigger fired at each of several tries, so that nothing was skipped.
         """
         if type(count) is not int or not 1 <= count <= MOST_SKIPPED:
-            raise InvalidValueError(f"count: a number from 1 to {MOST_SKIPPED:,} (got {count!r})")
+            raise InvalidValueError(f"count: a number from 1 to {MOST_SKIPPED:,} (got {quoted(count)})")
 
         def following(record: TriggerRecord, calendar: Calendar | None) -> datetime | None:
             progress = record.progress

@@ -733,5 +733,5 @@ def _duplicate(things: Sequence[JobDetail | Trigger]) -> Key | None:
 def _as_pairs(definitions: Iterable[object]) -> Iterable[tuple[JobLike, object]]:
     for pair in definitions:
         if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise InvalidTriggerError(f"definitions: pairs of a job and its triggers are needed (got {pair!r})")
+            raise InvalidTriggerError(f"definitions: pairs of a job and its triggers are needed (got {quoted(pair)})")
         yield pair[0], pair[1]

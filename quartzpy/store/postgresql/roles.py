@@ -13,6 +13,7 @@ from quartzpy.store.postgresql.connection.urls import parse_dsn
 from quartzpy.store.postgresql.schema.naming import renamed
 from quartzpy.store.postgresql.schema.privileges import SEQUENCES, TABLES, VIEW, Use
 from quartzpy.store.postgresql.schema.views import VIEWS
+from quartzpy.texts import quoted
 
 OWNER = "owner"
 DEFAULT_NAMES: Mapping[str, str] = {
@@ -36,7 +37,7 @@ def role_name(name: str) -> str:
     elif name.startswith("pg_") or name in _RESERVED:
         rule = "must not be public, none or pg_..., which belong to PostgreSQL"
     if rule is not None:
-        raise SettingsError(f"role: {rule} (got {name!r})")
+        raise SettingsError(f"role: {rule} (got {quoted(name)})")
     return name
 
 

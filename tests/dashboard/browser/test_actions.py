@@ -195,7 +195,7 @@ def test_a_live_page_keeps_the_selection(served: Served, page: Page) -> None:
     served.scheduler.pause_trigger(AT_TWO)
     row = page.get_by_role("row").filter(has=page.get_by_role("link", name="at-two"))
     page.evaluate("htmx.trigger(document.getElementById('content'), 'refresh')")
-    expect(row.get_by_text("paused")).to_be_visible()
+    expect(row.get_by_text("paused").first).to_be_visible()
     expect(box).to_be_checked()
 
 

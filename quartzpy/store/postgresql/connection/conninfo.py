@@ -17,6 +17,7 @@ from quartzpy.errors import SettingsError
 from quartzpy.store.postgresql.connection.urls import DatabaseUrl
 from quartzpy.store.postgresql.schema.naming import scoped
 from quartzpy.store.process_identity import own_process, session_tag
+from quartzpy.texts import quoted
 
 _ENCODINGS = frozenset({"utf8", "utf-8", "unicode"})
 _WORDS = re.compile(r"(?:\\.|[^\s\\])+", re.DOTALL)
@@ -117,7 +118,7 @@ def connect_arguments(
 
 def _connect_timeout(value: str) -> int:
     if not value.isdecimal() or not 1 <= int(value) <= 3_600:
-        raise SettingsError(f"database URL: connect_timeout must be from 1 to 3600 seconds (got {value!r})")
+        raise SettingsError(f"database URL: connect_timeout must be from 1 to 3600 seconds (got {quoted(value)})")
     return max(2, int(value))
 
 

@@ -24,6 +24,7 @@ from quartzpy.store.postgresql.connection.error_translation import translate
 from quartzpy.store.postgresql.connection.pool import OwnPool, Pool
 from quartzpy.store.postgresql.connection.servers import Servers
 from quartzpy.store.postgresql.connection.urls import DRIVER, parse_dsn
+from quartzpy.texts import quoted
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import URL, Engine
@@ -183,7 +184,7 @@ class FunctionSource(_OwnConnectionSource):
             # It may be an error of any library. The node takes it as one of the database, and tries again.
             raise translate(error) from error
         if not isinstance(connection, psycopg.Connection):
-            raise SettingsError(f"connect: must return a psycopg connection (got {connection!r})")
+            raise SettingsError(f"connect: must return a psycopg connection (got {quoted(connection)})")
         try:
             connection.rollback()
             connection.autocommit = True

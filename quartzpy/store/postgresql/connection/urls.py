@@ -39,7 +39,7 @@ _FORM = re.compile(
 _NAME_AND_PORT = re.compile(r"(?P<host>[A-Za-z0-9.-]*):(?P<port>[^:]*)")
 # Up to the last @ of the line, because a password may contain an unescaped one.
 _USERINFO = re.compile(r"(://[^:/@\s,?]*:).*@")
-_PASSWORD = re.compile(r"password\s*=\s*('(?:[^'\\]|\\.)*'|\"[^\"]*\"|[^\s&'\"]+)", re.IGNORECASE)
+_PASSWORD = re.compile(r"password\s*=\s*('(?:[^'\\]|\\.)*'|\"[^\"]*\"|(?:[^\s&'\"\\]|\\.)+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
