@@ -73,7 +73,7 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
             raise InvalidTriggerError(f"unit: must be one of {', '.join(_UNITS)} (got {quoted(self.unit)})")
         object.__setattr__(self, "unit", IntervalUnit(self.unit))
         if self.interval > _ONE_DAY // _UNITS[self.unit]:
-            raise InvalidTriggerError(f"interval: must be at most 24 hours (got {self.interval} {self.unit}s)")
+            raise InvalidTriggerError(f"interval: must be at most 24 hours (got {quoted(self.interval)} {self.unit}s)")
         if self.repeat_count is not None and (
             type(self.repeat_count) is not int or not 0 <= self.repeat_count <= MAX_REPEAT_COUNT
         ):
