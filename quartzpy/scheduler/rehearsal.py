@@ -21,6 +21,8 @@ from quartzpy.triggers.trigger import Trigger, TriggerProgress
 from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, moved_to, prepare
 
 _STEPS_IN_ALL = 10 * MOST_STEPS
+# A hundred thousand ordinary triggers take 150 each.
+_STEPS_OF_DEPENDANTS = 50 * MOST_STEPS
 
 
 class RehearsedError(Exception):
@@ -79,13 +81,13 @@ class Dependants:
         Raises:
             ScheduleTooCostlyError: they take too many steps, each by itself or all together.
         """
-        with Budget(_STEPS_IN_ALL) as in_all:
+        with Budget(_STEPS_OF_DEPENDANTS) as in_all:
             for name, calendar in calendars.items():
                 self._compute(store, name, StoredCalendar(calendar, 0), in_all, passes_over_unreadable=True)
 
     def moves(self, store: JobStore, name: str, stored: StoredCalendar) -> list[TriggerMove]:
         """Return the moves of all triggers that use a stored calendar. Errors as of `check`."""
-        with Budget(_STEPS_IN_ALL) as in_all:
+        with Budget(_STEPS_OF_DEPENDANTS) as in_all:
             return self._compute(store, name, stored, in_all)
 
     def _compute(

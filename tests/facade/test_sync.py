@@ -184,7 +184,7 @@ def test_a_calendar_that_is_too_costly_for_its_triggers_is_refused_and_changes_n
     client.add_calendar("hours", WeeklyCalendar())
     client.schedule_job(report(), [hourly(f"h{n}", calendar="hours") for n in range(3)])
     before = state(client)
-    monkeypatch.setattr(rehearsal, "_STEPS_IN_ALL", 1_000)
+    monkeypatch.setattr(rehearsal, "_STEPS_OF_DEPENDANTS", 1_000)
     with pytest.raises(QuartzpyError, match=r"hours.* is too costly for .*not found within .* it was not stored"):
         REPLACING[door](client)
     assert client.get_calendar("hours") == WeeklyCalendar()

@@ -89,7 +89,7 @@ def test_a_calendar_that_is_too_costly_for_its_triggers_is_refused_and_changes_n
 ) -> None:
     operations.actions.apply(declared(), owner="app")
     before = list(operations.triggers())
-    monkeypatch.setattr(rehearsal, "_STEPS_IN_ALL", 100)
+    monkeypatch.setattr(rehearsal, "_STEPS_OF_DEPENDANTS", 100)
     halves = CronCalendar("0-29 * * * * ?", base=CronCalendar("30-59 * * * * ?"))
     with pytest.raises(InvalidValueError, match=r"closed.* is too costly for .*not found within 100 steps"):
         operations.definitions.put_calendar("closed", calendar_to_json(halves), dry_run=dry_run)
