@@ -21,7 +21,7 @@ from quartzpy.errors import QuartzpyError, StoreUnavailableError
 from quartzpy.factory import Scheduler
 from quartzpy.states import FiredState
 from quartzpy.store.postgresql import migrations
-from quartzpy.store.records import ExecutionRecord
+from quartzpy.store.records import LATE_AFTER, ExecutionRecord
 from quartzpy.triggers.trigger import Trigger
 
 TICK = 0.25
@@ -60,6 +60,7 @@ def run_demo(
         demo = Demo(audience, client, cluster, duration.total_seconds())
         demo.start_nodes(nodes)
         demo.show(keys)
+        demo.wait_until_caught_up()
         paused_at = client.nodes().now
         client.pause_trigger_group(jobs.GROUP)
         audience.event("paused", "the triggers are paused; waiting for running executions")
@@ -128,6 +129,18 @@ class Demo:
             with suppress(Empty):
                 key = keys.get(timeout=TICK)
                 self._obey(key)
+
+    def wait_until_caught_up(self) -> None:
+        """Wait until no trigger is late, as long as the nodes go on: on a slow machine a late fire is not lost."""
+        deadline, ended = self._clock.monotonic() + PATIENCE, len(self._scene.history)
+        while self._clock.monotonic() < deadline:
+            late = self._client.nodes().now - LATE_AFTER
+            if self._client.triggers(group=jobs.GROUP, until=late).first() is None:
+                return
+            self._look()
+            if len(self._scene.history) > ended:
+                deadline, ended = self._clock.monotonic() + PATIENCE, len(self._scene.history)
+            threading.Event().wait(TICK)
 
     def wait_until_idle(self) -> None:
         """Wait until nothing runs and no recovery or retry is pending."""

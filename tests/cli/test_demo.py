@@ -7,13 +7,15 @@ import subprocess
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 
 from quartzpy import JobKey, Scheduler, SimpleTrigger
+from quartzpy.demo import stage
 from quartzpy.demo.audit import summarize
 from quartzpy.demo.jobs import GROUP, SERIAL_REPORT
 from quartzpy.demo.stage import is_idle
@@ -165,6 +167,31 @@ def test_the_audit_finds_what_was_lost_doubled_or_overlapped(
     summary = summarize(3, executions, [STORED], [TRIGGER], SERIAL_REPORT, START + 3 * SECOND)
     assert (summary.lost, summary.duplicated, summary.overlaps) == (lost, duplicated, overlaps)
     assert summary.promises_kept == (lost == duplicated == overlaps == 0)
+
+
+@pytest.mark.parametrize(("nodes_go_on", "looks"), [(True, 5), (False, 1)])
+def test_the_demo_waits_for_late_fires_while_the_nodes_go_on(
+    monkeypatch: pytest.MonkeyPatch, nodes_go_on: bool, looks: int
+) -> None:
+    late: list[TriggerRecord | None] = [*[STORED] * 5, None]
+    client = SimpleNamespace(
+        nodes=lambda: SimpleNamespace(now=START),
+        triggers=lambda **_: SimpleNamespace(first=lambda: late.pop(0)),
+    )
+    demo = stage.Demo(cast(Any, None), cast(Any, client), cast(Any, SimpleNamespace(killed={})), 1.0)
+    seconds = count(0, 20)
+    demo._clock = cast(Any, SimpleNamespace(monotonic=lambda: next(seconds)))
+    looked: list[None] = []
+
+    def look() -> None:
+        looked.append(None)
+        if nodes_go_on:
+            demo._scene.history.append(executed(len(looked)))
+
+    monkeypatch.setattr(demo, "_look", look)
+    monkeypatch.setattr(stage, "TICK", 0)
+    demo.wait_until_caught_up()
+    assert len(looked) == looks
 
 
 def test_a_trigger_that_was_left_behind_counts_as_lost() -> None:
