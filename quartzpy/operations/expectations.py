@@ -31,7 +31,8 @@ SHORTEST_POLL, LONGEST_POLL = timedelta(seconds=5), timedelta(minutes=1)
 MOST_OPEN = 100
 """The number of fires of a trigger that are watched until their ends; the oldest ones are dropped."""
 _MICROSECOND = timedelta(microseconds=1)
-_HELD_BACK = frozenset({TriggerState.PAUSED, TriggerState.PAUSED_BLOCKED, TriggerState.ERROR, TriggerState.COMPLETE})
+_PAUSED = frozenset({TriggerState.PAUSED, TriggerState.PAUSED_BLOCKED})
+_HELD_BACK = _PAUSED | {TriggerState.ERROR, TriggerState.COMPLETE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,8 @@ class Watch:
     """The next fire at the last look; a sooner one is looked at when it is noticed."""
     resumed: datetime | None = None
     """The last resumption at the last look; another one is looked at when it is noticed."""
+    held: datetime | None = None
+    """The fire that a pause held back at the last look. Of a trigger that is gone since, nothing else says so."""
 
     def as_json(self) -> str:
         """Return the stored form."""
@@ -74,6 +77,7 @@ class Watch:
                 "job": None if self.job_key is None else [self.job_key.group, self.job_key.name],
                 "next": None if self.next is None else self.next.isoformat(),
                 "resumed": None if self.resumed is None else self.resumed.isoformat(),
+                "held": None if self.held is None else self.held.isoformat(),
             }
         )
 
@@ -82,7 +86,7 @@ class Watch:
         """Return the watch with this stored form; that of a new one has no more than its beginning."""
         stored: dict[str, Any] = json.loads(text)
         backlog, expect, job = stored.get("backlog_until"), stored.get("expect"), stored.get("job")
-        following, resumed = stored.get("next"), stored.get("resumed")
+        following, resumed, held = stored.get("next"), stored.get("resumed"), stored.get("held")
         created = datetime.fromisoformat(stored["created"])
         return cls(
             created,
@@ -96,6 +100,7 @@ class Watch:
             None if job is None else JobKey(job[1], job[0]),
             None if following is None else datetime.fromisoformat(following),
             None if resumed is None else datetime.fromisoformat(resumed),
+            None if held is None else datetime.fromisoformat(held),
         )
 
     @property
@@ -256,6 +261,11 @@ class _Look:
         self._broken: list[JudgedBreach] = []
         self._met: dict[Breach, datetime] = {}
         self._looks: list[datetime] = [now + LONGEST_REST]
+        self._resumed, self._held = watch.resumed, watch.held
+        if self._trigger is not None:
+            due = self._trigger.next_fire_time
+            self._resumed = self._trigger.resumed_at
+            self._held = due if self._trigger.state in _PAUSED and due is not None and due <= now else None
 
     def judgement(self) -> Judgement:
         for misfire in sorted(self._facts.misfires, key=lambda misfire: misfire.misfire_id):
@@ -289,7 +299,8 @@ class _Look:
             zone=self._zone,
             job_key=self._facts.job_key,
             next=None if self._trigger is None else self._trigger.next_fire_time,
-            resumed=None if self._trigger is None else self._trigger.resumed_at,
+            resumed=self._resumed,
+            held=self._held,
         )
         return Judgement(watch, min(self._looks), tuple(self._broken), self._met)
 
@@ -298,11 +309,12 @@ class _Look:
     def _begins(self, at: datetime, until: datetime) -> datetime:
         """Return the instant from which on the fire of an instant could start, as far as it had to wait by rule."""
         begins = max(at, self._watch.created)
+        if self._resumed is not None and self._resumed > at:
+            begins = max(begins, self._resumed)
         if self._trigger is None:
-            return begins
-        resumed, held = self._trigger.resumed_at, self._trigger.rate_limited_until
-        if resumed is not None and resumed > at:
-            begins = max(begins, resumed)
+            # The instant of the resumption is gone with the trigger.
+            return begins if self._held is None or at < self._held else until
+        held = self._trigger.rate_limited_until
         if held is not None and held > at and self._facts.job is not None and self._facts.job.rate_limit is not None:
             begins = max(begins, min(held, until))
         return begins
@@ -405,8 +417,9 @@ class _Look:
 
     def _was_held(self, at: datetime, began: datetime) -> bool:
         """Return True if a pause held the fire back."""
-        resumed = None if self._trigger is None else self._trigger.resumed_at
-        return resumed is not None and at < resumed <= began
+        if self._trigger is None and self._held is not None and at >= self._held:
+            return True
+        return self._resumed is not None and at < self._resumed <= began
 
     def _durations(self, fire: _Fire) -> bool:
         """Judge how long the executions of a fire took, and return True if that is decided."""

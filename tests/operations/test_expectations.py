@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from quartzpy.calendars.maintenance_window import MaintenanceWindow
 from quartzpy.errors import InvalidJobError
 from quartzpy.events import Event, ExpectationBroken
 from quartzpy.expect import EACH_FAILURE, Breach, BreachRecord, Expect
@@ -15,13 +17,22 @@ from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.join import Join
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.shared_limit import Limit
+from quartzpy.matchers import GroupMatcher
 from quartzpy.metrics.recorder import Recorder
 from quartzpy.operations import Operations
 from quartzpy.operations.judging import EVERY, LISTED_EVERY, IncidentJudge
-from quartzpy.states import Outcome
+from quartzpy.states import JobMode, Outcome
 from quartzpy.store.postgresql.admin import admin
-from quartzpy.store.protocol import NamedTriggers, Node
-from tests.contract.harness import MINUTE, SECOND, Harness, at, every, job, key, once
+from quartzpy.store.protocol import (
+    EVERYTHING,
+    JobGroups,
+    NamedTriggers,
+    Node,
+    PauseNote,
+    TriggerGroups,
+    TriggersOfJobs,
+)
+from tests.contract.harness import MINUTE, SECOND, Harness, at, every, job, job_key, key, once
 from tests.database import execute
 from tests.operations.test_incidents import a_node, of_kind
 from tests.operations.test_judging import judge_once
@@ -348,3 +359,79 @@ def test_a_start_that_a_shared_limit_holds_back_is_no_breach(
     store.complete(node, fired, started_at=store.clock.now())
     judge_at(store, operations, node, 100 + waits + 10)
     assert bool(lasting(store)) == is_late
+
+
+# --- what a pause, a mode, a limit or a drain holds back
+
+DEFAULT_GROUP = GroupMatcher.equals("DEFAULT")
+ENDS = PauseNote("the bank is closed", "ann", at(3600))
+
+
+def _window(store: Harness) -> None:
+    store.store.set_window("move", MaintenanceWindow("move", start=at(300), end=at(3600)))
+
+
+HOLDS: dict[str, tuple[Callable[[Harness], object], Callable[[Harness], object]]] = {
+    "trigger until": (lambda s: s.store.pause(NamedTriggers([key("t")]), ENDS), lambda s: None),
+    "job until": (lambda s: s.store.pause(TriggersOfJobs([job_key()]), ENDS), lambda s: None),
+    "trigger group until": (lambda s: s.store.pause(TriggerGroups(DEFAULT_GROUP), ENDS), lambda s: None),
+    "job group until": (lambda s: s.store.pause(JobGroups(DEFAULT_GROUP), ENDS), lambda s: None),
+    "everything until": (lambda s: s.store.pause(EVERYTHING, ENDS), lambda s: None),
+    "window": (_window, lambda s: None),
+    "trigger": (
+        lambda s: s.store.pause(NamedTriggers([key("t")])),
+        lambda s: s.store.resume(NamedTriggers([key("t")])),
+    ),
+    "trigger group": (
+        lambda s: s.store.pause(TriggerGroups(DEFAULT_GROUP)),
+        lambda s: s.store.resume(TriggerGroups(DEFAULT_GROUP)),
+    ),
+    "disabled": (
+        lambda s: s.store.set_mode(job_key(), JobMode.DISABLED),
+        lambda s: s.store.set_mode(job_key(), JobMode.ENABLED),
+    ),
+    "manual": (
+        lambda s: s.store.set_mode(job_key(), JobMode.MANUAL),
+        lambda s: s.store.set_mode(job_key(), JobMode.ENABLED),
+    ),
+}
+
+
+def _turn(store: Harness, operations: Operations, node: Node, seconds: float) -> None:
+    """Move the time, let the node check in and apply the time off, and judge."""
+    store.clock.set(at(seconds) - EVERY)
+    store.store.check_in(node)
+    store.store.apply_time_off("a")
+    judge_once(store, operations)
+
+
+@pytest.mark.parametrize("is_last", [False, True], ids=["hourly", "last fire"])
+@pytest.mark.parametrize("hold", HOLDS)
+def test_the_end_of_a_pause_is_looked_at_and_the_start_that_it_delayed_is_no_breach(
+    store: Harness, operations: Operations, node: Node, hold: str, is_last: bool, postgres_dsn: str
+) -> None:
+    begin, end = HOLDS[hold]
+    expect = Expect(starts_within="2m", ends_by="12:30")
+    trigger = once("t", at(600), expect=expect) if is_last else every(3600, "t", start=at(600), expect=expect)
+    store.schedule(job(durable=True), trigger)
+    _turn(store, operations, node, 65)
+    begin(store)
+    for seconds in (305, 730, 2000):
+        _turn(store, operations, node, seconds)
+        assert store.state("t") == "PAUSED"
+    store.clock.set(at(3600))
+    end(store)
+    store.store.apply_time_off("a")
+    store.store.apply_time_off("a")
+    store.misfire(node)
+    run(store, node)
+    for seconds in (3665, 3700):
+        _turn(store, operations, node, seconds)
+    if is_last:
+        # Nothing notices the resumption of a trigger that is gone: the look comes when it was to come.
+        _turn(store, operations, node, 86_400 + 2005)
+    assert execute(postgres_dsn, "SELECT what FROM qrtz_breaches") == []
+    if not is_last:
+        # The node is lost: the next fire is looked at in time, and not a day after the look during the pause.
+        _turn(store, operations, node, 4200 + 125)
+        assert [breach.scheduled_fire_time for breach in lasting(store)] == [at(4200)]
