@@ -122,6 +122,18 @@ class Expect:
         # 0.99 of 100 is 1 failure, although 100 * (1 - 0.99) is a little less in floating point.
         return 0 if self.success is None else int(self.success_among * (1 - self.success) + 1e-9)
 
+    def check_after_others(self, job: JobKey) -> None:
+        """Check that it says nothing that needs a schedule, for a job that only runs after others.
+
+        Raises:
+            InvalidJobError: it has `ends_by`.
+        """
+        if self.ends_by is not None:
+            raise InvalidJobError(
+                f"expect: ends_by counts from the fire time of a schedule, and job {job} runs after others; give"
+                " ends_by to a trigger of it, or say by when its turn has to come with within of a Join"
+            )
+
     def end_of(self, scheduled: datetime, time_zone: str) -> datetime | None:
         """Return the instant by which the fire of a scheduled instant has ended; None if none is expected.
 

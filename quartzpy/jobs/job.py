@@ -528,11 +528,8 @@ class JobDetail(_Derived):
             assign(self, "continuations", as_continuations(self.continuations))
         if self.after is not None:
             assign(self, "after", as_join(self.after))
-            if isinstance(self.expect, Expect) and self.expect.ends_by is not None:
-                raise InvalidJobError(
-                    f"expect: ends_by counts from the fire time of a schedule, and job {self.key} runs after others;"
-                    " give ends_by to a trigger of it, or say by when its turn has to come with within of a Join"
-                )
+            if isinstance(self.expect, Expect):
+                self.expect.check_after_others(self.key)
             assign(self, "durable", True)
             if self.key in as_join(self.after).keys:
                 raise InvalidJobError(f"after: job {self.key} cannot run after itself; give it a continuation instead")

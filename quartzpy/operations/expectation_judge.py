@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -11,6 +11,7 @@ from typing import Protocol
 from quartzpy.errors import QuartzpyError, StoreUnavailableError
 from quartzpy.expect import BreachRecord
 from quartzpy.jobs.job import JobDetail
+from quartzpy.jobs.shared_limit import Limit
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations.expectations import (
     Facts,
@@ -201,9 +202,10 @@ def _judged(store: JobStore, each: _Questions, running: Sequence[RunningRecord],
         if job is None:
             return None
         ends = [_full_until(store, job, running, since, until)] if job.limits else []
-        if job.max_concurrent is not None:
+        if job.max_concurrent is not None or job.rate_limit is not None:
             query = ExecutionQuery(job_key=job_key, since=since - LOOK_BACK, among=AMONG)
-            ends.append(busy_until(store.find(query, MOST_OF_JOB), of_job, job.max_concurrent, since, until))
+            limit = Limit(max_concurrent=job.max_concurrent, rate_limit=job.rate_limit)
+            ends += _held_until(limit, store.find(query, MOST_OF_JOB), of_job, since, until)
         return max((end for end in ends if end is not None), default=None)
 
     facts = Facts(
@@ -234,9 +236,16 @@ def _full_until(
         sharing = {key for key, other in others.items() if name in other.limits}
         ended = [row for row in executions if row.job_key in sharing]
         runs = [row for row in running if row.job_key in sharing and row.state == "EXECUTING"]
-        if (most := record.limit.max_concurrent) is not None:
-            ends.append(busy_until(ended, runs, most, since, until))
-        if (rate := record.limit.rate_limit) is not None:
-            fires = [row.fire_time or row.scheduled_fire_time for row in ended if row.outcome is not Outcome.SKIPPED]
-            ends.append(rate_opens(rate, [*fires, *(row.fire_time for row in runs)], since, until))
+        ends += _held_until(record.limit, ended, runs, since, until)
     return max((end for end in ends if end is not None), default=None)
+
+
+def _held_until(
+    limit: Limit, ended: Sequence[ExecutionRecord], running: Sequence[RunningRecord], since: datetime, until: datetime
+) -> Iterator[datetime | None]:
+    """Yield the ends of the last times between two instants at which the slots and the rate of a limit held fires."""
+    if limit.max_concurrent is not None:
+        yield busy_until(ended, running, limit.max_concurrent, since, until)
+    if limit.rate_limit is not None:
+        fires = [row.fire_time or row.scheduled_fire_time for row in ended if row.outcome is not Outcome.SKIPPED]
+        yield rate_opens(limit.rate_limit, [*fires, *(row.fire_time for row in running)], since, until)

@@ -171,10 +171,14 @@ def check_definitions(definitions: Definitions) -> None:
 
     Raises:
         InvalidTriggerError: a key is declared twice, or a job has no trigger and is not durable.
+        InvalidJobError: a job is only the continuation of others, and is expected to end by a wall time.
     """
+    followers = {each.key for job, _ in definitions for each in job.continuations}
     for job, triggers in definitions:
         if not triggers and not job.durable:
             raise InvalidTriggerError(f"job {job.key} has no trigger and is not durable: it would be deleted at once")
+        if not triggers and job.expect is not None and job.key in followers:
+            job.expect.check_after_others(job.key)
     declared: list[tuple[str, list[JobKey | TriggerKey]]] = [
         ("job", [job.key for job, _ in definitions]),
         ("trigger", [trigger.key for _, triggers in definitions for trigger in triggers]),

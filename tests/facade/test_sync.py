@@ -36,6 +36,7 @@ from quartzpy.errors import (
     TriggerNeverFiresError,
 )
 from quartzpy.events import events
+from quartzpy.expect import Expect
 from quartzpy.scheduler import rehearsal
 from quartzpy.states import PublicState
 from tests.facade import functions, jobs
@@ -284,6 +285,14 @@ def test_all_of_it_happens_or_nothing(client: Scheduler) -> None:
             "job DEFAULT.report is declared twice",
         ),
         ([(report(), [])], InvalidTriggerError, "has no trigger and is not durable"),
+        (
+            [
+                (report(continuations=["last"]), [hourly()]),
+                (JobDetail(jobs.Recorded, "last", durable=True, expect=Expect(ends_by="06:00")), []),
+            ],
+            InvalidJobError,
+            "ends_by counts from the fire time of a schedule, and job DEFAULT.last runs after others",
+        ),
     ],
 )
 def test_a_wrong_declaration_is_refused(client: Scheduler, declared: Any, error: type[Exception], said: str) -> None:

@@ -325,6 +325,19 @@ def test_a_job_that_runs_after_others_is_judged(store: Harness, operations: Oper
     assert " of job DEFAULT.last, after others, failed." in breach.what
 
 
+def test_ends_by_of_a_continuation_counts_from_its_turn(store: Harness, operations: Operations, node: Node) -> None:
+    store.schedule(expecting(Expect(ends_by="12:03"), "last", durable=True))
+    store.schedule(job("first", continuations=["last"]), once("first", at(100)))
+    judge_at(store, operations, node, 100)
+    run(store, node)
+    [fired] = store.fire_due(node)
+    store.clock.set(at(300))
+    store.complete(node, fired)
+    judge_at(store, operations, node, 370)
+    [breach] = lasting(store)
+    assert (breach.kind, breach.job_key) == (Breach.ENDS_LATE, fired.job_key)
+
+
 def test_what_cannot_be_judged_is_refused() -> None:
     with pytest.raises(InvalidJobError, match="ends_by counts from the fire time of a schedule") as refused:
         job("last", after=["first"], expect=Expect(ends_by="06:00"))
@@ -342,15 +355,22 @@ def test_what_cannot_be_judged_is_refused() -> None:
         (Limit(rate_limit=RateLimit(100, per=1)), 18, True),
     ],
 )
-def test_a_start_that_a_shared_limit_holds_back_is_no_breach(
-    store: Harness, operations: Operations, node: Node, limit: Limit, waits: float, is_late: bool
+@pytest.mark.parametrize("is_shared", [True, False], ids=["shared", "own"])
+def test_a_start_that_a_limit_holds_back_is_no_breach(
+    store: Harness, operations: Operations, node: Node, limit: Limit, waits: float, is_late: bool, is_shared: bool
 ) -> None:
     store.clock.set(at(100))
     store.store.check_in(node)
-    store.store.put_limit("erp", limit)
-    store.schedule(job("other", limits=["erp"], durable=True), once("other", at(100)))
+    expect = Expect(starts_within="3s")
+    if is_shared:
+        store.store.put_limit("erp", limit)
+        store.schedule(job("other", limits=["erp"], durable=True), once("other", at(100)))
+        store.schedule(job(limits=["erp"], durable=True))
+    else:
+        own = job(max_concurrent=limit.max_concurrent, rate_limit=limit.rate_limit, durable=True)
+        store.schedule(own, once("other", at(100)))
     [other] = store.fire_due(node)
-    store.schedule(expecting(Expect(starts_within="3s"), limits=["erp"], durable=True), once("t", at(101)))
+    store.add_triggers(job_key(), once("t", at(101), expect=expect))
     store.clock.set(at(118))
     store.complete(node, other, started_at=at(100))
     store.clock.set(at(100 + waits))
@@ -435,3 +455,24 @@ def test_the_end_of_a_pause_is_looked_at_and_the_start_that_it_delayed_is_no_bre
         # The node is lost: the next fire is looked at in time, and not a day after the look during the pause.
         _turn(store, operations, node, 4200 + 125)
         assert [breach.scheduled_fire_time for breach in lasting(store)] == [at(4200)]
+
+
+@pytest.mark.parametrize("state", ["node is silent", "node has left", "node is draining"])
+@pytest.mark.parametrize("misfires", [True, False])
+def test_a_start_that_no_node_made_is_a_breach(
+    store: Harness, operations: Operations, node: Node, state: str, misfires: bool, postgres_dsn: str
+) -> None:
+    store.schedule(expecting(STARTS, durable=True), once("t", at(600)))
+    judge_at(store, operations, node, 65)
+    if state == "node has left":
+        store.store.leave(node)
+    elif state == "node is draining":
+        operations.actions.drain("a")
+    store.clock.set(at(2000))
+    other = store.node("b")
+    if misfires:
+        store.misfire(other)
+    run(store, other)
+    judge_at(store, operations, other, 2070)
+    found = execute(postgres_dsn, "SELECT kind, scheduled_time FROM qrtz_breaches")
+    assert found == [(Breach.STARTS_LATE, at(600))]
