@@ -39,7 +39,6 @@ OWN_STEPS = {
     "decide": "decide",
     "reject": "reject",
     "set_node_mode": "mode",
-    "subscribe": "subscribe",
     "subtract_node_deaths": "deaths",
 }
 """Further steps, of which only the node itself is told."""

@@ -26,7 +26,7 @@ from quartzpy.node.scheduler_thread import SchedulerThread
 from quartzpy.node.service import Service, StoreWatch
 from quartzpy.node.signals import Signals
 from quartzpy.node.supervisor import Supervisor, Watchdog
-from quartzpy.node.troubles import Troubles
+from quartzpy.node.troubles import LISTENING, Troubles
 from quartzpy.node.turns import Turns
 from quartzpy.node.workers.capacity import Capacity, KnownTypes
 from quartzpy.node.workers.deadlines import Deadlines
@@ -222,7 +222,12 @@ class NodeParts:
             failed=self.cluster.check_in_failed,
         )
         self.notifications = NotificationListener(
-            f"{name}-notifications", store=store, on_notification=reactions.notified, watch=watch
+            f"{name}-notifications",
+            store=store,
+            on_notification=reactions.notified,
+            watch=watch,
+            failed=partial(self.troubles.note, LISTENING),
+            works=partial(self.troubles.succeeded, LISTENING),
         )
         self.watchdog = Watchdog(
             f"{name}-watchdog",

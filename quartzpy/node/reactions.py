@@ -52,6 +52,8 @@ logger = logging.getLogger(__name__)
 
 LONGEST_WAIT = 2.0
 """The longest single wait, in seconds. Each wait begins with a check that the connection leads to the primary."""
+WORKS_AFTER = 15.0
+"""The age, in seconds, from which a subscription works: it was probed meanwhile."""
 
 
 class Reactions:
@@ -149,7 +151,8 @@ class Reactions:
     def checked_in(self) -> None:
         """The cluster manager has looked at the answer to a check-in."""
         self._modes.publish(self._registration.instance_id)
-        self._store_time.report_skew(self._registration.instance_id)
+        if self._store_time.report_skew(self._registration.instance_id):
+            self._registration.publish(self._capacity.capabilities)
         self._known_types.learn_in_turn()
         # A fallback for notifications that were lost.
         self.apply_cancel_requests()
@@ -286,8 +289,23 @@ class NotificationListener(Service):
         store: JobStore,
         on_notification: Callable[[Collection[Notification]], None],
         watch: StoreWatch,
+        failed: Callable[[BaseException], None] = lambda error: None,
+        works: Callable[[], None] = lambda: None,
     ) -> None:
+        """Describe the thread.
+
+        Args:
+            name: its name.
+            store: the source of the notifications.
+            on_notification: called with those that have arrived.
+            watch: the availability of the database.
+            failed: called with each error.
+            works: called while a subscription lasts that is old enough to have been probed.
+        """
         super().__init__(name, watch=watch)
+        self._failed = failed
+        self._works = works
+        self._subscribed_at = 0.0
         self._store = store
         self._on_notification = on_notification
         self._subscription: Subscription | None = None
@@ -299,9 +317,12 @@ class NotificationListener(Service):
 
     def after_failure(self, error: BaseException) -> None:
         self.close()
+        if not self.stopping:
+            self._failed(error)
 
     def run_once(self) -> float:
         if self._subscription is None:
+            self._subscribed_at = self._steady()
             self._subscription = self._store.subscribe()
             if self._subscription is None:
                 self.stop()
@@ -314,6 +335,9 @@ class NotificationListener(Service):
         received = self._subscription.wait(LONGEST_WAIT)
         if received:
             self._on_notification(received)
+        # One that is lost again and again has succeeded each time before.
+        if self._steady() - self._subscribed_at >= WORKS_AFTER:
+            self._works()
         return NO_REST
 
     def close(self) -> None:

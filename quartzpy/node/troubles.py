@@ -22,7 +22,7 @@ from quartzpy.errors import (
 )
 from quartzpy.node.observers import Observer
 from quartzpy.node.service import Repetitions, StoreWatch, is_without_connection
-from quartzpy.store.node_problems import NodeProblem
+from quartzpy.store.node_problems import NOT_LISTENING, NodeProblem
 from quartzpy.texts import reason
 
 FAILURES, FAILING_FOR = 2, 5.0
@@ -47,10 +47,10 @@ NAMES = {
     "decide": "publishing what it runs",
     "reject": "rejecting triggers",
     "mode": "publishing its mode",
-    "subscribe": "listening for notifications",
     "deaths": "subtracting deaths of nodes",
 }
 """What each step does. A step without a name is no part of this: its callers tell of it."""
+LISTENING = "listening for notifications"
 _TOLD_HERE = StoreUnavailableError, OutcomeUnknownError, SchemaError
 """The errors that only this logs. Others are logged with a traceback by the thread that meets them."""
 
@@ -141,7 +141,7 @@ class Troubles(Observer):
             ]
         return [
             NodeProblem(
-                "failing-step",
+                NOT_LISTENING if what == LISTENING else "failing-step",
                 f"{what} has failed {trouble.failures} times in a row, first {now - trouble.since:.0f} s ago:"
                 f" {reason(trouble.error)}",
                 what,

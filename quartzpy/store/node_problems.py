@@ -22,7 +22,10 @@ SCHEDULE_FILE = "schedule-file"
 
 FAILING_IMPORT = "failing-import"
 """The kind of problem of a node that cannot import the module of a job type, and leaves its jobs to others."""
-_BESIDE_WORK = frozenset({SCHEDULE_FILE, FAILING_IMPORT})
+
+NOT_LISTENING = "not-listening"
+"""The kind of problem of a node that keeps no connection for notifications, so that it learns by looking, and later."""
+_BESIDE_WORK = frozenset({SCHEDULE_FILE, FAILING_IMPORT, NOT_LISTENING})
 
 
 @dataclass(frozen=True, slots=True)

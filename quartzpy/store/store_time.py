@@ -26,6 +26,7 @@ class StoreTime:
         self._earlier: float | None = None
         self._window_began_at = 0.0
         self._is_reported = False
+        self._published_skew: float | None = None
 
     def learn(self, now: datetime, asked_at: float) -> None:
         """Record the store's time `now` from the answer to a request sent at `asked_at` (of `Clock.monotonic`)."""
@@ -63,9 +64,17 @@ class StoreTime:
         """The time by which this machine's wall clock is ahead of the store's; negative if it is behind."""
         return timedelta() if self._learned is None else self._clock.now() - self.now()
 
-    def report_skew(self, node: str) -> None:
-        """Log one warning if the wall clock of this machine is wrong, as then its log and its jobs show wrong times."""
+    def report_skew(self, node: str) -> bool:
+        """Log one warning if the wall clock of this machine is wrong, as then its log and its jobs show wrong times.
+
+        Return whether one of the clocks has been set since the last call, so that what is published of them is wrong.
+        """
         skew = self.skew.total_seconds()
+        told_before = skew if self._published_skew is None else self._published_skew
+        is_set = abs(skew - told_before) >= REPORTED_SKEW
+        self._published_skew = skew if is_set else told_before
+        # A clock that goes wrong again is told again.
+        self._is_reported &= not is_set
         if abs(skew) >= REPORTED_SKEW and not self._is_reported:
             self._is_reported = True
             logger.warning(
@@ -74,6 +83,7 @@ class StoreTime:
                 abs(skew),
                 "ahead of" if skew > 0 else "behind",
             )
+        return is_set
 
     def seconds_until_surely(self, instant: datetime) -> float:
         """Return the seconds after which the store's clock has certainly reached `instant`, as far as it is steady."""

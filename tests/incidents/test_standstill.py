@@ -3,6 +3,7 @@ well, and each place names the cause."""
 
 from __future__ import annotations
 
+import asyncio
 import html
 import logging
 import threading
@@ -31,7 +32,7 @@ from quartzpy.dashboard import create_app
 from quartzpy.metrics.collector import Collector
 from quartzpy.metrics.recorder import Recorder
 from quartzpy.metrics.server import readiness
-from quartzpy.node import cluster_manager, completer, troubles
+from quartzpy.node import cluster_manager, completer, health, reactions, troubles
 from quartzpy.node.workers import executors
 from quartzpy.operations import Actor, Operations, Role, judging, situation, triggers
 from quartzpy.operations.situation import Situation
@@ -68,43 +69,49 @@ class Stage:
     log: pytest.LogCaptureFixture
     role: str
     scheduler: Scheduler = field(init=False)
+    asked: Scheduler = field(init=False)
+    """Through whom the faces of the cluster are asked."""
 
     def __post_init__(self) -> None:
-        self.scheduler = self.new_scheduler()
-        self._page = TestClient(create_app(self.scheduler), base_url="http://127.0.0.1", client=("127.0.0.1", 50_000))
+        self.show(self.new_scheduler())
 
-    def new_scheduler(self, **settings: Any) -> Scheduler:
+    def show(self, scheduler: Scheduler, asked: Scheduler | None = None) -> None:
+        """Have a node of a scheduler, and ask it of the cluster, or another process that runs no node."""
+        self.scheduler, self.asked = scheduler, asked or scheduler
+        self._page = TestClient(create_app(self.asked), base_url="http://127.0.0.1", client=("127.0.0.1", 50_000))
+
+    def new_scheduler(self, *, dsn: str = "", failure_window: str = "10s") -> Scheduler:
         return Scheduler(
-            self.dsn,
+            dsn or self.dsn,
             name="standstill",
             checkin_interval="200ms",
-            failure_window="10s",
+            failure_window=failure_window,
             lock_timeout="300ms",
             idle_wait="300ms",
             executors={"narrow": "threads:1"},
             notify_channels={"ops": "http://127.0.0.1:9/"},
-            **settings,
         )
 
     def ask(self) -> dict[str, str]:
         """Return what each face says now."""
-        health = self.scheduler.health()
-        operations = Operations(self.scheduler, actor=Actor("ann", Role.VIEWER))
-        families = Collector(self.scheduler, Recorder(), cluster=True).collect()
+        own = self.scheduler.health()
+        operations = Operations(self.asked, actor=Actor("ann", Role.VIEWER))
+        families = Collector(self.asked, Recorder(), cluster=True).collect()
         samples = {family.name: family.samples for family in families}
         messages = execute(self.administrator, "SELECT message ->> 'title', message ->> 'text' FROM qrtz_notifications")
         return {
-            "health": " ".join([*health.problems, *map(str, health.incidents)]),
+            "health": " ".join([*own.problems, *map(str, own.incidents)]),
             "incidents": _joined(
                 f"{one.kind} {one.what} {' '.join(one.why)}" for one in operations.overview().incidents
             ),
             "page": " ".join(html.unescape(self._page.get(path).text) for path in ("/", "/nodes")),
-            "doctor": _joined(f"{one} {' '.join(one.rows)}" for one in admin(self.scheduler._store).audit()),
+            "doctor": _joined(f"{one} {' '.join(one.rows)}" for one in admin(self.asked._store).audit()),
             "log": _joined(_text_of(record) for record in self.log.records if record.levelno >= logging.WARNING),
             "metrics": _joined(
                 [
                     *(str(labels) for labels in samples["quartzpy_cluster_incidents"]),
-                    *(["quartzpy_node_problems"] if any(samples["quartzpy_node_problems"].values()) else []),
+                    *(f"{labels} {number:.0f}" for labels, number in samples["quartzpy_cluster_nodes"].items()),
+                    *(["quartzpy_node_problems"] if any(samples.get("quartzpy_node_problems", {}).values()) else []),
                 ]
             ),
             "notification": _joined(f"{title} {text}" for title, text in messages),
@@ -124,6 +131,7 @@ def _text_of(record: logging.LogRecord) -> str:
 def stage(administrator_dsn: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Iterator[Stage]:
     caplog.set_level(logging.WARNING)
     monkeypatch.setattr(troubles, "FAILING_FOR", 0.5)
+    monkeypatch.setattr(health, "FAILING_FOR", timedelta(seconds=0.5))
     monkeypatch.setattr(completer, "RECORDED_WITHIN", 0.5)
     monkeypatch.setattr(executors, "STUCK_FOR", 0.5)
     monkeypatch.setattr(cluster_manager, "SCHEMA_CHECK_EVERY", 0.5)
@@ -141,7 +149,8 @@ def stage(administrator_dsn: str, monkeypatch: pytest.MonkeyPatch, caplog: pytes
     stage = Stage(dsn, administrator_dsn, caplog, role)
     yield stage
     Hanging.ends.set()
-    stage.scheduler.shutdown(timeout="3s")
+    for scheduler in {stage.scheduler, stage.asked}:
+        scheduler.shutdown(timeout="3s")
     execute(administrator_dsn, f"DROP OWNED BY {role}", f"DROP ROLE {role}")
 
 
@@ -194,9 +203,7 @@ def copied(stage: Stage) -> Iterator[None]:
 @contextmanager
 def hung(stage: Stage, thread: str) -> Iterator[None]:
     """Let a thread of the node hang in its pass."""
-    node = stage.scheduler._node
-    assert node is not None
-    service, ends, entered = getattr(node.parts, thread), threading.Event(), threading.Event()
+    service, ends, entered = getattr(node_of(stage), thread), threading.Event(), threading.Event()
     former = service.run_once
 
     def hang() -> float:
@@ -212,6 +219,73 @@ def hung(stage: Stage, thread: str) -> Iterator[None]:
     finally:
         service.period, service.run_once = 15.0, former
         ends.set()
+
+
+@contextmanager
+def ended(stage: Stage, thread: str) -> Iterator[None]:
+    """End a thread of the node, which cannot be started again."""
+    service = getattr(node_of(stage), thread)
+
+    def ends() -> float:
+        raise SystemExit
+
+    def refuses() -> threading.Thread:
+        raise RuntimeError("can't start new thread")
+
+    service._guarded_pass, service._new_thread = ends, refuses
+    service.wakeup.set()
+    yield
+    del service._guarded_pass, service._new_thread
+
+
+@contextmanager
+def raising(stage: Stage, thread: str) -> Iterator[None]:
+    """Let each pass of a thread of the node raise an error."""
+    service = getattr(node_of(stage), thread)
+
+    def fails() -> float:
+        raise ValueError(REASON)
+
+    service.run_once = fails
+    service.wakeup.set()
+    yield
+    del service.run_once
+    service.wakeup.set()
+
+
+@contextmanager
+def loop_ended(stage: Stage) -> Iterator[None]:
+    """End the thread of the event loop, before anybody looks."""
+    loop = node_of(stage).loop
+    thread = threading.Thread()
+    thread.start()
+    thread.join()
+    loop.run(asyncio.sleep(0), "", lambda lost=None: None)
+    wait_until(lambda: loop._thread is not None)
+    former, loop._thread = loop._thread, thread
+    check, restart = loop.check, loop.restart
+    loop.check = loop.restart = lambda: None  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        loop._thread, loop.check, loop.restart = former, check, restart  # type: ignore[method-assign]
+
+
+def node_of(stage: Stage) -> Any:
+    assert stage.scheduler._node is not None
+    return stage.scheduler._node.parts
+
+
+@contextmanager
+def beside(stage: Stage, cause: Callable[[Stage], Any]) -> Iterator[None]:
+    """Let another node live, which judges in the place of one that cannot."""
+    other = stage.new_scheduler()
+    other.start()
+    try:
+        with cause(stage):
+            yield
+    finally:
+        other.shutdown(timeout="3s")
 
 
 CLAIM = ("qrtz_fired_triggers", "INSERT")
@@ -243,6 +317,13 @@ CAUSES: dict[str, tuple[Callable[[Stage], Any], str]] = {
     "the database is a copy": (copied, "db adopt"),
     "the scheduler thread hangs": (partial(hung, thread="scheduler_thread"), "overdue"),
     "the misfire handler hangs": (partial(hung, thread="misfires"), "overdue"),
+    "the scheduler thread fails": (partial(raising, thread="scheduler_thread"), REASON),
+    "the misfire handler fails": (partial(raising, thread="misfires"), REASON),
+    "the cluster manager fails": (partial(beside, cause=partial(raising, thread="cluster")), REASON),
+    "the scheduler thread ends": (partial(ended, thread="scheduler_thread"), "ended"),
+    "the misfire handler ends": (partial(ended, thread="misfires"), "ended"),
+    "the cluster manager ends": (partial(beside, cause=partial(ended, thread="cluster")), "ended"),
+    "the event loop ends": (loop_ended, "event loop has ended"),
 }
 
 
@@ -252,9 +333,10 @@ SILENT = {
     "the database is a copy": {"notification"},
 }
 """Where no trigger can be stored, no notification can: whoever is to be told notices that the heartbeat stops."""
-WITHOUT_TRIGGERS = {*SILENT, "the scheduler thread hangs", "the misfire handler hangs"}
+WITHOUT_TRIGGERS = {*SILENT, *(cause for cause in CAUSES if cause.endswith(("hangs", "ends")))}
 
 
+@pytest.mark.filterwarnings("ignore:Exception in thread:pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("cause", CAUSES)
 def test_each_face_names_why_a_node_stands_still(stage: Stage, cause: str) -> None:
     caused, reason = CAUSES[cause]
@@ -267,7 +349,9 @@ def test_each_face_names_why_a_node_stands_still(stage: Stage, cause: str) -> No
         for number in range(0 if cause in WITHOUT_TRIGGERS else 3):
             stage.scheduler.schedule_job(JobDetail(Quick, f"j{number}"), SimpleTrigger(f"t{number}"))
         said: dict[str, str] = {}
-        words = dict.fromkeys(FACES, reason) | {"metrics": "quartzpy_node_problems", "heartbeat": "it stops"}
+        words = dict.fromkeys(FACES, reason) | {"metrics": "quartzpy_node_problems"}
+        if "cluster manager" not in cause:  # Another node works beside it.
+            words["heartbeat"] = "it stops"
         silent = SILENT.get(cause, set())
 
         def missing() -> dict[str, str]:
@@ -280,8 +364,8 @@ def test_each_face_names_why_a_node_stands_still(stage: Stage, cause: str) -> No
         wait_until(all_say_it, "all to name the cause", seen=missing)
         lines = [text for text in said["log"].splitlines() if reason in text]
         assert 1 <= len(lines) <= 16, lines
-    health = stage.scheduler.health
-    wait_until(lambda: health().state is HealthState.HEALTHY, "health", seen=lambda: health().problems)
+    ask = stage.scheduler.health
+    wait_until(lambda: ask().state is HealthState.HEALTHY, "health", seen=lambda: ask().problems)
     wait_until(lambda: "unhealthy-node" not in stage.ask()["incidents"])
 
 
@@ -348,6 +432,132 @@ def test_each_face_names_what_holds_jobs_up(
         for face in FACES:
             with subtests.test(cause=cause, face=face):
                 assert (kind if face == "metrics" else word) in said[face]
-    health = scheduler.health()
-    assert "no execution of executor 'narrow' has ended" in " ".join(health.problems)
+    own = scheduler.health()
+    assert "no execution of executor 'narrow' has ended" in " ".join(own.problems)
     assert readiness(scheduler).ok, "long jobs are no reason to keep requests from the program"
+
+
+@contextmanager
+def deaf(stage: Stage) -> Iterator[None]:
+    """End each session that listens, as something between the node and the server does it."""
+    ends = threading.Event()
+
+    def end_them() -> None:
+        while not ends.wait(0.05):
+            execute(
+                stage.administrator,
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                f" WHERE usename = '{stage.role}' AND query LIKE 'LISTEN %'",
+            )
+
+    thread = threading.Thread(target=end_them)
+    thread.start()
+    try:
+        yield
+    finally:
+        ends.set()
+        thread.join()
+
+
+@contextmanager
+def clock_set(stage: Stage) -> Iterator[None]:
+    """Set the clock of the database back by an hour, as the answers to check-ins tell it, while the node runs."""
+    time_of_store = node_of(stage).store_time
+    learn = time_of_store.learn
+    time_of_store.learn = lambda now, asked_at: learn(now - timedelta(hours=1), asked_at)
+    try:
+        yield
+    finally:
+        del time_of_store.learn
+
+
+STOPS_NOTHING: dict[str, tuple[Callable[[Stage], Any], dict[str, str]]] = {
+    "no session can listen": (
+        deaf,
+        dict.fromkeys(FACES, "the LISTEN connection was lost") | {"metrics": "quartzpy_node_problems"},
+    ),
+    "a clock is set": (clock_set, {"log": "3600.0 s ahead of the database's"}),
+}
+"""What keeps no job from its time, or only from being early, and the words of those that say it."""
+
+
+@pytest.mark.parametrize("cause", STOPS_NOTHING)
+def test_what_stops_nothing_is_said_and_stops_nothing(
+    stage: Stage, cause: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reactions, "WORKS_AFTER", 0.5)
+    monkeypatch.setattr(reactions, "LONGEST_WAIT", 0.2)
+    caused, words = STOPS_NOTHING[cause]
+    stage.scheduler.start()
+    said: dict[str, str] = {}
+
+    def missing() -> dict[str, str]:
+        return {face: said[face][-900:] for face, word in words.items() if word not in said[face]}
+
+    def all_say_it() -> bool:
+        said.update(stage.ask())
+        return not missing()
+
+    with caused(stage):
+        wait_until(all_say_it, "all to name the cause", seen=missing)
+        stage.scheduler.schedule_job(JobDetail(Quick, "still"), SimpleTrigger("still"))
+        assert stage.scheduler.wait_until_recorded(1, timedelta(seconds=30))
+        assert readiness(stage.scheduler).ok
+        assert not stage.ask()["heartbeat"]
+    wait_until(lambda: stage.scheduler.health().state is HealthState.HEALTHY)
+
+
+def exhaust(stage: Stage) -> None:
+    execute(
+        stage.administrator,
+        f"ALTER ROLE {stage.role} CONNECTION LIMIT 0",
+        f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{stage.role}'",
+    )
+
+
+NO_NODE: dict[str, tuple[Callable[[Stage], object], dict[str, str]]] = {
+    "no node": (
+        lambda stage: stage.scheduler.shutdown(timeout="3s"),
+        {"incidents": "no-node", "page": "No node", "doctor": "no node is running", "metrics": "('state', 'alive')) 0"},
+    ),
+    "connections are exhausted": (
+        exhaust,
+        {
+            "health": "too many connections",
+            "log": "too many connections",
+            "incidents": "no-node",
+            "page": "No node",
+            "doctor": "1 node is silent",
+            "metrics": "('state', 'alive')) 0",
+        },
+    ),
+    "all are in standby": (
+        lambda stage: stage.scheduler.standby(),
+        dict.fromkeys(FACES, "No node takes triggers") | {"metrics": "none-takes"},
+    ),
+}
+
+
+@pytest.mark.parametrize("cause", NO_NODE)
+def test_a_cluster_without_a_node_that_takes_triggers_is_seen_from_outside(stage: Stage, cause: str) -> None:
+    stage.scheduler.shutdown()
+    observer = None if cause == "all are in standby" else stage.new_scheduler(dsn=stage.administrator)
+    stage.show(stage.new_scheduler(failure_window="2s"), observer)
+    stage.scheduler.start()
+    happens, words = NO_NODE[cause]
+    stage.scheduler.schedule_job(
+        JobDetail(Quick, "waits"), SimpleTrigger("waits", start_time=datetime.now(UTC) + LONG_AGO)
+    )
+    happens(stage)
+    said: dict[str, str] = {}
+    words = words | {"heartbeat": "it stops"}
+
+    def missing() -> dict[str, str]:
+        return {face: said[face][-900:] for face, word in words.items() if word not in said[face]}
+
+    def all_say_it() -> bool:
+        said.update(stage.ask())
+        return not missing()
+
+    wait_until(all_say_it, "all to name the cause", seen=missing)
+    execute(stage.administrator, f"ALTER ROLE {stage.role} CONNECTION LIMIT -1")

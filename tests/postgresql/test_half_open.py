@@ -123,3 +123,10 @@ def test_a_connection_that_was_idle_for_long_is_probed_before_its_use(
     assert second is not first
     assert second.execute("SELECT 7").fetchone() == (7,)
     assert time.monotonic() - began < 5
+
+
+def test_a_session_that_has_forgotten_to_listen_is_noticed(listener: Listener) -> None:
+    assert listener.wait(0.1) == ()
+    listener._connection.execute("UNLISTEN *")
+    with pytest.raises(StoreUnavailableError, match="does not listen any more"):
+        list(map(listener.wait, [0.1] * 5))

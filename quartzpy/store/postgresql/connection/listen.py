@@ -166,11 +166,23 @@ class Listener:
                     self._on_triggers(_instant(instant))
 
     def _probe(self) -> None:
-        if not answers(self._connection, interrupted=self._interrupted.fileno, received=self._receive):
+        channels: list[int] = []
+        if not answers(
+            self._connection,
+            interrupted=self._interrupted.fileno,
+            received=self._receive,
+            query=b"SELECT FROM pg_listening_channels()",
+            answered=lambda result: channels.append(result.ntuples),
+        ):
             logger.warning(
                 "the connection for notifications does not answer, though nobody has closed it, and is replaced"
             )
             raise StoreUnavailableError("the LISTEN connection does not answer")
+        if channels and not any(channels):
+            raise StoreUnavailableError(
+                "the session of the LISTEN connection does not listen any more: a pooler lends it to others (connect to"
+                " the server itself, or set pooled), or somebody ran UNLISTEN or DISCARD in it"
+            )
         self._heard_at = time.monotonic()
         self._probed(self._probe_every)
 

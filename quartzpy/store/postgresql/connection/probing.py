@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import psycopg
+from psycopg.pq.abc import PGresult
 
 SECONDS = 2.0
 """The time, in seconds, within which a server answers a probe, which waits for no lock and reads no row."""
@@ -23,19 +24,23 @@ def answers(
     *,
     interrupted: Callable[[], int] | None = None,
     received: Callable[[], None] = lambda: None,
+    query: bytes = b"",
+    answered: Callable[[PGresult], object] = lambda result: None,
 ) -> bool:
-    """Return whether the server answers an empty query in time.
+    """Return whether the server answers a query in time.
 
     Args:
         connection: it is idle, and the caller's alone.
         seconds: the limit.
         interrupted: returns a descriptor that ends the wait when it can be read; the answer is then True.
         received: called whenever something has arrived, with the answer or before it.
+        query: by default, an empty one.
+        answered: called with each result.
     """
     pgconn = connection.pgconn
     until = time.monotonic() + seconds
     try:
-        pgconn.send_query(b"")
+        pgconn.send_query(query)
         poller = select.poll()
         poller.register(pgconn.socket, select.POLLIN)
         if interrupted is not None:
@@ -49,8 +54,10 @@ def answers(
             pgconn.consume_input()
             received()
             while not pgconn.is_busy():
-                if pgconn.get_result() is None:
+                result = pgconn.get_result()
+                if result is None:
                     return True
+                answered(result)
     except (psycopg.Error, OSError, ValueError):
         return False
     return False
