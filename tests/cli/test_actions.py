@@ -100,8 +100,8 @@ def test_a_selection_is_confirmed_and_a_dry_run_changes_nothing(
         (("reset", "a"), 9, "DEFAULT.a is WAITING, not ERROR"),
         (("reset", "--all"), 7, "no trigger matches --state ERROR"),
         (("cancel", "12345678"), 5, "execution 12345678 is not known"),
-        (("cancel", "--all"), 7, "no execution matches --state ENQUEUED --state PROCESSING"),
-        (("cancel", "--state", "FAILED"), 2, "only executions that are ENQUEUED or PROCESSING"),
+        (("cancel", "--all"), 7, "no execution matches --state PROCESSING;"),
+        (("cancel", "--state", "FAILED"), 2, "only executions that are PROCESSING can be selected"),
         (
             ("cancel", "first"),
             2,
