@@ -1,7 +1,7 @@
 """The keys of jobs and triggers, and the rules for names.
 
-The limits are Quartz's column widths (200 characters); control, bidirectional and invisible characters are refused
-because keys are printed in terminals, logs and pages, and typed again from there.
+The limits are Quartz's column widths (200 characters); control and bidirectional characters are refused
+because keys are printed in terminals, logs and pages.
 """
 
 from __future__ import annotations
@@ -39,10 +39,6 @@ MAIN, MAIN_IN_CHILD = "__main__", "__mp_main__"
 
 MAX_NAME_LENGTH = 200
 _REFUSED_CATEGORIES = {"Cc", "Cs", "Zl", "Zp"}
-# What shows nothing: zero-width and format characters (but for the joiners, which some scripts and pictures need),
-# fillers, and spaces that look like the plain one.
-_SHOWN_AS_NOTHING = set("\u034f\u115f\u1160\u2800\u3164\uffa0")
-_JOINERS = set("\u200c\u200d")
 _BIDIRECTIONAL = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
@@ -50,8 +46,7 @@ def check_name(name: object, subject: str) -> str:
     """Return `name` if it is a valid name. The error message begins with `subject` ("job name").
 
     Raises:
-        InvalidKeyError: `name` is not a str, is empty, is longer than 200 characters, or contains control or
-            invisible characters.
+        InvalidKeyError: `name` is not a str, is empty, is longer than 200 characters, or contains control characters.
     """
     if not isinstance(name, str):
         raise InvalidKeyError(f"{subject}: must be str (got {type(name).__name__})")
@@ -67,21 +62,7 @@ def check_name(name: object, subject: str) -> str:
             raise InvalidKeyError(f"{subject}: not valid Unicode text (lone surrogate at position {position})")
         if category in _REFUSED_CATEGORIES or character in _BIDIRECTIONAL:
             raise InvalidKeyError(f"{subject}: control character U+{ord(character):04X} at position {position}")
-        if _is_unseen(name, position, category):
-            raise InvalidKeyError(
-                f"{subject}: invisible character U+{ord(character):04X} ({unicodedata.name(character, 'no name')}) at"
-                f" position {position}; write {'a plain space' if category == 'Zs' else 'nothing there'}"
-            )
     return name
-
-
-def _is_unseen(name: str, position: int, category: str) -> bool:
-    """Return True for a character that nobody sees: two names would look alike, and one typed would not be found."""
-    character = name[position]
-    if character in _JOINERS:
-        around = name[max(0, position - 1) : position], name[position + 1 : position + 2]
-        return any(not each or each.isascii() for each in around)
-    return category == "Cf" or character in _SHOWN_AS_NOTHING or (category == "Zs" and character not in " \u3000")
 
 
 def unique_name() -> str:
