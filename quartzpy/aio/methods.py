@@ -718,6 +718,7 @@ class AsyncStoringMethods(AsyncMethods[_StoringMethodsT]):
         Raises:
             ObjectAlreadyExistsError: a different calendar is stored under the name, and `replace` is false.
             InvalidCalendarError: `calendar` is not a calendar, or cannot be stored.
+            ScheduleTooCostlyError: the next fire times of the triggers that use it take too many steps.
         """
         return await self._run(
             lambda behind: behind.add_calendar(name, calendar, replace=replace, update_triggers=update_triggers)
@@ -800,7 +801,8 @@ class AsyncStoringMethods(AsyncMethods[_StoringMethodsT]):
             InvalidCalendarError: a calendar cannot be stored.
             CalendarNotFoundError: a declared trigger uses a calendar that is neither declared nor stored.
             JobNotFoundError: a job continues with, or runs after, one that is neither declared nor stored.
-            ScheduleTooCostlyError: the first fire times of a trigger take too many steps.
+            ScheduleTooCostlyError: the first fire times of a trigger, or the next ones of those that use a changed
+                calendar, take too many steps.
             CalendarInUseError: with `prune`, a calendar is no longer declared, but a trigger that stays uses it.
             InvalidValueError: `existing` is neither "update" nor "keep", or `version` is not a version.
         """

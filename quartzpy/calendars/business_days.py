@@ -23,7 +23,7 @@ MOST_OFFSET = 1_000
 """The largest offset in business days, in either direction."""
 _ONE_DAY = timedelta(days=1)
 # The steps of the budget in which a calendar of times of day is asked for a day.
-_STEPS_OF_HOURS = 5
+_STEPS_OF_HOURS = 2
 
 
 class Roll(StrEnum):

@@ -31,7 +31,7 @@ MOST_NUMBERS = 366
 _TICK = timedelta.resolution
 _ONE_DAY = timedelta(days=1)
 _LOOK_AHEAD_YEARS = 100
-_STEPS_OF_TRY = 5
+_STEPS_OF_TRY = 3
 
 
 class _OfBusinessDays(RecurringTrigger):
