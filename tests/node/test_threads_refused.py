@@ -181,7 +181,7 @@ def test_a_callback_that_a_job_leaves_behind_does_not_end_the_loop(caplog: pytes
     loop.run(work())
     assert done.wait(SOON)
     loop.close(SOON)
-    assert "raised an error; the loop continues" in caplog.text
+    assert "a callback on the event loop has stopped it; the loop continues" in caplog.text
 
 
 def test_work_that_is_cancelled_before_its_first_step_has_ended() -> None:

@@ -131,7 +131,7 @@ WAKING = (
     Sabotage(
         "a_node_in_standby_answers_no_notification",
         "a node in standby that waits for others does not wake its misfire handler",
-        (Edit(_THREAD, " or looks_anyway or self.signals.in_standby:", " or looks_anyway:"),),
+        (Edit(_THREAD, " or looks_anyway or self.signals.claims_nothing:", " or looks_anyway:"),),
         (f"{_TURNS}::test_a_node_in_standby_answers_notifications_at_once[memory]",),
     ),
 )
