@@ -99,13 +99,14 @@ class IncidentJudge:
         recorded = {record.identity: record for record in situation.recorded()}
         now, gap = situation.now, self._gap(turn, situation.now)
         planned = self._plan(incidents, recorded, now, gap)
+        over = [record for identity, record in recorded.items() if identity not in incidents]
         assert turn.turn is not None
         record = partial(
             self._admin.record_incidents,
             turn.turn,
             opened=[_judged(incident) for identity, incident in incidents.items() if identity not in recorded],
             confirmed=_confirmed(incidents, recorded, now),
-            closed=[record.incident_id for identity, record in recorded.items() if identity not in incidents],
+            closed=[record.incident_id for record in over],
             gap=gap,
         )
         self._say(incidents, recorded)
@@ -114,9 +115,9 @@ class IncidentJudge:
                 self._scheduler._changed(record(notify=partial(compose, self._scheduler.config.name, planned, now)))
             except Exception as error:
                 # Notifications are triggers, and what keeps nodes from triggers may keep these from being stored. Who
-                # was not notified is due to be at the next turn.
+                # was not notified is due to be at the next turn, and therefore what they were told of stays open.
                 failure = failure or error
-                record()
+                record(closed=[record.incident_id for record in over if not record.notified])
         else:
             record()
         self._deliver_in_spite_of(situation.pauses())

@@ -150,7 +150,7 @@ def test_the_life_of_an_incident_as_a_channel_hears_of_it(
     assert [row.event for row in closed.notifications] == ["began", "lasts", "over"]
 
 
-def test_many_are_one_message_and_it_is_committed_with_them_or_not_at_all(
+def test_many_are_one_message_and_what_cannot_be_stored_is_told_at_the_next_turn(
     store: Harness, operations: Operations, node: Node, postgres_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     break_triggers(store, *(f"t{number:02}" for number in range(30)))
@@ -161,12 +161,32 @@ def test_many_are_one_message_and_it_is_committed_with_them_or_not_at_all(
     monkeypatch.setattr(incidents, "prepare", broken)
     with pytest.raises(RuntimeError, match="in the middle"):
         judge(store, operations, node)
-    assert execute(postgres_dsn, "SELECT count(*) FROM qrtz_incidents") == [(0,)]
-    assert execute(postgres_dsn, SENT) == []
+    assert execute(postgres_dsn, "SELECT count(*) FROM qrtz_incidents") == [(30,)], "recorded without the message"
+    assert execute(postgres_dsn, SENT) == [], "of which nothing is stored"
     monkeypatch.undo()
     judge(store, operations, node)
+    assert execute(postgres_dsn, "SELECT count(*) FROM qrtz_incidents") == [(30,)]
     assert execute(postgres_dsn, SENT) == [("ops", "began", "30", 0)]
     assert len(waiting(store)) == 1
+
+
+def test_an_end_whose_message_cannot_be_stored_is_told_at_the_next_turn(
+    store: Harness, operations: Operations, node: Node, postgres_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    break_triggers(store, "bad")
+    judge(store, operations, node)
+    operations.actions.reset(key("bad"))
+
+    def broken(*arguments: object) -> None:
+        raise RuntimeError("in the middle of the transaction")
+
+    monkeypatch.setattr(incidents, "prepare", broken)
+    with pytest.raises(RuntimeError, match="in the middle"):
+        judge(store, operations, node)
+    monkeypatch.undo()
+    judge(store, operations, node)
+    assert [row[1] for row in execute(postgres_dsn, SENT)] == ["began", "over"]
+    assert not operations.open_incidents()
 
 
 def test_a_judgement_whose_turn_is_another_ones_notifies_nobody(
