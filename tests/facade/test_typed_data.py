@@ -118,7 +118,7 @@ def test_a_further_attempt_is_given_the_same_value(scheduler: Scheduler) -> None
     contexts = [jobs.next_run() for _ in range(3)]
     assert [context.data for context in contexts] == [ReportData("us", 3)] * 3
     assert len(contexts[-1].job_data) == 5, "with what the trigger of an attempt carries"
-    with pytest.raises(InvalidJobDataError, match="QRTZ_RETRIED_.* is an entry of the scheduler itself; leave it out"):
+    with pytest.raises(InvalidJobDataError, match=r"QRTZ_RETRIED_.* is an entry of the scheduler itself; leave it out"):
         scheduler.trigger_job(KEY, contexts[-1].job_data, delay=timedelta(hours=1))
     assert scheduler.trigger_job(KEY, contexts[-1].data, delay=timedelta(hours=1)), "the value may be handed on"
 
