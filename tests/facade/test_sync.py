@@ -147,8 +147,9 @@ REFUSED: dict[str, tuple[Any, type[Exception]]] = {
     "runs after nobody": ([(report(after=["nobody"]), None)], JobNotFoundError),
     "continues with nobody": ([(report(continuations=["nobody"]), hourly())], JobNotFoundError),
     "shares a limit that is not stored": ([(report(limits=["db"]), hourly())], LimitNotFoundError),
-    "never fires": ([(report(), CronTrigger("0 0 0 1 1 ? 2001", "past"))], TriggerNeverFiresError),
-    "never fires by its calendar": ([(report(), hourly(calendar="all"))], TriggerNeverFiresError),
+    # The error names the start, which is otherwise the instant of the plan and then that of its application.
+    "never fires": ([(report(), CronTrigger("0 0 0 1 1 ? 2001", "past", start_time=LATER))], TriggerNeverFiresError),
+    "never fires by its calendar": ([(report(), hourly(calendar="all", start_time=LATER))], TriggerNeverFiresError),
     "costs too much": ([(report(), COSTLY)], ScheduleTooCostlyError),
 }
 

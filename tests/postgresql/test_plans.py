@@ -230,8 +230,8 @@ def explain(connection: psycopg.Connection[Any]) -> Callable[..., list[dict[str,
 
     def one(text: str, **more: Any) -> list[dict[str, Any]]:
         statement = prepare("s", text)
-        connection.execute(b"PREPARE s AS " + statement.sql)
         values = [as_text({**VALUES, **of_rows(connection), **more}[name]) for name in statement.values]
+        connection.execute(b"PREPARE s AS " + statement.sql)
         literals = b", ".join(
             b"NULL" if value is None else b"'" + value.replace(b"'", b"''") + b"'" for value in values
         )
@@ -532,7 +532,9 @@ FILL_JOINS = """
 INSERT INTO qrtz_job_details (sched_name, job_group, job_name, job_type, is_durable, persists_data, requests_recovery,
     after, joined_by)
 SELECT 'plans', 'joins', kind || n, 'known', true, false, false,
-       CASE kind WHEN 'down-' THEN jsonb_build_object('jobs', other.jobs) END, CASE kind WHEN 'up-' THEN other.jobs END
+       CASE kind WHEN 'down-' THEN jsonb_build_object('jobs', other.jobs, 'outcomes', '["SUCCEEDED"]'::jsonb, 'needed', 1,
+                                                      'per', 'instant', 'time_zone', 'UTC') END,
+       CASE kind WHEN 'up-' THEN other.jobs END
   FROM unnest(ARRAY['up-', 'down-']) AS kind
  CROSS JOIN generate_series(1, 3000) AS n
  CROSS JOIN LATERAL (
@@ -752,7 +754,8 @@ _A_DAY_AGO = datetime.now(UTC) - timedelta(days=1)
 OF_INCIDENTS: dict[str, tuple[str, dict[str, Any], int]] = {
     "those that last": (incidents.OPEN_INCIDENTS, {"limit": 5_000}, 30),
     "one": (incidents.INCIDENT, {"incident_id": 10_000}, 1),
-    "a turn": (incidents.TAKE_TURN, {"every": "5 s", "listed_every": "1 min"}, 3),
+    # With those that last, which each node is told.
+    "a turn": (incidents.TAKE_TURN, {"every": "5 s", "listed_every": "1 min", "most": 20}, 3 + 20),
     "the end of some": (incidents.CLOSE, {"incident_ids": [2, 4], "turn": "2026-01-01 00:00:00+00"}, 32),
     "some notifications": (incidents.NOTIFICATIONS, {"notification_ids": ["n2", "n4", "n6"]}, 3),
     "the attempt of one": (incidents.NOTE_ATTEMPT, {"notification_id": "n2", "error": None, "is_last": False}, 1),
