@@ -532,8 +532,8 @@ FILL_JOINS = """
 INSERT INTO qrtz_job_details (sched_name, job_group, job_name, job_type, is_durable, persists_data, requests_recovery,
     after, joined_by)
 SELECT 'plans', 'joins', kind || n, 'known', true, false, false,
-       CASE kind WHEN 'down-' THEN jsonb_build_object('jobs', other.jobs, 'outcomes', '["SUCCEEDED"]'::jsonb, 'needed', 1,
-                                                      'per', 'instant', 'time_zone', 'UTC') END,
+       CASE kind WHEN 'down-' THEN jsonb_build_object('jobs', other.jobs, 'outcomes', '["SUCCEEDED"]'::jsonb,
+                                                      'needed', 1, 'per', 'instant', 'time_zone', 'UTC') END,
        CASE kind WHEN 'up-' THEN other.jobs END
   FROM unnest(ARRAY['up-', 'down-']) AS kind
  CROSS JOIN generate_series(1, 3000) AS n
