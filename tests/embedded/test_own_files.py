@@ -14,6 +14,7 @@ import pytest
 
 from quartzpy.embedded import EmbeddedPostgres
 from quartzpy.embedded.account import environment, server_account
+from quartzpy.embedded.binaries import find_programs
 from quartzpy.embedded.own_files import open_own, read_own, replace
 from quartzpy.errors import SettingsError, StoreUnavailableError
 from tests.database import connect_to
@@ -165,20 +166,23 @@ def test_data_of_another_user_are_not_served(private: Path) -> None:
 def test_a_user_without_a_name_has_a_server_or_the_line_that_helps(private: Path) -> None:
     program = (
         "import sys; from quartzpy.embedded import EmbeddedPostgres\n"
-        "with EmbeddedPostgres(sys.argv[1], durable=False) as server: print(server.postmaster_pid)"
+        "with EmbeddedPostgres(sys.argv[1], durable=False, binaries=sys.argv[2]) as server:\n"
+        "    print(server.postmaster_pid)"
     )
+    # The interpreter and the package may be below a directory of root alone. The capability lets the user read them; it
+    # ends in a namespace, so initdb is one that everybody can reach.
+    as_the_user = ["setpriv", "--reuid=12345", "--regid=12345", "--clear-groups"]
+    as_the_user += ["--inh-caps=+dac_override", "--ambient-caps=+dac_override"]
+    binaries = find_programs(run_as="nobody").directory
     os.chown(private, 12345, 12345)
     for namespaces in (True, False):
         # Without namespaces, as in a container whose profile forbids them.
         hidden = "" if namespaces else "import shutil, os; os.environ['PATH'] = '/nowhere'\n"
         done = subprocess.run(
-            [sys.executable, "-c", hidden + program, private / str(namespaces)],
+            [*as_the_user, sys.executable, "-c", hidden + program, private / str(namespaces), binaries],
             check=False,
             capture_output=True,
             text=True,
-            user=12345,
-            group=12345,
-            extra_groups=[],
             cwd="/",
         )
         if done.returncode:
