@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 
 LIBRARIES = frozenset({"apprise", "urllib3", "requests", "httpx", "httpcore", "h2", "hpack"})
 _scrub: ContextVar[Callable[[str], str] | None] = ContextVar("quartzpy_discretion", default=None)
@@ -18,9 +19,7 @@ _scrub: ContextVar[Callable[[str], str] | None] = ContextVar("quartzpy_discretio
 @contextmanager
 def discreet(scrub: Callable[[str], str]) -> Iterator[None]:
     """Let the loggers of libraries show no secret in this context; `scrub` returns a text without it."""
-    for name in [*LIBRARIES, *logging.root.manager.loggerDict]:
-        if name.partition(".")[0] in LIBRARIES:
-            logging.getLogger(name).addFilter(_FILTER)
+    _watch_records()
     token = _scrub.set(scrub)
     try:
         yield
@@ -48,3 +47,25 @@ class _Filter(logging.Filter):
 
 
 _FILTER = _Filter()
+
+
+class _Factory:
+    """Makes records as before, and gives the logger of each the filter, which is asked after the record is made.
+
+    A library makes loggers when its modules are imported, which may be while a secret is sent: no list of the loggers
+    that exist at one moment is complete.
+    """
+
+    def __init__(self, before: Callable[..., logging.LogRecord]) -> None:
+        self._before = before
+
+    def __call__(self, name: str | None, *args: Any, **kwargs: Any) -> logging.LogRecord:
+        # `logging.makeLogRecord` creates a record without a name.
+        if _scrub.get() is not None and name is not None and name.partition(".")[0] in LIBRARIES:
+            logging.getLogger(name).addFilter(_FILTER)
+        return self._before(name, *args, **kwargs)
+
+
+def _watch_records() -> None:
+    if not isinstance(factory := logging.getLogRecordFactory(), _Factory):
+        logging.setLogRecordFactory(_Factory(factory))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
@@ -70,7 +70,8 @@ def test_calls_nodes_and_jobs_go_on_while_the_queue_is_full(full: str) -> None:
     node, client = Scheduler(full, **arguments), Scheduler(full, **arguments)
     node.start()
     key = TriggerKey("t")
-    client.schedule_job(JobDetail(jobs.Recorded, "j", durable=True), SimpleTrigger("t"))
+    in_an_hour = datetime.now(UTC) + timedelta(hours=1)
+    client.schedule_job(JobDetail(jobs.Recorded, "j", durable=True), SimpleTrigger("t", start_time=in_an_hour))
     client.trigger_job("j")
     client.pause_all()
     client.resume_all()

@@ -94,3 +94,18 @@ def test_libraries_log_no_secret_while_it_is_sent(name: str, caplog: pytest.LogC
         assert "sends" in text
         assert "the library of somebody else" in text
     assert f"failed: {REDACTED}" in caplog.text
+
+
+def test_a_logger_that_is_made_while_a_secret_is_sent_shows_it_to_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    sent = SentSecrets()
+    sent.add(SECRETS[0])
+    caplog.set_level(logging.DEBUG)
+    with discreet(sent.scrub):
+        logger = logging.getLogger(f"httpcore.made_{id(sent)}")
+        logger.debug("sends %s", SECRETS[0])
+        logger.error("failed: %s", SECRETS[0])
+        assert logging.makeLogRecord({"msg": "x"}).getMessage() == "x"
+    logger.debug("the library of somebody else")
+    assert SECRETS[0] not in caplog.text
+    assert f"failed: {REDACTED}" in caplog.text
+    assert "the library of somebody else" in caplog.text
