@@ -81,7 +81,8 @@ def has_certainly_ended(process: str) -> bool:
 
 def declare_ended(process: str) -> None:
     """Record, for this process, that another one has certainly ended: a lock that it held until its end is free."""
-    _ended.add(process)
+    if process:
+        _ended.add(process)
 
 
 def session_tag(process: str, scheduler: str) -> str:

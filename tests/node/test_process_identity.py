@@ -73,3 +73,8 @@ def test_a_process_has_an_identity_on_any_system(monkeypatch: pytest.MonkeyPatch
 def test_a_session_tag_is_short_and_of_one_scheduler() -> None:
     assert len(session_tag("p", "billing")) == 16
     assert len({session_tag(p, s) for p in "pq" for s in "st"}) == 4
+
+
+def test_a_holder_that_wrote_no_identity_proves_nothing_about_others() -> None:
+    process_identity.declare_ended("")
+    assert not has_certainly_ended("")

@@ -30,6 +30,13 @@ from tests.zone_files import zone_directory
 
 Connect = Callable[[], psycopg.Connection[Any]]
 
+SOON = datetime.now(UTC) + timedelta(hours=17)
+"""In Tokyo by the former rules: 12 hours from now. The times of day are after the present one by all rules."""
+LATER = SOON + timedelta(days=3)
+DAILY = f"0 0 {SOON.hour} * * ?"
+WEEKLY = f"0 0 {LATER.hour} ? * {LATER:%a}".upper()
+YEARLY = f"0 0 {LATER.hour} {LATER.day} {LATER.month} ?"
+OF_WINDOW = f"0 {SOON.hour} * * *"
 STORING = f"""
 import sys
 from quartzpy import AnyOf, CronTrigger, JobDetail, MaintenanceWindow, Scheduler, SimpleTrigger, WeeklyCalendar
@@ -39,18 +46,18 @@ tokyo = dict(time_zone="Asia/Tokyo")
 scheduler.schedule_job(
     JobDetail("report", "job"),
     [
-        CronTrigger("0 0 13 * * ?", "daily", **tokyo),
-        CronTrigger("0 0 9 ? * MON", "weekly", **tokyo),
-        CronTrigger("0 0 9 1 1 ?", "yearly", **tokyo),
+        CronTrigger("{DAILY}", "daily", **tokyo),
+        CronTrigger("{WEEKLY}", "weekly", **tokyo),
+        CronTrigger("{YEARLY}", "yearly", **tokyo),
         CronTrigger("0 */15 * * * ?", "often", **tokyo),
-        CronTrigger("0 0 13 * * ?", "berlin", time_zone="Europe/Berlin"),
-        CronTrigger("0 0 13 * * ?", "utc"),
+        CronTrigger("{DAILY}", "berlin", time_zone="Europe/Berlin"),
+        CronTrigger("{DAILY}", "utc"),
         SimpleTrigger("simple", interval=3600),
-        AnyOf("both", triggers=[CronTrigger("0 0 13 * * ?", "a", **tokyo), CronTrigger("0 0 1 * * ?", "b")]),
+        AnyOf("both", triggers=[CronTrigger("{DAILY}", "a", **tokyo), CronTrigger("0 0 1 * * ?", "b")]),
     ],
     replace=True,
 )
-window = MaintenanceWindow("w", cron="0 2 * * *", duration="4h", trigger_group="other", **tokyo)
+window = MaintenanceWindow("w", cron="{OF_WINDOW}", duration="4h", trigger_group="other", **tokyo)
 scheduler.add_maintenance_window(window)
 scheduler.shutdown()
 """
@@ -110,7 +117,7 @@ def test_all_fire_times_are_computed_anew_and_the_others_stay(stored: SqlJobStor
     [daily] = [moved for moved in renewal.moved if moved.key.name == "daily"]
     assert (daily.before, daily.after) == (before["daily"][0], after["daily"][0])
     assert (daily.zone, daily.former_version) == ("Asia/Tokyo", "2020a")
-    assert {at.hour for at in after["both"][1:] if at is not None} == {1, 4}
+    assert {at.hour for at in after["both"][1:] if at is not None} == {1, (SOON.hour - 9) % 24}
     assert not stored.renew_zones(node).moved
     assert times(stored) == after
 
@@ -152,7 +159,7 @@ def test_nodes_that_differ_change_nothing_until_the_last_one_has_the_new_rules(
     assert times(stored) == before
     stored.leave(old)
     assert stored.renew_zones(new).moved
-    assert times(stored)["daily"] == scheduled("0 0 13 * * ?", 9)
+    assert times(stored)["daily"] == scheduled(DAILY, 9)
 
 
 def test_the_doctor_says_which_fires_move_and_in_which_zone_nodes_differ(stored: SqlJobStore, connect: Connect) -> None:
@@ -188,10 +195,10 @@ def test_why_says_that_a_fire_moves(stored: SqlJobStore, postgres_dsn: str) -> N
 def test_replacing_a_trigger_by_the_same_text_renews_it(stored: SqlJobStore, postgres_dsn: str) -> None:
     client = Scheduler(postgres_dsn, name=NAME)
     client.schedule_job(
-        JobDetail("report", "job"), CronTrigger("0 0 13 * * ?", "daily", time_zone="Asia/Tokyo"), replace=True
+        JobDetail("report", "job"), CronTrigger(DAILY, "daily", time_zone="Asia/Tokyo"), replace=True
     )
     client.shutdown()
-    assert times(stored)["daily"] == scheduled("0 0 13 * * ?", 9)
+    assert times(stored)["daily"] == scheduled(DAILY, 9)
 
 
 def test_a_program_with_former_rules_is_corrected_each_time(
@@ -202,9 +209,9 @@ def test_a_program_with_former_rules_is_corrected_each_time(
     connect().execute("UPDATE qrtz_zone_rules SET noted_at = noted_at - interval '1 hour'")
     stored.renew_zones(node)
     assert len(stored.noted_zones()) == 2, "nothing is stored by the former rules any more"
-    run_with(former, STORING.replace("0 0 13", "0 30 13"), postgres_dsn)
+    run_with(former, STORING.replace(DAILY, "0 30" + DAILY[3:]), postgres_dsn)
     stored.renew_zones(node)
-    assert times(stored)["daily"] == scheduled("0 30 13 * * ?", 9)
+    assert times(stored)["daily"] == scheduled("0 30" + DAILY[3:], 9)
 
 
 def test_a_fire_whose_new_instant_has_passed_misfires(stored: SqlJobStore, connect: Connect) -> None:
@@ -289,7 +296,7 @@ def test_one_node_renews_at_a_time(stored: SqlJobStore) -> None:
     for node in (first, second):
         stored.renew_zones(node)
     before = times(stored)
-    assert before["daily"] == scheduled("0 0 13 * * ?", 9)
+    assert before["daily"] == scheduled(DAILY, 9)
 
 
 def test_zones_of_utc_and_offsets_note_nothing(store: SqlJobStore, postgres_dsn: str, connect: Connect) -> None:
@@ -300,7 +307,7 @@ def test_zones_of_utc_and_offsets_note_nothing(store: SqlJobStore, postgres_dsn:
     )
     assert store.noted_zones() == []
     client.schedule_job(JobDetail("report", "other"), CronTrigger("0 0 1 * * ?", "c", time_zone="Asia/Tokyo"))
-    client.add_maintenance_window(MaintenanceWindow("w", cron="0 2 * * *", duration="4h", time_zone="Asia/Tokyo"))
+    client.add_maintenance_window(MaintenanceWindow("w", cron=OF_WINDOW, duration="4h", time_zone="Asia/Tokyo"))
     client.shutdown()
     [noted] = store.noted_zones()
     assert noted.rules == rules_of("Asia/Tokyo")
