@@ -194,9 +194,7 @@ def test_why_says_that_a_fire_moves(stored: SqlJobStore, postgres_dsn: str) -> N
 
 def test_replacing_a_trigger_by_the_same_text_renews_it(stored: SqlJobStore, postgres_dsn: str) -> None:
     client = Scheduler(postgres_dsn, name=NAME)
-    client.schedule_job(
-        JobDetail("report", "job"), CronTrigger(DAILY, "daily", time_zone="Asia/Tokyo"), replace=True
-    )
+    client.schedule_job(JobDetail("report", "job"), CronTrigger(DAILY, "daily", time_zone="Asia/Tokyo"), replace=True)
     client.shutdown()
     assert times(stored)["daily"] == scheduled(DAILY, 9)
 
