@@ -29,13 +29,11 @@ from typing import Any, NamedTuple
 from quartzpy import Scheduler, job
 from quartzpy.embedded import EmbeddedPostgres
 from quartzpy.store.postgresql import migrations
-from tools.sql_includes import files as statement_files
-from tools.sql_includes import outer_parts
+from tools.sql import STORE
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "quartzpy"
 PROTOCOLS = "quartzpy.store.protocol"
-STORE = PACKAGE / "store" / "postgresql"
 STEPS = STORE / "steps"
 NODE_THREADS = ("scheduler", "worker", "completer")
 """Words in the names of the threads that a fire crosses."""
@@ -202,26 +200,13 @@ def lines_of_code(source: str) -> int:
     return len(numbers - without)
 
 
+def sql() -> list[Path]:
+    return sorted(STORE.rglob("*.sql"))
+
+
 def lines_of_sql(text: str) -> int:
     """Count the lines that are neither blank nor a comment."""
     return sum(not line.isspace() and not line.lstrip().startswith("--") for line in text.splitlines(keepends=True))
-
-
-def lines_of_repeated_sql() -> int:
-    """Count the lines of shared parts of the statements, without the first occurrence of each part."""
-    sizes: dict[str, int] = {}
-
-    def repeated(text: str) -> int:
-        number = 0
-        for name, part in outer_parts(text):
-            if name in sizes:
-                number += sizes[name]
-            else:
-                sizes[name] = lines_of_sql(part)
-                number += repeated(part)
-        return number
-
-    return sum(repeated(file.read_text(encoding="utf-8")) for file in statement_files())
 
 
 def protocol_methods() -> int:
@@ -245,7 +230,7 @@ def protocol_methods() -> int:
 
 def files_naming(word: str) -> int:
     """Count the modules and `.sql` files of the package that name a word."""
-    paths = [*modules(), *statement_files()]
+    paths = [*modules(), *sql()]
     return sum(bool(re.search(rf"\b{word}\b", path.read_text(encoding="utf-8"))) for path in paths)
 
 
@@ -266,10 +251,7 @@ def figures(url: str) -> list[Figure]:
     fired, calls = fire(url)
     return [
         Figure("lines of code", f"{sum(lines_of_code(path.read_text(encoding='utf-8')) for path in modules()):,}"),
-        Figure(
-            "lines of SQL", f"{sum(lines_of_sql(path.read_text(encoding='utf-8')) for path in statement_files()):,}"
-        ),
-        Figure("of these, repeats of shared parts", f"{lines_of_repeated_sql():,}"),
+        Figure("lines of SQL", f"{sum(lines_of_sql(path.read_text(encoding='utf-8')) for path in sql()):,}"),
         Figure("modules", f"{len(modules()):,}"),
         Figure("methods of the store's protocols", str(protocol_methods())),
         Figure("files that a warm `schedule_job` crosses", str(len(scheduled.files))),

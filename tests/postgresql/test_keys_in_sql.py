@@ -6,7 +6,7 @@ import re
 
 from quartzpy import job_data
 from quartzpy.keys import CONTINUATIONS, RECOVERING_JOBS, RETRYING_JOBS
-from tools.sql_includes import files
+from tools.sql import files, whole
 
 KEYS = (
     job_data.ORIGINAL_FIRE_TIME,
@@ -29,7 +29,7 @@ KEYS = (
 
 
 def in_statements(pattern: str) -> set[str]:
-    return {text for file in files() for text in re.findall(pattern, file.read_text(encoding="utf-8"))}
+    return {text for file in files() for text in re.findall(pattern, whole(file))}
 
 
 def test_a_repeated_execution_has_the_keys_of_its_original() -> None:

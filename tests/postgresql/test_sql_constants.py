@@ -13,7 +13,7 @@ from quartzpy.store.postgresql.steps.rate_limits import LOOKS_AT
 from quartzpy.store.postgresql.storing import LOCK_IF_NEW, SOME_STORED
 from quartzpy.triggers.misfire import MOST_MISSED
 from quartzpy.triggers.upcoming import REFILL_BELOW
-from tools.sql_includes import files
+from tools.sql import files, whole
 
 CONSTANTS = {
     "MOST_MISSED": (r"missed::timestamptz\[\]\)\[:(\d+)\]", str(MOST_MISSED)),
@@ -23,7 +23,7 @@ CONSTANTS = {
 
 
 def in_statements(pattern: str) -> set[str]:
-    return {text for file in files() for text in re.findall(pattern, file.read_text(encoding="utf-8"))}
+    return {text for file in files() for text in re.findall(pattern, whole(file))}
 
 
 @pytest.mark.parametrize(("pattern", "value"), CONSTANTS.values(), ids=list(CONSTANTS))

@@ -1,4 +1,4 @@
-"""The `.sql` files: psql takes each as it stands, and their loader says what is wrong."""
+"""The `.sql` files: psql takes each with its shared parts, and their loader says what is wrong."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 
 from quartzpy.store.postgresql.schema import sql_files
-from quartzpy.store.postgresql.schema.sql_files import SqlFile
+from quartzpy.store.postgresql.schema.sql_files import SHARED, SqlFile
 from quartzpy.store.postgresql.schema.tables import metadata
 from quartzpy.store.postgresql.steps import acquire, fire
 from quartzpy.store.postgresql.store import SqlJobStore
 from tests.database import libpq_url
 from tests.worlds.stage import binaries_of
 from tests.worlds.world import NEWEST, World
-from tools.sql_includes import files, parts, renewed
+from tools import sql
+from tools.sql import STORE, files, whole
 
 SAMPLES = Path(__file__).with_name("samples.sql")
 FILES = {str(file.relative_to(Path(sql_files.__file__).parent.parent)): file for file in files()}
@@ -44,15 +45,17 @@ def switches_of(text: str) -> list[str]:
 
 @pytest.mark.parametrize("on", [True, False], ids=["with all switches", "with no switch"])
 @pytest.mark.parametrize("name", FILES)
-def test_psql_takes_a_file_as_it_stands(
-    make_store: Callable[..., SqlJobStore], postgres_dsn: str, name: str, *, on: bool
+def test_psql_takes_a_file_with_its_parts(
+    make_store: Callable[..., SqlJobStore], postgres_dsn: str, tmp_path: Path, name: str, *, on: bool
 ) -> None:
     make_store(name="samples")
-    text = FILES[name].read_text(encoding="utf-8")
+    text = whole(FILES[name])
+    file = tmp_path / "whole.sql"
+    file.write_text(text, encoding="utf-8")
     switches = [f"--set={switch}={'true' if on else 'false'}" for switch in switches_of(text)]
     command = [binaries_of(World("", NEWEST)) / "psql", libpq_url(postgres_dsn), "-X", "-q", "-v", "ON_ERROR_STOP=1"]
     ran = subprocess.run(
-        [*command, *switches, "-c", "BEGIN", "-c", ROWS, "-f", SAMPLES, "-f", FILES[name], "-c", "ROLLBACK"],
+        [*command, *switches, "-c", "BEGIN", "-c", ROWS, "-f", SAMPLES, "-f", file, "-c", "ROLLBACK"],
         capture_output=True,
         text=True,
         check=False,
@@ -64,22 +67,23 @@ def test_psql_takes_a_file_as_it_stands(
 
 
 def test_each_sample_is_a_value_of_some_statement() -> None:
-    used = {value for file in FILES.values() for value in re.findall(r":'(\w+)'", file.read_text(encoding="utf-8"))}
+    used = {value for file in FILES.values() for value in re.findall(r":'(\w+)'", whole(file))}
     assert set(DECLARED.findall(SAMPLES.read_text(encoding="utf-8"))) == used | {"now"}
 
 
-def test_each_shared_part_is_the_same_everywhere() -> None:
-    seen: dict[str, tuple[str, str]] = {}
-    for name, file in FILES.items():
-        for part, text in parts(file.read_text(encoding="utf-8")):
-            other, known = seen.setdefault(part, (name, text))
-            assert text == known, f"{part!r} of {name} differs from {other}: python -m tools.sql_includes renews it"
+def test_each_shared_part_stands_once_and_is_used() -> None:
+    stores = Path(sql_files.__file__).parent.parent
+    texts = [(stores / path).read_text(encoding="utf-8") for path in SHARED]
+    names = [name for text in texts for name in re.findall(r"^-- part: (\w+)$", text, re.MULTILINE)]
+    assert len(names) == len(set(names))
+    sources = [*texts, *(file.read_text(encoding="utf-8") for file in FILES.values())]
+    assert set(names) == {name for text in sources for name in re.findall(r"^ *-- include: (\w+)$", text, re.MULTILINE)}
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_an_update_sets_a_column_that_the_generated_columns_depend_on(name: str) -> None:
     """Otherwise PostgreSQL 18 prepares them anew for each row: an update of a trigger takes 16 us instead of 5."""
-    text = FILES[name].read_text(encoding="utf-8")
+    text = whole(FILES[name])
     for update in re.finditer(r"UPDATE qrtz_(\w+)\b[^;]*?\bSET\b", text):
         table = metadata.tables[f"qrtz_{update[1]}"]
         computed = " ".join(str(column.computed.sqltext) for column in table.columns if column.computed is not None)
@@ -99,7 +103,7 @@ def test_the_updates_of_fires_set_a_column_of_the_index_of_the_triggers_of_jobs(
     columns = {column.name for column in index.columns}
     met = set()
     for name in (name for name in FILES if name.startswith("steps/")):
-        text = FILES[name].read_text(encoding="utf-8")
+        text = whole(FILES[name])
         for update in re.finditer(
             r"^(?:(\w+) AS \(\n|-- name: (\w+)\n(?:--.*\n)*) *UPDATE qrtz_triggers t\s+SET", text, re.MULTILINE
         ):
@@ -130,19 +134,35 @@ def test_every_common_table_expression_of_a_step_opens_with_its_reason(text: str
     assert not [lines[place] for place in expressions if not lines[place - 1].startswith("--")]
 
 
-def test_a_shared_part_is_copied_with_the_indentation_of_its_place() -> None:
-    text = "SELECT\n    -- include: at\n    old\n    -- end\n  FROM t;\n"
-    expected = "SELECT\n    -- include: at\n    a\n      AS b\n    -- end\n  FROM t;\n"
-    assert renewed(text, {"at": "a\n  AS b\n"}) == expected
-    assert renewed(text, {"other": "a\n"}) == text
+def test_a_part_is_put_in_with_the_indentation_of_its_place_and_with_the_parts_in_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parts = {"whole": "a\n  -- include: at\n", "at": "b\n\n  AS c\n"}
+    monkeypatch.setattr(sql_files, "_parts", lambda: parts)
+    text = "SELECT\n    -- include: whole\n  FROM t"
+    expected = "SELECT\n    -- include: whole\n    a\n      -- include: at\n      b\n\n        AS c\n      -- end\n"
+    assert sql_files.expanded(text) == f"{expected}    -- end\n  FROM t"
+    with pytest.raises(LookupError, match=r"^no part is called 'other': the parts stand in shared\.sql, "):
+        sql_files.expanded("-- include: other\n")
 
 
-def test_a_shared_part_may_have_others_in_it() -> None:
-    text = "-- include: whole\nSELECT\n    -- include: at\n    old\n    -- end\n  FROM t\n-- end\n"
-    whole = "SELECT\n    -- include: at\n    old\n    -- end\n  FROM t\n"
-    assert list(parts(text)) == [("whole", whole), ("at", "old\n")]
-    assert renewed(text, {"at": "new\n"}) == text.replace("old", "new")
-    assert renewed(text, {"whole": "SELECT\n"}) == "-- include: whole\nSELECT\n-- end\n"
+def test_the_tool_prints_a_statement_as_it_is_sent(capsys: pytest.CaptureFixture[str]) -> None:
+    assert sql.main(["steps/cancel.sql:cancel_requests"]) == SqlFile("steps/cancel.sql")("cancel_requests") + ";\n"
+    assert sql.main(["acquire", "--on", "refuses_many"]) != sql.main(["acquire"])
+    assert "steps/acquire.sql:acquire\n" in sql.main([])
+    with pytest.raises(SystemExit):
+        sql.main(["nothing"])
+    assert "no statement is called 'nothing'" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        sql.main(["acquire", "--on", "nothing"])
+    assert "has no switch nothing" in capsys.readouterr().err
+
+
+def test_a_file_that_steers_the_planner_names_the_page_that_says_why() -> None:
+    for path in sorted(STORE.rglob("*.sql")):
+        text = path.read_text(encoding="utf-8")
+        steers = re.search(r"OFFSET 0|\|\| ''|\bctid\b", re.sub(r"--.*", "", text)) is not None
+        assert ("docs/planner.md" in text) is steers, path
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.schema.statement import Statement as Prepared
 from quartzpy.store.postgresql.schema.statement import prepare
 from tests.database import Server
-from tools.sql_includes import STORE, files
+from tools.sql import STORE, files, whole
 
 FILES = {str(file.relative_to(STORE)): file for file in files()}
 MODULES = sorted(STORE.rglob("*.py"))
@@ -56,7 +56,7 @@ def statements() -> dict[Statement, str]:
         Statement(path, name): text
         for path, file in FILES.items()
         for name, text in re.findall(
-            r"^-- name: (\w+)\n(.*?)(?=^-- name:|\Z)", file.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+            r"^-- name: (\w+)\n(.*?)(?=^-- name:|\Z)", whole(file), re.MULTILINE | re.DOTALL
         )
     }
 

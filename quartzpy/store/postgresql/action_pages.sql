@@ -1,3 +1,5 @@
+-- The planner is steered here: see docs/planner.md.
+
 -- name: page
 -- The actions that match all filters, the latest first; with `examined` those among the first `among` that have the
 -- subject, the state and the time. With `last`, the id of the last one that is examined. The scheduler as an expression

@@ -1,3 +1,5 @@
+-- The planner is steered here: see docs/planner.md.
+
 -- name: put
 -- Returns no row if the calendar exists and may not be replaced.
 INSERT INTO qrtz_calendars AS c (sched_name, calendar_name, calendar, revision)
@@ -18,18 +20,9 @@ SELECT count(*)
 -- name: clear_upcoming
 UPDATE qrtz_triggers t
    -- include: cleared
-   SET upcoming = '{}', upcoming_is_complete = false, fire_id = NULL,
-       trigger_state = CASE t.trigger_state WHEN 'ACQUIRED' THEN 'WAITING' ELSE t.trigger_state END,
-       -- As in `prepared_once` of the steps.
-       admission = t.admission
-   -- end
  WHERE t.sched_name = :'sched' AND t.calendar_name = :'name'
    AND
        -- include: is_computed
-       -- It has values that were computed from its calendar.
-       t.trigger_state <> 'COMPLETE'
-       AND (t.upcoming <> '{}' OR t.upcoming_is_complete OR t.fire_id IS NOT NULL OR t.trigger_state = 'ACQUIRED')
-       -- end
 ;
 
 -- name: clear_slice
@@ -37,11 +30,6 @@ UPDATE qrtz_triggers t
 WITH cleared AS (
     UPDATE qrtz_triggers t
        -- include: cleared
-       SET upcoming = '{}', upcoming_is_complete = false, fire_id = NULL,
-           trigger_state = CASE t.trigger_state WHEN 'ACQUIRED' THEN 'WAITING' ELSE t.trigger_state END,
-           -- As in `prepared_once` of the steps.
-           admission = t.admission
-       -- end
       FROM unnest(:'groups'::text[], :'names'::text[], :'generations'::bigint[])
            AS k(trigger_group, trigger_name, generation)
      CROSS JOIN LATERAL (
@@ -50,10 +38,6 @@ WITH cleared AS (
            AND t.generation = k.generation
            AND
                -- include: is_computed
-               -- It has values that were computed from its calendar.
-               t.trigger_state <> 'COMPLETE'
-               AND (t.upcoming <> '{}' OR t.upcoming_is_complete OR t.fire_id IS NOT NULL OR t.trigger_state = 'ACQUIRED')
-               -- end
            FOR NO KEY UPDATE SKIP LOCKED) AS own
      WHERE t.ctid = own.row
     RETURNING t.generation, own.fire_id
@@ -105,9 +89,6 @@ moved AS (
            -- A catch-up ends with the fire times before its end.
            missed_policy = CASE WHEN h.next_fire_time = h.expected THEN t.missed_policy END,
            -- include: admission_afresh
-           -- A rate limit is asked again about a trigger that was late.
-           admission = nullif(t.admission, 'LATE'),
-           -- end
            catch_up_until = CASE WHEN t.catch_up_until >= h.next_fire_time THEN t.catch_up_until END
       FROM affected h
      WHERE t.sched_name = :'sched' AND t.trigger_group = h.trigger_group AND t.trigger_name = h.trigger_name
@@ -119,9 +100,6 @@ over AS (
        SET trigger_state = 'COMPLETE', next_fire_time = NULL, prev_fire_time = h.prev_fire_time, upcoming = '{}',
            upcoming_is_complete = true, times_triggered = h.times, fire_id = NULL,
            -- include: prepared_once
-           -- PostgreSQL 18 prepares the generated columns for each row anew, unless a column that they depend on is set.
-           admission = t.admission
-           -- end
       FROM affected h
      WHERE t.sched_name = :'sched' AND t.trigger_group = h.trigger_group AND t.trigger_name = h.trigger_name
        AND h.next_fire_time IS NULL

@@ -8,10 +8,6 @@ SELECT count(*) FROM (
 SELECT closed_at, id
 \else
 -- include: incident
-SELECT id, kind, subject, identity, severity, cause, began_as, what, why::text, trigger_group, trigger_name, job_group,
-       job_name, since, opened_at, confirmed_at, closed_at, acknowledged_at, acknowledged_by, acknowledged_reason,
-       acknowledged_until, acknowledged_severity, acknowledged_cause, notified::text
--- end
 \endif
   FROM (SELECT * FROM qrtz_incidents
          WHERE sched_name = :'sched' AND closed_at IS NOT NULL

@@ -1,3 +1,5 @@
+-- The planner is steered here: see docs/planner.md.
+
 -- name: page
 -- The jobs that match all filters, by key; with `examined` those among the first `among`, or of the group.
 \if :count
@@ -6,15 +8,7 @@ SELECT count(*) FROM (
 SELECT s.trigger_count, s.next_waiting, s.next_claimed, s.next_blocked, s.next_paused, s.next_turn, s.has_error,
        s.previous_fire_time, j.mode,
        -- include: job_columns
-       j.job_name, j.job_group, j.job_type, j.is_durable AS job_is_durable, j.max_concurrent, j.overlap_policy,
-       j.placement, j.persists_data, j.requests_recovery, j.retry_policy::text AS retry, j.timeout,
-       j.pause_after_failures, j.job_data::text AS job_data, j.continuations::text AS continuations, j.capture_logs,
-       j.limits,
-       -- end
        -- include: rest_of_job
-       j.description AS job_description, j.concurrency_key AS key_entry, j.rate_limit::text AS rate_limit,
-       j.display_name, j.documentation_url, j.after::text AS after, j.expect::text AS expect
-       -- end
   FROM (SELECT *
           FROM (SELECT * FROM qrtz_job_details
                  WHERE sched_name = :'sched'

@@ -1,3 +1,5 @@
+-- The planner is steered here: see docs/planner.md.
+
 -- name: page
 -- The joins and batches that match all filters, the latest first. The scheduler is compared twice: for the key, and for
 -- the index of the latest ones.

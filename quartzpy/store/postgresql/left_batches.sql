@@ -1,3 +1,5 @@
+-- The planner is steered here: see docs/planner.md.
+
 -- name: leave
 -- Counts the triggers of batches that end without a fire: of these keys (by_trigger), of these jobs (by_job), or else
 -- those that have ended already. A trigger that has fired is counted by its end, and a run by hand is no part of a
@@ -39,9 +41,6 @@ marked AS (
     UPDATE qrtz_triggers t
        SET job_data = jsonb_set(t.job_data, '{QRTZ_BATCH,left}', 'true'),
            -- include: prepared_once
-           -- PostgreSQL 18 prepares the generated columns for each row anew, unless a column that they depend on is set.
-           admission = t.admission
-           -- end
 \if :by_trigger
       FROM unnest(:'groups'::text[], :'names'::text[], :'batch_entries'::text[]) AS k(trigger_group, trigger_name, entry)
      WHERE t.sched_name = :'sched' AND t.trigger_group = k.trigger_group AND t.trigger_name = k.trigger_name

@@ -1,15 +1,9 @@
+-- The planner is steered here: see docs/planner.md.
+
 -- name: jobs
 SELECT
     -- include: job_columns
-    j.job_name, j.job_group, j.job_type, j.is_durable AS job_is_durable, j.max_concurrent, j.overlap_policy,
-    j.placement, j.persists_data, j.requests_recovery, j.retry_policy::text AS retry, j.timeout,
-    j.pause_after_failures, j.job_data::text AS job_data, j.continuations::text AS continuations, j.capture_logs,
-    j.limits,
-    -- end
     -- include: rest_of_job
-    j.description AS job_description, j.concurrency_key AS key_entry, j.rate_limit::text AS rate_limit,
-    j.display_name, j.documentation_url, j.after::text AS after, j.expect::text AS expect
-    -- end
   FROM qrtz_job_details j
   JOIN unnest(:'groups'::text[], :'names'::text[]) AS k(job_group, job_name)
     ON j.sched_name = :'sched' AND j.job_group = k.job_group AND j.job_name = k.job_name;
@@ -17,36 +11,11 @@ SELECT
 -- name: triggers
 WITH
 -- include: full_jobs
--- The limits that running executions reach, by job and concurrency key: each limit up to their number. A trigger whose
--- own limit is among them waits for a slot, whatever its row says.
-full_jobs AS MATERIALIZED (
-    SELECT job_group, job_name, concurrency_key,
-           row_number() OVER (PARTITION BY job_group, job_name, concurrency_key)::int AS max_concurrent
-      FROM qrtz_fired_triggers
-     WHERE sched_name = :'sched' AND state = 'EXECUTING' AND max_concurrent IS NOT NULL
-)
--- end
 SELECT
     -- include: trigger_columns
-    t.trigger_name, t.trigger_group, t.job_group, t.job_name, t.kind, t.schedule::text AS schedule,
-    t.description, t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold,
-    t.calendar_name, t.job_data::text AS trigger_data, t.job_type,
-    -- end
     -- include: seen_state
-    CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
-         WHEN t.max_concurrent IS NOT NULL
-              AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
-         THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
-         ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
-                                   ELSE t.trigger_state END
-    END
-    -- end
     AS trigger_state,
     -- include: trigger_progress
-    t.next_fire_time, t.prev_fire_time, t.times_triggered, t.generation, t.upcoming, t.error, t.catch_up_until,
-    t.schedule_hash, t.paused_at, t.paused_by, t.pause_reason, t.pause_until, t.pause_missed, t.rate_limited_until,
-    t.resumed_at
-    -- end
   FROM qrtz_triggers t
   JOIN unnest(:'groups'::text[], :'names'::text[]) AS k(trigger_group, trigger_name)
     ON t.sched_name = :'sched' AND t.trigger_group = k.trigger_group AND t.trigger_name = k.trigger_name;
@@ -161,19 +130,11 @@ SELECT f.fire_id, f.trigger_group, f.trigger_name, f.job_group, f.job_name, f.in
 -- Only this query reads the log: a page of executions would drag megabytes.
 SELECT
     -- include: ended_columns
-    outcome AS state, fire_id, trigger_group, trigger_name, job_group, job_name, job_type, instance_id,
-    scheduled_time, fired_time, started_at, ended_at, attempt, error, trigger_data::text, result::text,
-    retry_at
-    -- end
     , log
   FROM qrtz_executions WHERE fire_id = :'fire_id'::bigint AND sched_name || '' = :'sched'
 UNION ALL
 SELECT
     -- include: fired_columns
-    CASE state WHEN 'ACQUIRED' THEN 'ENQUEUED' ELSE 'PROCESSING' END, fire_id, trigger_group, trigger_name, job_group,
-    job_name, job_type, instance_id, scheduled_time, CASE state WHEN 'EXECUTING' THEN fired_time END,
-    NULL::timestamptz, NULL::timestamptz, attempt, NULL::text, trigger_data::text, NULL::text, NULL::timestamptz
-    -- end
     , recent_log
   FROM qrtz_fired_triggers WHERE fire_id = :'fire_id'::bigint AND sched_name = :'sched';
 
@@ -261,28 +222,8 @@ SELECT beside.*
 -- another order. The second limit bounds the sum of all ranges.
 WITH RECURSIVE
 -- include: full_jobs
--- The limits that running executions reach, by job and concurrency key: each limit up to their number. A trigger whose
--- own limit is among them waits for a slot, whatever its row says.
-full_jobs AS MATERIALIZED (
-    SELECT job_group, job_name, concurrency_key,
-           row_number() OVER (PARTITION BY job_group, job_name, concurrency_key)::int AS max_concurrent
-      FROM qrtz_fired_triggers
-     WHERE sched_name = :'sched' AND state = 'EXECUTING' AND max_concurrent IS NOT NULL
-)
--- end
 , waiting AS (
     -- include: waiting
-    -- A loose index scan: one step per slot pool, so the cost does not depend on the number of triggers.
-    (SELECT slot_pool FROM qrtz_triggers WHERE sched_name = :'sched' AND trigger_state = 'WAITING'
-      ORDER BY slot_pool LIMIT 1)
-    UNION ALL
-    SELECT other.slot_pool
-      FROM waiting w
-     CROSS JOIN LATERAL (
-        SELECT t.slot_pool FROM qrtz_triggers t
-         WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.slot_pool > w.slot_pool
-         ORDER BY t.slot_pool LIMIT 1) AS other
-    -- end
 ),
 clock AS MATERIALIZED (SELECT :now AS at),
 dispatched AS MATERIALIZED (
@@ -290,8 +231,6 @@ dispatched AS MATERIALIZED (
       FROM waiting w
      CROSS JOIN
         -- include: each_rule
-        (VALUES ('NODE'), ('OWN'), ('IGNORE'), ('LATE'), ('RATE_LIMIT'), ('NEW')) AS rule(name)
-        -- end
 ),
 due AS (
     SELECT of_key.*
@@ -300,14 +239,6 @@ due AS (
      CROSS JOIN LATERAL (
         SELECT t.next_fire_time, t.rate_limited_until,
                -- include: seen_state
-               CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
-                    WHEN t.max_concurrent IS NOT NULL
-                         AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
-                    THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
-                    ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
-                                              ELSE t.trigger_state END
-               END
-               -- end
                AS state
           FROM qrtz_triggers t
          WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.slot_pool = d.slot_pool
@@ -324,14 +255,6 @@ earliest AS (
         SELECT front.next_fire_time
           FROM (SELECT t.next_fire_time,
                        -- include: seen_state
-                       CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
-                            WHEN t.max_concurrent IS NOT NULL
-                                 AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
-                            THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
-                            ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
-                                                      ELSE t.trigger_state END
-                       END
-                       -- end
                        AS state
                   FROM qrtz_triggers t
                  WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.slot_pool = d.slot_pool
@@ -342,14 +265,6 @@ earliest AS (
 held AS MATERIALIZED (
     SELECT t.next_fire_time, t.rate_limited_until,
            -- include: seen_state
-           CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
-                WHEN t.max_concurrent IS NOT NULL
-                     AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
-                THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
-                ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
-                                          ELSE t.trigger_state END
-           END
-           -- end
            AS state
       FROM qrtz_triggers t
      WHERE t.sched_name || '' = :'sched' AND t.trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')

@@ -1,3 +1,5 @@
+-- The planner is steered here: see docs/planner.md.
+
 -- name: page
 -- The misfires that match all filters, the latest first; with `examined` those among the first `among`, or of the
 -- trigger. The scheduler as an expression leaves only the index of the trigger.

@@ -18,9 +18,6 @@ INSERT INTO qrtz_owners (sched_name, owner, version) VALUES (:'sched', :'owner',
 UPDATE qrtz_job_details j
    SET owner = :'owner',
        -- include: prepared_once_of_job
-       -- As `prepared_once`.
-       placement = j.placement
-       -- end
   FROM unnest(:'groups'::text[], :'names'::text[]) AS k(job_group, job_name)
  WHERE j.sched_name = :'sched' AND j.job_group = k.job_group AND j.job_name = k.job_name;
 
@@ -28,9 +25,6 @@ UPDATE qrtz_job_details j
 UPDATE qrtz_triggers t
    SET owner = :'owner',
        -- include: prepared_once
-       -- PostgreSQL 18 prepares the generated columns for each row anew, unless a column that they depend on is set.
-       admission = t.admission
-       -- end
   FROM unnest(:'groups'::text[], :'names'::text[]) AS k(trigger_group, trigger_name)
  WHERE t.sched_name = :'sched' AND t.trigger_group = k.trigger_group AND t.trigger_name = k.trigger_name;
 

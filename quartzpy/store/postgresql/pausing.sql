@@ -1,3 +1,5 @@
+-- The planner is steered here: see docs/planner.md.
+
 -- name: pause
 -- A trigger that only a mode pauses can be paused by name as well: then the end of the mode does not resume it. A claim
 -- whose row another transaction has locked stays. It no longer matches its trigger, so it never fires, and its node
@@ -13,16 +15,6 @@ WITH affected AS (
            AND t.generation = k.generation
            AND
                -- include: may_be_paused
-               (t.trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED')
-                OR (t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')
-                    AND ((t.held_by_mode AND NOT :'by_mode'::bool)
-                         OR (:'alone'::bool AND (t.pause_until, t.pause_missed)
-                                                IS DISTINCT FROM (:'until'::timestamptz, :'missed'::text))
-                         -- A pause of a group that has an end, such as a maintenance window, takes nobody's name off.
-                         OR (:'reason'::text IS NOT NULL
-                             AND (:'alone'::bool OR (t.pause_missed IS NULL AND :'until'::timestamptz IS NULL))
-                             AND (t.pause_reason, t.paused_by) IS DISTINCT FROM (:'reason'::text, :'by'::text)))))
-               -- end
 \if :from_start
            AND t.next_fire_time >= :'starts_at'::timestamptz
 \endif
@@ -63,16 +55,6 @@ WITH affected AS (
 \endif
        AND
            -- include: may_be_paused
-           (t.trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED')
-            OR (t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')
-                AND ((t.held_by_mode AND NOT :'by_mode'::bool)
-                     OR (:'alone'::bool AND (t.pause_until, t.pause_missed)
-                                            IS DISTINCT FROM (:'until'::timestamptz, :'missed'::text))
-                     -- A pause of a group that has an end, such as a maintenance window, takes nobody's name off.
-                     OR (:'reason'::text IS NOT NULL
-                         AND (:'alone'::bool OR (t.pause_missed IS NULL AND :'until'::timestamptz IS NULL))
-                         AND (t.pause_reason, t.paused_by) IS DISTINCT FROM (:'reason'::text, :'by'::text)))))
-           -- end
        FOR NO KEY UPDATE
 \if :under_lock
        SKIP LOCKED
@@ -88,8 +70,6 @@ paused AS (
                             WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN coalesce(t.paused_at, :now)
                             ELSE :now END,
            -- include: held
-           unreconciled = CASE WHEN t.unreconciled IS NOT NULL THEN 'HELD' END,
-           -- end
            paused_by = :'by'::text, pause_reason = :'reason'::text,
            -- A pause of a group does not change the end of one by name.
            pause_until = CASE WHEN :'alone'::bool THEN :'until'::timestamptz
@@ -98,25 +78,9 @@ paused AS (
                                WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN t.pause_missed END
       FROM affected
      -- include: own_of_affected
-     CROSS JOIN LATERAL (
-        SELECT o.ctid AS row FROM qrtz_triggers o
-         WHERE o.sched_name = :'sched' AND o.trigger_group = affected.trigger_group
-           AND o.trigger_name = affected.trigger_name
-         LIMIT 1) AS own
-     -- end
      WHERE t.ctid = own.row
        AND
            -- include: may_be_paused
-           (t.trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED')
-            OR (t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')
-                AND ((t.held_by_mode AND NOT :'by_mode'::bool)
-                     OR (:'alone'::bool AND (t.pause_until, t.pause_missed)
-                                            IS DISTINCT FROM (:'until'::timestamptz, :'missed'::text))
-                     -- A pause of a group that has an end, such as a maintenance window, takes nobody's name off.
-                     OR (:'reason'::text IS NOT NULL
-                         AND (:'alone'::bool OR (t.pause_missed IS NULL AND :'until'::timestamptz IS NULL))
-                         AND (t.pause_reason, t.paused_by) IS DISTINCT FROM (:'reason'::text, :'by'::text)))))
-           -- end
     RETURNING affected.fire_id, affected.trigger_state AS before, t.job_group, t.job_name, t.max_concurrent,
               t.generation
 ),
@@ -124,12 +88,6 @@ unclaimed AS (
     DELETE FROM qrtz_fired_triggers f
      USING paused AS changed
      -- include: void_claims
-     CROSS JOIN LATERAL (
-        SELECT o.ctid AS row FROM qrtz_fired_triggers o
-         WHERE o.fire_id = changed.fire_id AND o.state = 'ACQUIRED'
-           FOR UPDATE SKIP LOCKED) AS void
-     WHERE f.ctid = void.row
-     -- end
 )
 \if :by_page
 SELECT generation FROM paused
@@ -164,16 +122,6 @@ mark AS MATERIALIZED (
 affected AS (
     SELECT t.trigger_group, t.trigger_name,
            -- include: mode_forbids_t
-           (EXISTS (SELECT FROM qrtz_job_details m
-                     WHERE m.sched_name = :'sched' AND m.job_group = t.job_group AND m.job_name = t.job_name
-                       AND (m.mode = 'DISABLED'
-                            OR (m.mode = 'MANUAL'
-                                AND t.trigger_group
-                                    NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS'))))
-            OR (t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
-                AND EXISTS (SELECT FROM qrtz_paused_trigger_groups p
-                             WHERE p.sched_name = :'sched' AND p.scope = 'MANUAL')))
-           -- end
            AS is_forbidden,
            -- the policy for what it has missed, where that is not its misfire instruction
            CASE WHEN t.next_fire_time < :now
@@ -191,11 +139,6 @@ affected AS (
            AND t.pause_missed IS NULL AND NOT t.held_by_mode
            AND EXISTS (SELECT FROM mark)
            -- include: no_other_pause
-           AND NOT EXISTS (SELECT FROM qrtz_paused_trigger_groups p
-                            WHERE p.sched_name = :'sched' AND (p.scope, p.group_name) <> (:'scope', :'group')
-                              AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = t.trigger_group)
-                                   OR (p.scope = 'JOB' AND p.group_name = t.job_group)))
-           -- end
 \endif
          LIMIT 1
            FOR NO KEY UPDATE SKIP LOCKED) AS t
@@ -254,18 +197,9 @@ UPDATE qrtz_triggers t
        missed_policy = CASE WHEN affected.is_forbidden THEN t.missed_policy ELSE affected.missed_policy END,
        catch_up_until = CASE WHEN affected.is_forbidden OR affected.missed_policy IS NULL THEN t.catch_up_until END,
        -- include: admission_afresh
-       -- A rate limit is asked again about a trigger that was late.
-       admission = nullif(t.admission, 'LATE'),
-       -- end
        resumed_at = CASE WHEN affected.is_forbidden THEN t.resumed_at ELSE :now END
   FROM affected
  -- include: own_of_affected
- CROSS JOIN LATERAL (
-    SELECT o.ctid AS row FROM qrtz_triggers o
-     WHERE o.sched_name = :'sched' AND o.trigger_group = affected.trigger_group
-       AND o.trigger_name = affected.trigger_name
-     LIMIT 1) AS own
- -- end
  -- As a pattern, from which no partial index follows: PostgreSQL 13 would scan all of it.
  WHERE t.ctid = own.row AND t.trigger_state LIKE 'PAUSED%'
 RETURNING t.generation, t.job_group, t.job_name, t.next_fire_time, affected.is_forbidden;
@@ -319,59 +253,19 @@ UPDATE qrtz_triggers t
            CASE WHEN t.next_fire_time IS NULL THEN 'COMPLETE'
                 WHEN
                 -- include: ordinary
-                -- Nothing is paused or in manual mode: checked once per statement, not once per row.
-                (SELECT NOT EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = :'sched')
-                    AND NOT EXISTS (SELECT FROM qrtz_job_details m
-                                     WHERE m.sched_name = :'sched' AND m.mode || '' <> 'ENABLED'))
-                -- end
                 THEN 'WAITING'
                 WHEN
                   -- include: group_is_paused_t
-                  EXISTS (SELECT FROM qrtz_paused_trigger_groups p
-                           WHERE p.sched_name = :'sched'
-                             AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = t.trigger_group)
-                                  OR (p.scope = 'JOB' AND p.group_name = t.job_group)))
-                  -- end
                   OR
             -- include: mode_forbids_t
-            (EXISTS (SELECT FROM qrtz_job_details m
-                      WHERE m.sched_name = :'sched' AND m.job_group = t.job_group AND m.job_name = t.job_name
-                        AND (m.mode = 'DISABLED'
-                             OR (m.mode = 'MANUAL'
-                                 AND t.trigger_group
-                                     NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS'))))
-             OR (t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
-                 AND EXISTS (SELECT FROM qrtz_paused_trigger_groups p
-                              WHERE p.sched_name = :'sched' AND p.scope = 'MANUAL')))
-            -- end
                      THEN 'PAUSED' ELSE 'WAITING' END,
        held_by_mode =
            (NOT
             -- include: ordinary
-            -- Nothing is paused or in manual mode: checked once per statement, not once per row.
-            (SELECT NOT EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = :'sched')
-                AND NOT EXISTS (SELECT FROM qrtz_job_details m
-                                 WHERE m.sched_name = :'sched' AND m.mode || '' <> 'ENABLED'))
-            -- end
             AND NOT
             -- include: group_is_paused_t
-            EXISTS (SELECT FROM qrtz_paused_trigger_groups p
-                     WHERE p.sched_name = :'sched'
-                       AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = t.trigger_group)
-                            OR (p.scope = 'JOB' AND p.group_name = t.job_group)))
-            -- end
             AND
             -- include: mode_forbids_t
-            (EXISTS (SELECT FROM qrtz_job_details m
-                      WHERE m.sched_name = :'sched' AND m.job_group = t.job_group AND m.job_name = t.job_name
-                        AND (m.mode = 'DISABLED'
-                             OR (m.mode = 'MANUAL'
-                                 AND t.trigger_group
-                                     NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS'))))
-             OR (t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
-                 AND EXISTS (SELECT FROM qrtz_paused_trigger_groups p
-                              WHERE p.sched_name = :'sched' AND p.scope = 'MANUAL')))
-            -- end
            )
  WHERE t.sched_name = :'sched' AND t.trigger_state = 'ERROR'
    AND (t.trigger_group, t.trigger_name) IN (SELECT * FROM unnest(:'groups'::text[], :'names'::text[]))
@@ -381,8 +275,5 @@ RETURNING t.trigger_group, t.trigger_name, t.next_fire_time;
 UPDATE qrtz_job_details j
    SET mode = :'mode',
        -- include: prepared_once_of_job
-       -- As `prepared_once`.
-       placement = j.placement
-       -- end
  WHERE j.sched_name = :'sched' AND j.job_group = :'group' AND j.job_name = :'name'
 RETURNING j.job_name;

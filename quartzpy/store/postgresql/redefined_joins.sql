@@ -1,3 +1,5 @@
+-- The planner is steered here: see docs/planner.md.
+
 -- name: decide
 -- Decides anew what jobs of the call wait for, after their definitions were written: their rows are locked, so that no
 -- step counts an end meanwhile. A row of which nothing that has ended is waited for any more, or whose occasion is of

@@ -1,3 +1,5 @@
+-- The planner is steered here: see docs/planner.md.
+
 -- name: void_claims
 -- The claim on a trigger that was replaced, removed or paused is void.
 DELETE FROM qrtz_fired_triggers f
@@ -71,36 +73,6 @@ RETURNING j.job_group, j.job_name;
 -- may have changed, or that are gone. So the next statement reads what other programs have stored about them.
 WITH
 -- include: upstreams
-changed AS MATERIALIZED (
-    SELECT k.job_group, k.job_name, d.after
-      FROM unnest(:'groups'::text[], :'names'::text[]) AS k(job_group, job_name)
-      LEFT JOIN LATERAL (
-        SELECT o.after FROM qrtz_job_details o
-         WHERE o.sched_name = :'sched' AND o.job_group = k.job_group AND o.job_name = k.job_name LIMIT 1) AS d ON true
-),
-named AS MATERIALIZED (
-    SELECT DISTINCT c.job_group AS by_group, c.job_name AS by_name,
-           up.spec ->> 'job_group' AS job_group, up.spec ->> 'job_name' AS job_name
-      FROM changed c
-     CROSS JOIN LATERAL jsonb_array_elements(c.after -> 'jobs') AS up(spec)
-),
-former AS MATERIALIZED (
-    SELECT c.job_group AS by_group, c.job_name AS by_name, u.job_group, u.job_name, u.row
-      FROM changed c
-     CROSS JOIN LATERAL (
-        SELECT o.upstream_group AS job_group, o.upstream_name AS job_name, o.ctid AS row FROM qrtz_job_upstreams o
-         WHERE o.sched_name = :'sched' AND o.job_group = c.job_group AND o.job_name = c.job_name OFFSET 0) AS u
-),
-upstreams AS MATERIALIZED (
-    SELECT job_group, job_name,
-           jsonb_agg(jsonb_build_object('job_group', by_group, 'job_name', by_name))
-               FILTER (WHERE n.is_named) AS named_by
-      FROM (SELECT *, true AS is_named FROM named) AS n
-      FULL JOIN (SELECT *, true AS was_named FROM former) AS f USING (by_group, by_name, job_group, job_name)
-     GROUP BY job_group, job_name
-    HAVING NOT bool_and(n.is_named IS NOT DISTINCT FROM f.was_named)
-)
--- end
 SELECT count(*)
   FROM (SELECT job_group, job_name FROM upstreams ORDER BY job_group, job_name) AS u
  CROSS JOIN LATERAL (
@@ -112,36 +84,6 @@ SELECT count(*)
 -- Writes which jobs the jobs of the call wait for, and into the row of each of those which jobs wait for it.
 WITH
 -- include: upstreams
-changed AS MATERIALIZED (
-    SELECT k.job_group, k.job_name, d.after
-      FROM unnest(:'groups'::text[], :'names'::text[]) AS k(job_group, job_name)
-      LEFT JOIN LATERAL (
-        SELECT o.after FROM qrtz_job_details o
-         WHERE o.sched_name = :'sched' AND o.job_group = k.job_group AND o.job_name = k.job_name LIMIT 1) AS d ON true
-),
-named AS MATERIALIZED (
-    SELECT DISTINCT c.job_group AS by_group, c.job_name AS by_name,
-           up.spec ->> 'job_group' AS job_group, up.spec ->> 'job_name' AS job_name
-      FROM changed c
-     CROSS JOIN LATERAL jsonb_array_elements(c.after -> 'jobs') AS up(spec)
-),
-former AS MATERIALIZED (
-    SELECT c.job_group AS by_group, c.job_name AS by_name, u.job_group, u.job_name, u.row
-      FROM changed c
-     CROSS JOIN LATERAL (
-        SELECT o.upstream_group AS job_group, o.upstream_name AS job_name, o.ctid AS row FROM qrtz_job_upstreams o
-         WHERE o.sched_name = :'sched' AND o.job_group = c.job_group AND o.job_name = c.job_name OFFSET 0) AS u
-),
-upstreams AS MATERIALIZED (
-    SELECT job_group, job_name,
-           jsonb_agg(jsonb_build_object('job_group', by_group, 'job_name', by_name))
-               FILTER (WHERE n.is_named) AS named_by
-      FROM (SELECT *, true AS is_named FROM named) AS n
-      FULL JOIN (SELECT *, true AS was_named FROM former) AS f USING (by_group, by_name, job_group, job_name)
-     GROUP BY job_group, job_name
-    HAVING NOT bool_and(n.is_named IS NOT DISTINCT FROM f.was_named)
-)
--- end
 ,
 removed AS (
     DELETE FROM qrtz_job_upstreams u

@@ -36,24 +36,10 @@ SELECT page.at::text, page.generation, page.trigger_group, page.trigger_name
            AND t.calendar_name = :'calendar_name'
            AND
                -- include: is_computed
-               -- It has values that were computed from its calendar.
-               t.trigger_state <> 'COMPLETE'
-               AND (t.upcoming <> '{}' OR t.upcoming_is_complete OR t.fire_id IS NOT NULL OR t.trigger_state = 'ACQUIRED')
-               -- end
 \endif
 \if :pauses
            AND
                -- include: may_be_paused
-               (t.trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED')
-                OR (t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')
-                    AND ((t.held_by_mode AND NOT :'by_mode'::bool)
-                         OR (:'alone'::bool AND (t.pause_until, t.pause_missed)
-                                                IS DISTINCT FROM (:'until'::timestamptz, :'missed'::text))
-                         -- A pause of a group that has an end, such as a maintenance window, takes nobody's name off.
-                         OR (:'reason'::text IS NOT NULL
-                             AND (:'alone'::bool OR (t.pause_missed IS NULL AND :'until'::timestamptz IS NULL))
-                             AND (t.pause_reason, t.paused_by) IS DISTINCT FROM (:'reason'::text, :'by'::text)))))
-               -- end
 \endif
 \if :resumes
            AND t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') AND t.next_fire_time IS NOT NULL

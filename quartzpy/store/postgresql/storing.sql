@@ -1,3 +1,5 @@
+-- The planner is steered here: see docs/planner.md.
+
 -- name: store_jobs
 -- With the switch `new`, nothing that is stored changes. Otherwise it returns what it has stored, and whether it has
 -- replaced it.
@@ -110,9 +112,6 @@ SELECT :'sched', nextval('qrtz_fire_ids'), o.trigger_group, o.trigger_name, o.jo
        'WAITING', false,
 \else
        -- include: new_state
-       CASE WHEN usual.is_so OR NOT (checked.group_is_paused OR checked.mode_forbids)
-            THEN 'WAITING' ELSE 'PAUSED' END
-       -- end
        ,
        -- Leaving a mode resumes the triggers that only the mode pauses.
        NOT usual.is_so AND NOT checked.group_is_paused AND checked.mode_forbids,
@@ -125,11 +124,6 @@ SELECT :'sched', nextval('qrtz_fire_ids'), o.trigger_group, o.trigger_name, o.jo
 \else
  CROSS JOIN (SELECT
              -- include: ordinary
-             -- Nothing is paused or in manual mode: checked once per statement, not once per row.
-             (SELECT NOT EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = :'sched')
-                 AND NOT EXISTS (SELECT FROM qrtz_job_details m
-                                  WHERE m.sched_name = :'sched' AND m.mode || '' <> 'ENABLED'))
-             -- end
              AS is_so) AS usual
 \endif
  CROSS JOIN (
@@ -157,29 +151,6 @@ SELECT :'sched', nextval('qrtz_fire_ids'), o.trigger_group, o.trigger_name, o.jo
                                               ->> j.concurrency_key, '') AS value) AS k) END AS new_key) AS own
 \else
  -- include: checked
- -- A key is part of an index entry, whose size is limited: a longer value is represented by its hash.
- CROSS JOIN LATERAL (
-    SELECT CASE WHEN j.concurrency_key IS NULL THEN ''
-                ELSE (SELECT CASE WHEN length(k.value) <= 60 THEN k.value ELSE md5(k.value) END
-                        FROM (SELECT coalesce((coalesce(j.job_data, '{}') || coalesce(o.job_data, '{}'))
-                                              ->> j.concurrency_key, '') AS value) AS k) END AS new_key) AS own
- -- The mode of its job, or manual mode, prevents a trigger from firing.
- CROSS JOIN LATERAL (
-    SELECT EXISTS (
-              SELECT FROM qrtz_paused_trigger_groups p
-               WHERE p.sched_name = :'sched'
-                 AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = o.trigger_group)
-                      OR (p.scope = 'JOB' AND p.group_name = o.job_group))) AS group_is_paused,
-           EXISTS (
-              SELECT FROM qrtz_job_details m
-               WHERE m.sched_name = :'sched' AND m.job_group = o.job_group AND m.job_name = o.job_name
-                 AND (m.mode = 'DISABLED'
-                      OR (m.mode = 'MANUAL' AND o.trigger_group NOT IN (
-                              'MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS'))))
-           OR (o.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
-               AND EXISTS (SELECT FROM qrtz_paused_trigger_groups p
-                            WHERE p.sched_name = :'sched' AND p.scope = 'MANUAL')) AS mode_forbids) AS checked
- -- end
 \endif
  WHERE before.generation > 0
  ORDER BY o.trigger_group, o.trigger_name
@@ -282,25 +253,13 @@ UPDATE qrtz_triggers t
        job_type = j.job_type, max_concurrent = j.max_concurrent, overlap_policy = j.overlap_policy,
        placement = j.placement, concurrency_key = j.new_key, rate_limit = j.rate_limit, limits = j.limits,
        -- include: admission_of_job
-       -- What the former rate limit said means nothing to another one.
-       admission = CASE WHEN t.rate_limit = j.rate_limit OR t.limits = j.limits THEN t.admission END,
-       rate_limited_until = CASE WHEN t.rate_limit = j.rate_limit THEN t.rate_limited_until END
-       -- end
   FROM (SELECT o.row, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits, own.new_key,
                -- include: new_state
-               CASE WHEN usual.is_so OR NOT (checked.group_is_paused OR checked.mode_forbids)
-                    THEN 'WAITING' ELSE 'PAUSED' END
-               -- end
                AS new_state,
                -- Leaving a mode resumes the triggers that only the mode pauses.
                NOT usual.is_so AND NOT checked.group_is_paused AND checked.mode_forbids AS new_hold
           FROM (SELECT
                 -- include: ordinary
-                -- Nothing is paused or in manual mode: checked once per statement, not once per row.
-                (SELECT NOT EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = :'sched')
-                    AND NOT EXISTS (SELECT FROM qrtz_job_details m
-                                     WHERE m.sched_name = :'sched' AND m.mode || '' <> 'ENABLED'))
-                -- end
                 AS is_so) AS usual
          CROSS JOIN unnest(:'groups'::text[], :'names'::text[]) AS k(trigger_group, trigger_name)
          CROSS JOIN LATERAL (
@@ -314,49 +273,17 @@ UPDATE qrtz_triggers t
              WHERE d.sched_name = :'sched' AND d.job_group = o.job_group AND d.job_name = o.job_name
              LIMIT 1) AS j
          -- include: checked
-         -- A key is part of an index entry, whose size is limited: a longer value is represented by its hash.
-         CROSS JOIN LATERAL (
-            SELECT CASE WHEN j.concurrency_key IS NULL THEN ''
-                        ELSE (SELECT CASE WHEN length(k.value) <= 60 THEN k.value ELSE md5(k.value) END
-                                FROM (SELECT coalesce((coalesce(j.job_data, '{}') || coalesce(o.job_data, '{}'))
-                                                      ->> j.concurrency_key, '') AS value) AS k) END AS new_key) AS own
-         -- The mode of its job, or manual mode, prevents a trigger from firing.
-         CROSS JOIN LATERAL (
-            SELECT EXISTS (
-                      SELECT FROM qrtz_paused_trigger_groups p
-                       WHERE p.sched_name = :'sched'
-                         AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = o.trigger_group)
-                              OR (p.scope = 'JOB' AND p.group_name = o.job_group))) AS group_is_paused,
-                   EXISTS (
-                      SELECT FROM qrtz_job_details m
-                       WHERE m.sched_name = :'sched' AND m.job_group = o.job_group AND m.job_name = o.job_name
-                         AND (m.mode = 'DISABLED'
-                              OR (m.mode = 'MANUAL' AND o.trigger_group NOT IN (
-                                      'MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS'))))
-                   OR (o.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
-                       AND EXISTS (SELECT FROM qrtz_paused_trigger_groups p
-                                    WHERE p.sched_name = :'sched' AND p.scope = 'MANUAL')) AS mode_forbids) AS checked
-         -- end
         OFFSET 0) AS j
  WHERE t.ctid = j.row
    AND t.trigger_state IN ('WAITING', 'PAUSED', 'BLOCKED', 'PAUSED_BLOCKED')
    AND (t.trigger_state <> j.new_state OR t.held_by_mode <> j.new_hold
         OR
         -- include: other_job
-        (t.job_type, t.max_concurrent, t.overlap_policy, t.placement, t.rate_limit, t.limits)
-            IS DISTINCT FROM
-            (j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits)
-        -- end
         OR t.concurrency_key <> j.new_key);
 
 -- name: is_ordinary
 SELECT
 -- include: ordinary
--- Nothing is paused or in manual mode: checked once per statement, not once per row.
-(SELECT NOT EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = :'sched')
-    AND NOT EXISTS (SELECT FROM qrtz_job_details m
-                     WHERE m.sched_name = :'sched' AND m.mode || '' <> 'ENABLED'))
--- end
 ;
 
 -- name: still_ordinary
@@ -365,11 +292,6 @@ SELECT 1 / count(*)
   FROM (SELECT 1
          WHERE
                -- include: ordinary
-               -- Nothing is paused or in manual mode: checked once per statement, not once per row.
-               (SELECT NOT EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = :'sched')
-                   AND NOT EXISTS (SELECT FROM qrtz_job_details m
-                                    WHERE m.sched_name = :'sched' AND m.mode || '' <> 'ENABLED'))
-               -- end
            AND NOT EXISTS (
                SELECT FROM unnest(:'groups'::text[], :'names'::text[], :'types'::text[], :'limits'::int[],
                                   :'overlap_policy'::text[], :'placements'::text[],
@@ -380,10 +302,6 @@ SELECT 1 / count(*)
                    ON j.sched_name = :'sched' AND j.job_group = t.job_group AND j.job_name = t.job_name
                 WHERE
                       -- include: other_job
-                      (t.job_type, t.max_concurrent, t.overlap_policy, t.placement, t.rate_limit, t.limits)
-                          IS DISTINCT FROM
-                          (j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits)
-                      -- end
        )) AS so;
 
 -- name: lock_if_new
@@ -408,13 +326,6 @@ WITH checked AS MATERIALIZED (
 )
 SELECT CASE WHEN is_new THEN (
            -- include: lock
-           WITH held AS MATERIALIZED (
-               SELECT FROM qrtz_locks WHERE sched_name = :'sched' AND lock_name = :'lock' FOR UPDATE
-           )
-           SELECT CASE count(*) WHEN 1 THEN 1
-                  ELSE repeat('quartzpy: the row of a lock is missing', 1 + count(*)::int)::int END
-             FROM held
-           -- end
        ) ELSE repeat('quartzpy: not everything is new, so it is stored step by step', 1 + is_new::int)::int END
   FROM checked;
 
@@ -428,26 +339,12 @@ UPDATE qrtz_triggers t
        placement = j.placement, rate_limit = j.rate_limit, limits = j.limits,
        concurrency_key =
            -- include: key_of_t
-           CASE WHEN j.concurrency_key IS NULL THEN ''
-                ELSE (SELECT CASE WHEN length(k.value) <= 60 THEN k.value ELSE md5(k.value) END
-                        FROM (SELECT coalesce((coalesce(j.job_data, '{}') || coalesce(t.job_data, '{}'))
-                                              ->> j.concurrency_key, '') AS value) AS k) END
-           -- end
        ,
        -- include: admission_of_job
-       -- What the former rate limit said means nothing to another one.
-       admission = CASE WHEN t.rate_limit = j.rate_limit OR t.limits = j.limits THEN t.admission END,
-       rate_limited_until = CASE WHEN t.rate_limit = j.rate_limit THEN t.rate_limited_until END
-       -- end
        ,
        trigger_state =
            CASE WHEN t.trigger_state = 'ACQUIRED' OR t.concurrency_key <>
                 -- include: key_of_t
-                CASE WHEN j.concurrency_key IS NULL THEN ''
-                     ELSE (SELECT CASE WHEN length(k.value) <= 60 THEN k.value ELSE md5(k.value) END
-                             FROM (SELECT coalesce((coalesce(j.job_data, '{}') || coalesce(t.job_data, '{}'))
-                                                   ->> j.concurrency_key, '') AS value) AS k) END
-                -- end
                 THEN CASE t.trigger_state WHEN 'ACQUIRED' THEN 'WAITING' WHEN 'BLOCKED' THEN 'WAITING'
                                           WHEN 'PAUSED_BLOCKED' THEN 'PAUSED' ELSE t.trigger_state END
                 ELSE t.trigger_state END,
@@ -463,11 +360,6 @@ UPDATE qrtz_triggers t
             IS DISTINCT FROM (j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits)
             OR o.concurrency_key <>
             -- include: key_of_o
-            CASE WHEN j.concurrency_key IS NULL THEN ''
-                 ELSE (SELECT CASE WHEN length(k.value) <= 60 THEN k.value ELSE md5(k.value) END
-                         FROM (SELECT coalesce((coalesce(j.job_data, '{}') || coalesce(o.job_data, '{}'))
-                                               ->> j.concurrency_key, '') AS value) AS k) END
-            -- end
            )
        FOR NO KEY UPDATE SKIP LOCKED) AS own
  WHERE t.ctid = own.row
@@ -475,17 +367,8 @@ UPDATE qrtz_triggers t
  WHERE t.sched_name = j.sched_name AND t.job_group = j.job_group AND t.job_name = j.job_name
    AND (
         -- include: other_job
-        (t.job_type, t.max_concurrent, t.overlap_policy, t.placement, t.rate_limit, t.limits)
-            IS DISTINCT FROM
-            (j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits)
-        -- end
         OR t.concurrency_key <>
         -- include: key_of_t
-        CASE WHEN j.concurrency_key IS NULL THEN ''
-             ELSE (SELECT CASE WHEN length(k.value) <= 60 THEN k.value ELSE md5(k.value) END
-                     FROM (SELECT coalesce((coalesce(j.job_data, '{}') || coalesce(t.job_data, '{}'))
-                                           ->> j.concurrency_key, '') AS value) AS k) END
-        -- end
        )
 \endif
 ;

@@ -1,3 +1,5 @@
+-- The planner is steered here: see docs/planner.md.
+
 -- name: next_change
 -- How long it is until a pause ends or a maintenance window needs something; NULL: there is none of either. The tables
 -- of groups and windows are small, and of the triggers the first entry of an index is read.
@@ -13,23 +15,8 @@ WITH affected AS (
     SELECT t.trigger_group, t.trigger_name, t.job_group, t.pause_until, t.paused_by, t.pause_reason, t.pause_missed,
            t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') AND t.next_fire_time IS NOT NULL AS is_paused,
            -- include: group_is_paused_t
-           EXISTS (SELECT FROM qrtz_paused_trigger_groups p
-                    WHERE p.sched_name = :'sched'
-                      AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = t.trigger_group)
-                           OR (p.scope = 'JOB' AND p.group_name = t.job_group)))
-           -- end
            AS is_covered,
            -- include: mode_forbids_t
-           (EXISTS (SELECT FROM qrtz_job_details m
-                     WHERE m.sched_name = :'sched' AND m.job_group = t.job_group AND m.job_name = t.job_name
-                       AND (m.mode = 'DISABLED'
-                            OR (m.mode = 'MANUAL'
-                                AND t.trigger_group
-                                    NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS'))))
-            OR (t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
-                AND EXISTS (SELECT FROM qrtz_paused_trigger_groups p
-                             WHERE p.sched_name = :'sched' AND p.scope = 'MANUAL')))
-           -- end
            AS is_forbidden,
            CASE WHEN t.next_fire_time < :now
                      AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
@@ -63,12 +50,6 @@ ended AS (
                 OR (p.scope = 'JOB' AND p.group_name = affected.job_group))
          ORDER BY p.pause_until DESC NULLS FIRST, p.paused_at LIMIT 1) AS cover ON true
      -- include: own_of_affected
-     CROSS JOIN LATERAL (
-        SELECT o.ctid AS row FROM qrtz_triggers o
-         WHERE o.sched_name = :'sched' AND o.trigger_group = affected.trigger_group
-           AND o.trigger_name = affected.trigger_name
-         LIMIT 1) AS own
-     -- end
      WHERE t.ctid = own.row
     RETURNING affected.trigger_group, affected.trigger_name, affected.pause_until, affected.paused_by,
               affected.pause_reason, affected.pause_missed, affected.is_paused, going.is_so AS goes
@@ -120,11 +101,6 @@ WITH gone AS (
               AND t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') AND t.next_fire_time IS NOT NULL
               AND t.pause_missed IS NULL AND NOT t.held_by_mode
               -- include: no_other_pause
-              AND NOT EXISTS (SELECT FROM qrtz_paused_trigger_groups p
-                               WHERE p.sched_name = :'sched' AND (p.scope, p.group_name) <> (:'scope', :'group')
-                                 AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = t.trigger_group)
-                                      OR (p.scope = 'JOB' AND p.group_name = t.job_group)))
-              -- end
            )
     RETURNING g.*
 )

@@ -1,3 +1,5 @@
+-- The planner is steered here: see docs/planner.md.
+
 -- name: by_key
 -- The triggers that match all filters, by key. With `examined` they are those among the first `among` by key, of the
 -- group if it is one, or in ERROR or paused if only such are wanted; with `last`, the position of the last of those.
@@ -5,27 +7,8 @@
 -- they are sorted, and otherwise they are found as if there were no such index.
 WITH
 -- include: full_jobs
--- The limits that running executions reach, by job and concurrency key: each limit up to their number. A trigger whose
--- own limit is among them waits for a slot, whatever its row says.
-full_jobs AS MATERIALIZED (
-    SELECT job_group, job_name, concurrency_key,
-           row_number() OVER (PARTITION BY job_group, job_name, concurrency_key)::int AS max_concurrent
-      FROM qrtz_fired_triggers
-     WHERE sched_name = :'sched' AND state = 'EXECUTING' AND max_concurrent IS NOT NULL
-)
--- end
 \if :held
 -- include: full_keys
--- The jobs and concurrency keys that wait for a slot, by which an index finds their triggers.
-, full_keys AS MATERIALIZED (
-    SELECT f.job_group, f.job_name, f.concurrency_key, of_job.slot_pool
-      FROM full_jobs f
-     CROSS JOIN LATERAL (
-        SELECT j.slot_pool FROM qrtz_job_details j
-         WHERE j.sched_name = :'sched' AND j.job_group = f.job_group AND j.job_name = f.job_name
-           AND j.max_concurrent = f.max_concurrent AND j.overlap_policy = 'block' LIMIT 1) AS of_job
-)
--- end
 -- They are few if those whose rows say that they are held are, and all those of the jobs at their limits, if some of
 -- these can be wanted.
 , few_held AS MATERIALIZED (
@@ -53,66 +36,16 @@ SELECT t.trigger_group, t.trigger_name
 \else
 SELECT
        -- include: trigger_columns
-       t.trigger_name, t.trigger_group, t.job_group, t.job_name, t.kind, t.schedule::text AS schedule,
-       t.description, t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold,
-       t.calendar_name, t.job_data::text AS trigger_data, t.job_type,
-       -- end
        -- include: seen_state
-       CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
-            WHEN t.max_concurrent IS NOT NULL
-                 AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
-            THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
-            ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
-                                      ELSE t.trigger_state END
-       END
-       -- end
        AS trigger_state,
        -- include: trigger_progress
-       t.next_fire_time, t.prev_fire_time, t.times_triggered, t.generation, t.upcoming, t.error, t.catch_up_until,
-       t.schedule_hash, t.paused_at, t.paused_by, t.pause_reason, t.pause_until, t.pause_missed, t.rate_limited_until,
-       t.resumed_at
-       -- end
 \endif
   FROM (
 \if :few
         -- include: few
-        -- They are counted along their index first, without a look at their rows.
-        WITH few AS MATERIALIZED (
-        \if :of_job
-            SELECT count(*) <= :'most_few'::int AS holds
-              FROM (SELECT FROM qrtz_triggers WHERE job_group = :'job_group' AND job_name = :'job_name'
-                     LIMIT :'most_few'::int + 1) AS counted
-        \else
-        \if :of_calendar
-            SELECT count(*) <= :'most_few'::int AS holds
-              FROM (SELECT FROM qrtz_triggers WHERE sched_name = :'sched' AND calendar_name = :'calendar'
-                     LIMIT :'most_few'::int + 1) AS counted
-        \else
-            SELECT holds FROM few_held
-        \endif
-        \endif
-        )
-        -- end
 \if :last
 \else
        -- include: few_rows
-       -- The condition on `few` needs no row, so that only one part is executed. OFFSET 0 keeps the planner from walking
-       -- another index that has the order of the query. With the scheduler as an expression, only the index of the few
-       -- can serve.
-       (SELECT * FROM qrtz_triggers t
-       \if :of_job
-         WHERE t.sched_name || '' = :'sched' AND job_group = :'job_group' AND job_name = :'job_name'
-       \else
-       \if :of_calendar
-         WHERE t.sched_name = :'sched' AND calendar_name = :'calendar'
-       \else
-         WHERE t.sched_name || '' = :'sched'
-           AND trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
-       \endif
-       \endif
-           AND (SELECT holds FROM few) OFFSET 0)
-        UNION ALL
-       -- end
        \if :of_full
        (SELECT t.*
           FROM full_keys k
@@ -170,63 +103,6 @@ SELECT
 \endif
 \else
                -- include: matches
-               \if :some_states
-               AND t.trigger_state = ANY(:'stored'::text[])
-               \endif
-                   -- include: key_matches
-                   \if :in_group
-                   AND t.trigger_group = :'group'
-                   \endif
-                   \if :group_like
-                   AND CASE :'operator'
-                           WHEN 'starts_with' THEN starts_with(t.trigger_group, :'group')
-                           WHEN 'ends_with' THEN right(t.trigger_group, length(:'group')) = :'group'
-                           ELSE strpos(t.trigger_group, :'group') > 0
-                       END
-                   \endif
-                   \if :contains
-                   AND strpos(t.trigger_name, :'contains') > 0
-                   \endif
-                   -- end
-               \if :of_job
-               AND t.job_group = :'job_group' AND t.job_name = :'job_name'
-               \endif
-               \if :of_calendar
-               AND t.calendar_name = :'calendar'
-               \endif
-               \if :of_type
-               AND t.job_type = :'job_type'
-               \endif
-               \if :of_kind
-               AND t.kind = :'kind'
-               \endif
-               \if :since
-               AND t.next_fire_time >= :'since'::timestamptz
-               \endif
-               \if :until
-               AND t.next_fire_time < :'until'::timestamptz
-               \endif
-               \if :due_until
-               AND GREATEST(t.next_fire_time, t.rate_limited_until) < :'due_until'::timestamptz
-               \endif
-               \if :by_schedule
-               AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
-               AND (t.kind <> 'simple' OR t.schedule ->> 'repeat_count' IS DISTINCT FROM '0')
-               \endif
-               \if :seen
-               AND
-                   -- include: seen_state
-                   CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
-                        WHEN t.max_concurrent IS NOT NULL
-                             AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
-                        THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
-                        ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
-                                                  ELSE t.trigger_state END
-                   END
-                   -- end
-                   = ANY(:'states'::text[])
-               \endif
-               -- end
 \endif
 \if :after
                AND (t.trigger_group, t.trigger_name) > (:'after_group', :'after_name')
@@ -242,63 +118,6 @@ SELECT
 \endif
 \else
            -- include: matches
-           \if :some_states
-           AND t.trigger_state = ANY(:'stored'::text[])
-           \endif
-               -- include: key_matches
-               \if :in_group
-               AND t.trigger_group = :'group'
-               \endif
-               \if :group_like
-               AND CASE :'operator'
-                       WHEN 'starts_with' THEN starts_with(t.trigger_group, :'group')
-                       WHEN 'ends_with' THEN right(t.trigger_group, length(:'group')) = :'group'
-                       ELSE strpos(t.trigger_group, :'group') > 0
-                   END
-               \endif
-               \if :contains
-               AND strpos(t.trigger_name, :'contains') > 0
-               \endif
-               -- end
-           \if :of_job
-           AND t.job_group = :'job_group' AND t.job_name = :'job_name'
-           \endif
-           \if :of_calendar
-           AND t.calendar_name = :'calendar'
-           \endif
-           \if :of_type
-           AND t.job_type = :'job_type'
-           \endif
-           \if :of_kind
-           AND t.kind = :'kind'
-           \endif
-           \if :since
-           AND t.next_fire_time >= :'since'::timestamptz
-           \endif
-           \if :until
-           AND t.next_fire_time < :'until'::timestamptz
-           \endif
-           \if :due_until
-           AND GREATEST(t.next_fire_time, t.rate_limited_until) < :'due_until'::timestamptz
-           \endif
-           \if :by_schedule
-           AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
-           AND (t.kind <> 'simple' OR t.schedule ->> 'repeat_count' IS DISTINCT FROM '0')
-           \endif
-           \if :seen
-           AND
-               -- include: seen_state
-               CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
-                    WHEN t.max_concurrent IS NOT NULL
-                         AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
-                    THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
-                    ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
-                                              ELSE t.trigger_state END
-               END
-               -- end
-               = ANY(:'states'::text[])
-           \endif
-           -- end
 \endif
 \if :after
            AND (t.trigger_group, t.trigger_name) > (:'after_group', :'after_name')
@@ -315,63 +134,6 @@ SELECT
 \else
  WHERE t.sched_name = :'sched'
    -- include: matches
-   \if :some_states
-   AND t.trigger_state = ANY(:'stored'::text[])
-   \endif
-       -- include: key_matches
-       \if :in_group
-       AND t.trigger_group = :'group'
-       \endif
-       \if :group_like
-       AND CASE :'operator'
-               WHEN 'starts_with' THEN starts_with(t.trigger_group, :'group')
-               WHEN 'ends_with' THEN right(t.trigger_group, length(:'group')) = :'group'
-               ELSE strpos(t.trigger_group, :'group') > 0
-           END
-       \endif
-       \if :contains
-       AND strpos(t.trigger_name, :'contains') > 0
-       \endif
-       -- end
-   \if :of_job
-   AND t.job_group = :'job_group' AND t.job_name = :'job_name'
-   \endif
-   \if :of_calendar
-   AND t.calendar_name = :'calendar'
-   \endif
-   \if :of_type
-   AND t.job_type = :'job_type'
-   \endif
-   \if :of_kind
-   AND t.kind = :'kind'
-   \endif
-   \if :since
-   AND t.next_fire_time >= :'since'::timestamptz
-   \endif
-   \if :until
-   AND t.next_fire_time < :'until'::timestamptz
-   \endif
-   \if :due_until
-   AND GREATEST(t.next_fire_time, t.rate_limited_until) < :'due_until'::timestamptz
-   \endif
-   \if :by_schedule
-   AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
-   AND (t.kind <> 'simple' OR t.schedule ->> 'repeat_count' IS DISTINCT FROM '0')
-   \endif
-   \if :seen
-   AND
-       -- include: seen_state
-       CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
-            WHEN t.max_concurrent IS NOT NULL
-                 AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
-            THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
-            ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
-                                      ELSE t.trigger_state END
-       END
-       -- end
-       = ANY(:'states'::text[])
-   \endif
-   -- end
 \if :after
    AND (t.trigger_group, t.trigger_name) > (:'after_group', :'after_name')
 \endif
@@ -387,49 +149,11 @@ SELECT
 -- `examined` they are those among the first `among` of the states and the span of time. The first part is always empty.
 WITH RECURSIVE
 -- include: full_jobs
--- The limits that running executions reach, by job and concurrency key: each limit up to their number. A trigger whose
--- own limit is among them waits for a slot, whatever its row says.
-full_jobs AS MATERIALIZED (
-    SELECT job_group, job_name, concurrency_key,
-           row_number() OVER (PARTITION BY job_group, job_name, concurrency_key)::int AS max_concurrent
-      FROM qrtz_fired_triggers
-     WHERE sched_name = :'sched' AND state = 'EXECUTING' AND max_concurrent IS NOT NULL
-)
--- end
 \if :held
 -- include: full_keys
--- The jobs and concurrency keys that wait for a slot, by which an index finds their triggers.
-, full_keys AS MATERIALIZED (
-    SELECT f.job_group, f.job_name, f.concurrency_key, of_job.slot_pool
-      FROM full_jobs f
-     CROSS JOIN LATERAL (
-        SELECT j.slot_pool FROM qrtz_job_details j
-         WHERE j.sched_name = :'sched' AND j.job_group = f.job_group AND j.job_name = f.job_name
-           AND j.max_concurrent = f.max_concurrent AND j.overlap_policy = 'block' LIMIT 1) AS of_job
-)
--- end
 -- The ranges of the index of held triggers, by a loose index scan.
 , held AS (
     -- include: held_ranges
-    (SELECT job_group || '' AS job_group, job_name || '' AS job_name, concurrency_key || '' AS concurrency_key,
-            trigger_state, misfire_rule
-       FROM qrtz_triggers
-      WHERE sched_name || '' = :'sched' AND trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
-      ORDER BY job_group || '', job_name || '', concurrency_key || '', trigger_state, misfire_rule
-      LIMIT 1)
-    UNION ALL
-    SELECT other.*
-      FROM held h
-     CROSS JOIN LATERAL (
-        SELECT t.job_group || '' AS job_group, t.job_name || '' AS job_name,
-               t.concurrency_key || '' AS concurrency_key, t.trigger_state, t.misfire_rule
-          FROM qrtz_triggers t
-         WHERE t.sched_name || '' = :'sched' AND t.trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
-           AND (t.job_group || '', t.job_name || '', t.concurrency_key || '', t.trigger_state, t.misfire_rule)
-               > (h.job_group, h.job_name, h.concurrency_key, h.trigger_state, h.misfire_rule)
-         ORDER BY t.job_group || '', t.job_name || '', t.concurrency_key || '', t.trigger_state, t.misfire_rule
-         LIMIT 1) AS other
-    -- end
 )
 -- Held triggers are read whole if they are few, in many ranges. Otherwise a page reads the front of each range.
 , few_held AS MATERIALIZED (
@@ -460,66 +184,16 @@ SELECT t.next_fire_time, -t.priority, t.trigger_group, t.trigger_name
 \else
 SELECT
        -- include: trigger_columns
-       t.trigger_name, t.trigger_group, t.job_group, t.job_name, t.kind, t.schedule::text AS schedule,
-       t.description, t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold,
-       t.calendar_name, t.job_data::text AS trigger_data, t.job_type,
-       -- end
        -- include: seen_state
-       CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
-            WHEN t.max_concurrent IS NOT NULL
-                 AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
-            THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
-            ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
-                                      ELSE t.trigger_state END
-       END
-       -- end
        AS trigger_state,
        -- include: trigger_progress
-       t.next_fire_time, t.prev_fire_time, t.times_triggered, t.generation, t.upcoming, t.error, t.catch_up_until,
-       t.schedule_hash, t.paused_at, t.paused_by, t.pause_reason, t.pause_until, t.pause_missed, t.rate_limited_until,
-       t.resumed_at
-       -- end
 \endif
   FROM (
 \if :few
         -- include: few
-        -- They are counted along their index first, without a look at their rows.
-        WITH few AS MATERIALIZED (
-        \if :of_job
-            SELECT count(*) <= :'most_few'::int AS holds
-              FROM (SELECT FROM qrtz_triggers WHERE job_group = :'job_group' AND job_name = :'job_name'
-                     LIMIT :'most_few'::int + 1) AS counted
-        \else
-        \if :of_calendar
-            SELECT count(*) <= :'most_few'::int AS holds
-              FROM (SELECT FROM qrtz_triggers WHERE sched_name = :'sched' AND calendar_name = :'calendar'
-                     LIMIT :'most_few'::int + 1) AS counted
-        \else
-            SELECT holds FROM few_held
-        \endif
-        \endif
-        )
-        -- end
 \if :last
 \else
        -- include: few_rows
-       -- The condition on `few` needs no row, so that only one part is executed. OFFSET 0 keeps the planner from walking
-       -- another index that has the order of the query. With the scheduler as an expression, only the index of the few
-       -- can serve.
-       (SELECT * FROM qrtz_triggers t
-       \if :of_job
-         WHERE t.sched_name || '' = :'sched' AND job_group = :'job_group' AND job_name = :'job_name'
-       \else
-       \if :of_calendar
-         WHERE t.sched_name = :'sched' AND calendar_name = :'calendar'
-       \else
-         WHERE t.sched_name || '' = :'sched'
-           AND trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
-       \endif
-       \endif
-           AND (SELECT holds FROM few) OFFSET 0)
-        UNION ALL
-       -- end
 \endif
        (SELECT * FROM (
 \endif
@@ -540,17 +214,6 @@ SELECT
                -- The front of the due index for each slot pool and misfire rule, in the order of next fire times.
                (WITH RECURSIVE waiting AS (
                     -- include: waiting
-                    -- A loose index scan: one step per slot pool, so the cost does not depend on the number of triggers.
-                    (SELECT slot_pool FROM qrtz_triggers WHERE sched_name = :'sched' AND trigger_state = 'WAITING'
-                      ORDER BY slot_pool LIMIT 1)
-                    UNION ALL
-                    SELECT other.slot_pool
-                      FROM waiting w
-                     CROSS JOIN LATERAL (
-                        SELECT t.slot_pool FROM qrtz_triggers t
-                         WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.slot_pool > w.slot_pool
-                         ORDER BY t.slot_pool LIMIT 1) AS other
-                    -- end
                 )
                 SELECT t.*
 \if :of_full
@@ -561,8 +224,6 @@ SELECT
 \endif
                  CROSS JOIN
                     -- include: each_rule
-                    (VALUES ('NODE'), ('OWN'), ('IGNORE'), ('LATE'), ('RATE_LIMIT'), ('NEW')) AS rule(name)
-                    -- end
                  CROSS JOIN LATERAL (
                     SELECT * FROM qrtz_triggers t
                      WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.slot_pool = w.slot_pool
@@ -571,79 +232,6 @@ SELECT
                        AND t.next_fire_time >= coalesce(:'after_at'::timestamptz, 'infinity')
 \endif
                        -- include: in_walk
-                       -- What a walk examines, or what matches, after the last one of the page before.
-                       \if :examined
-                       \if :since
-                       AND t.next_fire_time >= :'since'::timestamptz
-                       \endif
-                       \if :until
-                       AND t.next_fire_time < :'until'::timestamptz
-                       \endif
-                       \else
-                           -- include: matches
-                           \if :some_states
-                           AND t.trigger_state = ANY(:'stored'::text[])
-                           \endif
-                               -- include: key_matches
-                               \if :in_group
-                               AND t.trigger_group = :'group'
-                               \endif
-                               \if :group_like
-                               AND CASE :'operator'
-                                       WHEN 'starts_with' THEN starts_with(t.trigger_group, :'group')
-                                       WHEN 'ends_with' THEN right(t.trigger_group, length(:'group')) = :'group'
-                                       ELSE strpos(t.trigger_group, :'group') > 0
-                                   END
-                               \endif
-                               \if :contains
-                               AND strpos(t.trigger_name, :'contains') > 0
-                               \endif
-                               -- end
-                           \if :of_job
-                           AND t.job_group = :'job_group' AND t.job_name = :'job_name'
-                           \endif
-                           \if :of_calendar
-                           AND t.calendar_name = :'calendar'
-                           \endif
-                           \if :of_type
-                           AND t.job_type = :'job_type'
-                           \endif
-                           \if :of_kind
-                           AND t.kind = :'kind'
-                           \endif
-                           \if :since
-                           AND t.next_fire_time >= :'since'::timestamptz
-                           \endif
-                           \if :until
-                           AND t.next_fire_time < :'until'::timestamptz
-                           \endif
-                           \if :due_until
-                           AND GREATEST(t.next_fire_time, t.rate_limited_until) < :'due_until'::timestamptz
-                           \endif
-                           \if :by_schedule
-                           AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
-                           AND (t.kind <> 'simple' OR t.schedule ->> 'repeat_count' IS DISTINCT FROM '0')
-                           \endif
-                           \if :seen
-                           AND
-                               -- include: seen_state
-                               CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
-                                    WHEN t.max_concurrent IS NOT NULL
-                                         AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
-                                    THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
-                                    ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
-                                                              ELSE t.trigger_state END
-                               END
-                               -- end
-                               = ANY(:'states'::text[])
-                           \endif
-                           -- end
-                       \endif
-                       \if :after
-                       AND (coalesce(t.next_fire_time, 'infinity'), -t.priority, t.trigger_group, t.trigger_name)
-                           > (coalesce(:'after_at'::timestamptz, 'infinity'), :'after_priority'::int, :'after_group', :'after_name')
-                       \endif
-                       -- end
                      ORDER BY t.next_fire_time, t.priority DESC FETCH FIRST (:'walked'::int) ROWS WITH TIES) AS t
 \if :of_full
                  WHERE NOT (SELECT holds FROM few_full)
@@ -681,14 +269,6 @@ SELECT
 \if :seen
                            AND
                                -- include: seen_state
-                               CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
-                                    WHEN t.max_concurrent IS NOT NULL
-                                         AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
-                                    THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
-                                    ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
-                                                              ELSE t.trigger_state END
-                               END
-                               -- end
                                = ANY(:'states'::text[])
 \endif
                         OFFSET 0) AS r
@@ -699,79 +279,6 @@ SELECT
                        AND t.trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
                        AND t.misfire_rule = r.misfire_rule
                        -- include: in_walk
-                       -- What a walk examines, or what matches, after the last one of the page before.
-                       \if :examined
-                       \if :since
-                       AND t.next_fire_time >= :'since'::timestamptz
-                       \endif
-                       \if :until
-                       AND t.next_fire_time < :'until'::timestamptz
-                       \endif
-                       \else
-                           -- include: matches
-                           \if :some_states
-                           AND t.trigger_state = ANY(:'stored'::text[])
-                           \endif
-                               -- include: key_matches
-                               \if :in_group
-                               AND t.trigger_group = :'group'
-                               \endif
-                               \if :group_like
-                               AND CASE :'operator'
-                                       WHEN 'starts_with' THEN starts_with(t.trigger_group, :'group')
-                                       WHEN 'ends_with' THEN right(t.trigger_group, length(:'group')) = :'group'
-                                       ELSE strpos(t.trigger_group, :'group') > 0
-                                   END
-                               \endif
-                               \if :contains
-                               AND strpos(t.trigger_name, :'contains') > 0
-                               \endif
-                               -- end
-                           \if :of_job
-                           AND t.job_group = :'job_group' AND t.job_name = :'job_name'
-                           \endif
-                           \if :of_calendar
-                           AND t.calendar_name = :'calendar'
-                           \endif
-                           \if :of_type
-                           AND t.job_type = :'job_type'
-                           \endif
-                           \if :of_kind
-                           AND t.kind = :'kind'
-                           \endif
-                           \if :since
-                           AND t.next_fire_time >= :'since'::timestamptz
-                           \endif
-                           \if :until
-                           AND t.next_fire_time < :'until'::timestamptz
-                           \endif
-                           \if :due_until
-                           AND GREATEST(t.next_fire_time, t.rate_limited_until) < :'due_until'::timestamptz
-                           \endif
-                           \if :by_schedule
-                           AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
-                           AND (t.kind <> 'simple' OR t.schedule ->> 'repeat_count' IS DISTINCT FROM '0')
-                           \endif
-                           \if :seen
-                           AND
-                               -- include: seen_state
-                               CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
-                                    WHEN t.max_concurrent IS NOT NULL
-                                         AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
-                                    THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
-                                    ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
-                                                              ELSE t.trigger_state END
-                               END
-                               -- end
-                               = ANY(:'states'::text[])
-                           \endif
-                           -- end
-                       \endif
-                       \if :after
-                       AND (coalesce(t.next_fire_time, 'infinity'), -t.priority, t.trigger_group, t.trigger_name)
-                           > (coalesce(:'after_at'::timestamptz, 'infinity'), :'after_priority'::int, :'after_group', :'after_name')
-                       \endif
-                       -- end
                      ORDER BY t.next_fire_time, t.priority DESC FETCH FIRST (:'walked'::int) ROWS WITH TIES) AS of_range)
 \endif
 \if :stopped
@@ -784,157 +291,11 @@ SELECT
                      WHERE t.sched_name || '' = :'sched' AND t.trigger_state || '' = state.name
                        AND t.trigger_state || '' IN ('ERROR', 'PAUSED')
                        -- include: in_walk
-                       -- What a walk examines, or what matches, after the last one of the page before.
-                       \if :examined
-                       \if :since
-                       AND t.next_fire_time >= :'since'::timestamptz
-                       \endif
-                       \if :until
-                       AND t.next_fire_time < :'until'::timestamptz
-                       \endif
-                       \else
-                           -- include: matches
-                           \if :some_states
-                           AND t.trigger_state = ANY(:'stored'::text[])
-                           \endif
-                               -- include: key_matches
-                               \if :in_group
-                               AND t.trigger_group = :'group'
-                               \endif
-                               \if :group_like
-                               AND CASE :'operator'
-                                       WHEN 'starts_with' THEN starts_with(t.trigger_group, :'group')
-                                       WHEN 'ends_with' THEN right(t.trigger_group, length(:'group')) = :'group'
-                                       ELSE strpos(t.trigger_group, :'group') > 0
-                                   END
-                               \endif
-                               \if :contains
-                               AND strpos(t.trigger_name, :'contains') > 0
-                               \endif
-                               -- end
-                           \if :of_job
-                           AND t.job_group = :'job_group' AND t.job_name = :'job_name'
-                           \endif
-                           \if :of_calendar
-                           AND t.calendar_name = :'calendar'
-                           \endif
-                           \if :of_type
-                           AND t.job_type = :'job_type'
-                           \endif
-                           \if :of_kind
-                           AND t.kind = :'kind'
-                           \endif
-                           \if :since
-                           AND t.next_fire_time >= :'since'::timestamptz
-                           \endif
-                           \if :until
-                           AND t.next_fire_time < :'until'::timestamptz
-                           \endif
-                           \if :due_until
-                           AND GREATEST(t.next_fire_time, t.rate_limited_until) < :'due_until'::timestamptz
-                           \endif
-                           \if :by_schedule
-                           AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
-                           AND (t.kind <> 'simple' OR t.schedule ->> 'repeat_count' IS DISTINCT FROM '0')
-                           \endif
-                           \if :seen
-                           AND
-                               -- include: seen_state
-                               CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
-                                    WHEN t.max_concurrent IS NOT NULL
-                                         AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
-                                    THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
-                                    ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
-                                                              ELSE t.trigger_state END
-                               END
-                               -- end
-                               = ANY(:'states'::text[])
-                           \endif
-                           -- end
-                       \endif
-                       \if :after
-                       AND (coalesce(t.next_fire_time, 'infinity'), -t.priority, t.trigger_group, t.trigger_name)
-                           > (coalesce(:'after_at'::timestamptz, 'infinity'), :'after_priority'::int, :'after_group', :'after_name')
-                       \endif
-                       -- end
                      ORDER BY t.next_fire_time, t.priority DESC FETCH FIRST (:'walked'::int) ROWS WITH TIES) AS of_state)
 \endif
                ) AS t
          WHERE t.sched_name = :'sched'
            -- include: in_walk
-           -- What a walk examines, or what matches, after the last one of the page before.
-           \if :examined
-           \if :since
-           AND t.next_fire_time >= :'since'::timestamptz
-           \endif
-           \if :until
-           AND t.next_fire_time < :'until'::timestamptz
-           \endif
-           \else
-               -- include: matches
-               \if :some_states
-               AND t.trigger_state = ANY(:'stored'::text[])
-               \endif
-                   -- include: key_matches
-                   \if :in_group
-                   AND t.trigger_group = :'group'
-                   \endif
-                   \if :group_like
-                   AND CASE :'operator'
-                           WHEN 'starts_with' THEN starts_with(t.trigger_group, :'group')
-                           WHEN 'ends_with' THEN right(t.trigger_group, length(:'group')) = :'group'
-                           ELSE strpos(t.trigger_group, :'group') > 0
-                       END
-                   \endif
-                   \if :contains
-                   AND strpos(t.trigger_name, :'contains') > 0
-                   \endif
-                   -- end
-               \if :of_job
-               AND t.job_group = :'job_group' AND t.job_name = :'job_name'
-               \endif
-               \if :of_calendar
-               AND t.calendar_name = :'calendar'
-               \endif
-               \if :of_type
-               AND t.job_type = :'job_type'
-               \endif
-               \if :of_kind
-               AND t.kind = :'kind'
-               \endif
-               \if :since
-               AND t.next_fire_time >= :'since'::timestamptz
-               \endif
-               \if :until
-               AND t.next_fire_time < :'until'::timestamptz
-               \endif
-               \if :due_until
-               AND GREATEST(t.next_fire_time, t.rate_limited_until) < :'due_until'::timestamptz
-               \endif
-               \if :by_schedule
-               AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
-               AND (t.kind <> 'simple' OR t.schedule ->> 'repeat_count' IS DISTINCT FROM '0')
-               \endif
-               \if :seen
-               AND
-                   -- include: seen_state
-                   CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
-                        WHEN t.max_concurrent IS NOT NULL
-                             AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
-                        THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
-                        ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
-                                                  ELSE t.trigger_state END
-                   END
-                   -- end
-                   = ANY(:'states'::text[])
-               \endif
-               -- end
-           \endif
-           \if :after
-           AND (coalesce(t.next_fire_time, 'infinity'), -t.priority, t.trigger_group, t.trigger_name)
-               > (coalesce(:'after_at'::timestamptz, 'infinity'), :'after_priority'::int, :'after_group', :'after_name')
-           \endif
-           -- end
          ORDER BY coalesce(t.next_fire_time, 'infinity'), -t.priority, t.trigger_group, t.trigger_name
          LIMIT :'walked'::int
 \if :last
@@ -943,20 +304,6 @@ SELECT
                  ) AS t
                  WHERE true
                    -- include: key_matches
-                   \if :in_group
-                   AND t.trigger_group = :'group'
-                   \endif
-                   \if :group_like
-                   AND CASE :'operator'
-                           WHEN 'starts_with' THEN starts_with(t.trigger_group, :'group')
-                           WHEN 'ends_with' THEN right(t.trigger_group, length(:'group')) = :'group'
-                           ELSE strpos(t.trigger_group, :'group') > 0
-                       END
-                   \endif
-                   \if :contains
-                   AND strpos(t.trigger_name, :'contains') > 0
-                   \endif
-                   -- end
 \endif
                ) AS k
          CROSS JOIN LATERAL (
@@ -966,63 +313,6 @@ SELECT
 \if :examined
          WHERE true
            -- include: matches
-           \if :some_states
-           AND t.trigger_state = ANY(:'stored'::text[])
-           \endif
-               -- include: key_matches
-               \if :in_group
-               AND t.trigger_group = :'group'
-               \endif
-               \if :group_like
-               AND CASE :'operator'
-                       WHEN 'starts_with' THEN starts_with(t.trigger_group, :'group')
-                       WHEN 'ends_with' THEN right(t.trigger_group, length(:'group')) = :'group'
-                       ELSE strpos(t.trigger_group, :'group') > 0
-                   END
-               \endif
-               \if :contains
-               AND strpos(t.trigger_name, :'contains') > 0
-               \endif
-               -- end
-           \if :of_job
-           AND t.job_group = :'job_group' AND t.job_name = :'job_name'
-           \endif
-           \if :of_calendar
-           AND t.calendar_name = :'calendar'
-           \endif
-           \if :of_type
-           AND t.job_type = :'job_type'
-           \endif
-           \if :of_kind
-           AND t.kind = :'kind'
-           \endif
-           \if :since
-           AND t.next_fire_time >= :'since'::timestamptz
-           \endif
-           \if :until
-           AND t.next_fire_time < :'until'::timestamptz
-           \endif
-           \if :due_until
-           AND GREATEST(t.next_fire_time, t.rate_limited_until) < :'due_until'::timestamptz
-           \endif
-           \if :by_schedule
-           AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
-           AND (t.kind <> 'simple' OR t.schedule ->> 'repeat_count' IS DISTINCT FROM '0')
-           \endif
-           \if :seen
-           AND
-               -- include: seen_state
-               CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
-                    WHEN t.max_concurrent IS NOT NULL
-                         AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
-                    THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
-                    ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
-                                              ELSE t.trigger_state END
-               END
-               -- end
-               = ANY(:'states'::text[])
-           \endif
-           -- end
 \endif
          -- In the order of the keys, so that the server looks up no more rows than it needs.
          ORDER BY k.at, k.rank, k.trigger_group, k.trigger_name LIMIT :'limit'::int
@@ -1039,63 +329,6 @@ SELECT
 \if :few
    -- The few are read whole; the others match already.
    -- include: matches
-   \if :some_states
-   AND t.trigger_state = ANY(:'stored'::text[])
-   \endif
-       -- include: key_matches
-       \if :in_group
-       AND t.trigger_group = :'group'
-       \endif
-       \if :group_like
-       AND CASE :'operator'
-               WHEN 'starts_with' THEN starts_with(t.trigger_group, :'group')
-               WHEN 'ends_with' THEN right(t.trigger_group, length(:'group')) = :'group'
-               ELSE strpos(t.trigger_group, :'group') > 0
-           END
-       \endif
-       \if :contains
-       AND strpos(t.trigger_name, :'contains') > 0
-       \endif
-       -- end
-   \if :of_job
-   AND t.job_group = :'job_group' AND t.job_name = :'job_name'
-   \endif
-   \if :of_calendar
-   AND t.calendar_name = :'calendar'
-   \endif
-   \if :of_type
-   AND t.job_type = :'job_type'
-   \endif
-   \if :of_kind
-   AND t.kind = :'kind'
-   \endif
-   \if :since
-   AND t.next_fire_time >= :'since'::timestamptz
-   \endif
-   \if :until
-   AND t.next_fire_time < :'until'::timestamptz
-   \endif
-   \if :due_until
-   AND GREATEST(t.next_fire_time, t.rate_limited_until) < :'due_until'::timestamptz
-   \endif
-   \if :by_schedule
-   AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
-   AND (t.kind <> 'simple' OR t.schedule ->> 'repeat_count' IS DISTINCT FROM '0')
-   \endif
-   \if :seen
-   AND
-       -- include: seen_state
-       CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
-            WHEN t.max_concurrent IS NOT NULL
-                 AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
-            THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
-            ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
-                                      ELSE t.trigger_state END
-       END
-       -- end
-       = ANY(:'states'::text[])
-   \endif
-   -- end
 \if :after
    AND (coalesce(t.next_fire_time, 'infinity'), -t.priority, t.trigger_group, t.trigger_name)
        > (coalesce(:'after_at'::timestamptz, 'infinity'), :'after_priority'::int, :'after_group', :'after_name')

@@ -1,3 +1,5 @@
+-- The planner is steered here: see docs/planner.md.
+
 -- name: list_expected
 -- Once in a while: takes up the triggers that have an expectation, by themselves or by their jobs, and makes those due
 -- whose schedule or expectation is another one, that were resumed, or that fire sooner than they were going to at the
@@ -111,9 +113,6 @@ SELECT nextval('qrtz_fire_ids'), j.sched_name, n.trigger_group, n.trigger_name, 
     ON CONFLICT (trigger_group, trigger_name, sched_name, kind, scheduled_time) DO NOTHING
 RETURNING
     -- include: breach
-    kind, trigger_group, trigger_name, job_group, job_name, scheduled_time, what, why::text, id, found_at, in_a_row,
-    since, over_at
-    -- end
 ;
 
 -- name: close_breaches
@@ -128,9 +127,6 @@ UPDATE qrtz_breaches b SET over_at = :now
 -- name: lasting_breaches
 SELECT
     -- include: breach
-    kind, trigger_group, trigger_name, job_group, job_name, scheduled_time, what, why::text, id, found_at, in_a_row,
-    since, over_at
-    -- end
   FROM qrtz_breaches
  WHERE sched_name || '' = :'sched' AND over_at IS NULL
  ORDER BY trigger_group, trigger_name LIMIT :'limit'::int;
@@ -139,9 +135,6 @@ SELECT
 -- The latest ones of a trigger, of each kind.
 SELECT
     -- include: breach
-    kind, trigger_group, trigger_name, job_group, job_name, scheduled_time, what, why::text, id, found_at, in_a_row,
-    since, over_at
-    -- end
   FROM qrtz_breaches
  WHERE trigger_group = :'group' AND trigger_name = :'name' AND sched_name = :'sched' AND over_at IS NULL
    AND kind <> 'joins-late'

@@ -1,3 +1,5 @@
+-- The planner is steered here: see docs/planner.md.
+
 -- name: minutes
 -- Most executions succeed, so only the other outcomes are returned one by one. A minute is its number since the epoch,
 -- because `date_trunc` takes several times as long.
@@ -17,10 +19,6 @@ SELECT timestamptz 'epoch' + minute * interval '1 minute', number, others, late[
 -- name: last
 SELECT
     -- include: ended_columns
-    outcome AS state, fire_id, trigger_group, trigger_name, job_group, job_name, job_type, instance_id,
-    scheduled_time, fired_time, started_at, ended_at, attempt, error, trigger_data::text, result::text,
-    retry_at
-    -- end
   FROM unnest(:'groups'::text[], :'names'::text[]) AS k(of_group, of_name)
  CROSS JOIN LATERAL (
     SELECT * FROM qrtz_executions
@@ -47,10 +45,6 @@ WITH of_job AS (
 )
 SELECT
     -- include: ended_columns
-    outcome AS state, fire_id, trigger_group, trigger_name, job_group, job_name, job_type, instance_id,
-    scheduled_time, fired_time, started_at, ended_at, attempt, error, trigger_data::text, result::text,
-    retry_at
-    -- end
   FROM of_job JOIN qrtz_executions USING (fire_id)
  ORDER BY ended_at DESC, fire_id DESC LIMIT :'limit'::int;
 
@@ -93,11 +87,6 @@ most AS MATERIALIZED (
 cells AS MATERIALIZED (
     SELECT job_group::text AS lane_group, job_name::text AS lane_name, outcome::text AS outcome,
            -- include: cell
-           -- Not `extract`, whose numeric result takes several times as long.
-           least(floor(date_part('epoch', at - :'start'::timestamptz) * :'cells'::int
-                       / date_part('epoch', :'end'::timestamptz - :'start'::timestamptz)),
-                 :'cells'::int - 1)::int AS cell,
-           -- end
            count(*) AS number, min(at) AS first_ended
       FROM ended JOIN most USING (job_group, job_name)
      GROUP BY 1, 2, 3, 4
@@ -106,18 +95,6 @@ cells AS MATERIALIZED (
 after AS MATERIALIZED (
     SELECT
            -- include: lane
-           \if :by_node
-           ''::text AS lane_group, instance_id::text AS lane_name,
-           \else
-           job_group::text AS lane_group,
-           \if :by_group
-           ''
-           \else
-           job_name
-           \endif
-           ::text AS lane_name,
-           \endif
-           -- end
            outcome::text AS outcome, count(*)::int AS number, min(ended_at) AS first_ended
       FROM (SELECT instance_id, job_group, job_name, outcome, ended_at FROM qrtz_executions
              WHERE sched_name = :'sched'
@@ -145,18 +122,6 @@ parts AS (
                array_agg(number) AS numbers, array_agg(first_ended) AS firsts
           FROM (SELECT
                        -- include: lane
-                       \if :by_node
-                       ''::text AS lane_group, instance_id::text AS lane_name,
-                       \else
-                       job_group::text AS lane_group,
-                       \if :by_group
-                       ''
-                       \else
-                       job_name
-                       \endif
-                       ::text AS lane_name,
-                       \endif
-                       -- end
                        outcome::text AS outcome, count(*)::int AS number, min(ended_at) AS first_ended
                   FROM (SELECT instance_id, job_group, job_name, outcome, ended_at FROM qrtz_executions
                          WHERE sched_name = :'sched'
@@ -222,24 +187,7 @@ SELECT (SELECT CASE WHEN sum(number) < :'limit'::int THEN :'start'::timestamptz 
 -- because no index has the order of time.
 SELECT
        -- include: lane
-       \if :by_node
-       ''::text AS lane_group, instance_id::text AS lane_name,
-       \else
-       job_group::text AS lane_group,
-       \if :by_group
-       ''
-       \else
-       job_name
-       \endif
-       ::text AS lane_name,
-       \endif
-       -- end
        -- include: cell
-       -- Not `extract`, whose numeric result takes several times as long.
-       least(floor(date_part('epoch', at - :'start'::timestamptz) * :'cells'::int
-                   / date_part('epoch', :'end'::timestamptz - :'start'::timestamptz)),
-             :'cells'::int - 1)::int AS cell,
-       -- end
        count(*)
   FROM (SELECT job_group, job_name, instance_id, handled_at AS at
           FROM qrtz_misfires WHERE sched_name = :'sched' ORDER BY id DESC LIMIT :'limit'::int) AS latest
@@ -386,33 +334,11 @@ SELECT of_group, of_name,
 -- before, or to the next one at any stage, is a look-up by an index. The expressions leave only that index.
 WITH RECURSIVE
 -- include: full_jobs
--- The limits that running executions reach, by job and concurrency key: each limit up to their number. A trigger whose
--- own limit is among them waits for a slot, whatever its row says.
-full_jobs AS MATERIALIZED (
-    SELECT job_group, job_name, concurrency_key,
-           row_number() OVER (PARTITION BY job_group, job_name, concurrency_key)::int AS max_concurrent
-      FROM qrtz_fired_triggers
-     WHERE sched_name = :'sched' AND state = 'EXECUTING' AND max_concurrent IS NOT NULL
-)
--- end
 , before AS (
     SELECT root.fire_id AS root, 0 AS place, e.*
       FROM unnest(:'fire_ids'::bigint[]) AS root(fire_id)
      CROSS JOIN LATERAL (
         -- include: any_execution
-        SELECT outcome AS state, fire_id, trigger_group, trigger_name, job_group, job_name, job_type, instance_id::text,
-               scheduled_time, fired_time, started_at, ended_at, attempt, error, trigger_data::text, result::text,
-               retry_at
-          FROM qrtz_executions WHERE fire_id = root.fire_id AND sched_name || '' = :'sched'
-        UNION ALL
-        SELECT CASE state WHEN 'ACQUIRED' THEN 'ENQUEUED' ELSE 'PROCESSING' END, fire_id, trigger_group, trigger_name,
-               job_group, job_name, job_type, instance_id::text, scheduled_time,
-               CASE state WHEN 'EXECUTING' THEN fired_time END,
-               NULL::timestamptz, NULL::timestamptz, attempt, NULL::text, trigger_data::text, NULL::text,
-               NULL::timestamptz
-          FROM qrtz_fired_triggers WHERE fire_id = root.fire_id AND sched_name = :'sched'
-         LIMIT 1
-        -- end
      ) AS e
     UNION ALL
     SELECT b.root, b.place - 1, e.*
@@ -421,19 +347,6 @@ full_jobs AS MATERIALIZED (
         SELECT substring(b.trigger_name FROM '^(?:retry_\d+|recover_.*)_(\d{1,18})$')::bigint AS fire_id) AS root
      CROSS JOIN LATERAL (
         -- include: any_execution
-        SELECT outcome AS state, fire_id, trigger_group, trigger_name, job_group, job_name, job_type, instance_id::text,
-               scheduled_time, fired_time, started_at, ended_at, attempt, error, trigger_data::text, result::text,
-               retry_at
-          FROM qrtz_executions WHERE fire_id = root.fire_id AND sched_name || '' = :'sched'
-        UNION ALL
-        SELECT CASE state WHEN 'ACQUIRED' THEN 'ENQUEUED' ELSE 'PROCESSING' END, fire_id, trigger_group, trigger_name,
-               job_group, job_name, job_type, instance_id::text, scheduled_time,
-               CASE state WHEN 'EXECUTING' THEN fired_time END,
-               NULL::timestamptz, NULL::timestamptz, attempt, NULL::text, trigger_data::text, NULL::text,
-               NULL::timestamptz
-          FROM qrtz_fired_triggers WHERE fire_id = root.fire_id AND sched_name = :'sched'
-         LIMIT 1
-        -- end
      ) AS e
      WHERE b.trigger_group IN ('RETRYING_JOBS', 'RECOVERING_JOBS') AND 1 - b.place < :'limit'::int
 ),
@@ -472,14 +385,6 @@ following AS (
                  WHERE sched_name = :'sched' AND trigger_group = k.of_group AND trigger_name = k.of_name
                    AND
                        -- include: seen_state
-                       CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
-                            WHEN t.max_concurrent IS NOT NULL
-                                 AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
-                            THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
-                            ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
-                                                      ELSE t.trigger_state END
-                       END
-                       -- end
                        = 'WAITING') AS any_stage
          ORDER BY outcome = 'SCHEDULED', coalesce(ended_at, fired_time, scheduled_time) DESC, fire_id DESC
          LIMIT 1) AS e

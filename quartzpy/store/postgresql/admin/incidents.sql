@@ -1,3 +1,5 @@
+-- The planner is steered here: see docs/planner.md.
+
 -- name: take_turn
 -- Moves the instant of the next judgement if it has come, or is too far ahead because a clock was set back. Whoever moves
 -- it judges; two that come at once wait for each other, and the second one finds it moved.
@@ -33,20 +35,12 @@ SELECT (SELECT due_at FROM taken), (SELECT due_at FROM present), :now,
 
 -- name: open_incidents
 -- include: incident
-SELECT id, kind, subject, identity, severity, cause, began_as, what, why::text, trigger_group, trigger_name, job_group,
-       job_name, since, opened_at, confirmed_at, closed_at, acknowledged_at, acknowledged_by, acknowledged_reason,
-       acknowledged_until, acknowledged_severity, acknowledged_cause, notified::text
--- end
   FROM qrtz_incidents
  WHERE sched_name = :'sched' AND closed_at IS NULL
  ORDER BY identity LIMIT :'limit'::int;
 
 -- name: incident
 -- include: incident
-SELECT id, kind, subject, identity, severity, cause, began_as, what, why::text, trigger_group, trigger_name, job_group,
-       job_name, since, opened_at, confirmed_at, closed_at, acknowledged_at, acknowledged_by, acknowledged_reason,
-       acknowledged_until, acknowledged_severity, acknowledged_cause, notified::text
--- end
   FROM qrtz_incidents
  WHERE sched_name = :'sched' AND id = :'incident_id'::bigint;
 

@@ -1,3 +1,5 @@
+-- The planner is steered here: see docs/planner.md.
+
 -- name: lock_rows
 SELECT lock_name FROM qrtz_locks WHERE sched_name = :'sched';
 
@@ -24,10 +26,6 @@ UPDATE qrtz_triggers t
    SET job_type = j.job_type, max_concurrent = j.max_concurrent, overlap_policy = j.overlap_policy,
        placement = j.placement, rate_limit = j.rate_limit, limits = j.limits,
        -- include: admission_of_job
-       -- What the former rate limit said means nothing to another one.
-       admission = CASE WHEN t.rate_limit = j.rate_limit OR t.limits = j.limits THEN t.admission END,
-       rate_limited_until = CASE WHEN t.rate_limit = j.rate_limit THEN t.rate_limited_until END
-       -- end
   FROM (SELECT t.ctid AS row, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits
           FROM qrtz_triggers t
           JOIN qrtz_job_details j
@@ -43,17 +41,6 @@ UPDATE qrtz_triggers t
 -- The front of the due index, for each slot pool and misfire rule.
 WITH RECURSIVE waiting AS (
     -- include: waiting
-    -- A loose index scan: one step per slot pool, so the cost does not depend on the number of triggers.
-    (SELECT slot_pool FROM qrtz_triggers WHERE sched_name = :'sched' AND trigger_state = 'WAITING'
-      ORDER BY slot_pool LIMIT 1)
-    UNION ALL
-    SELECT other.slot_pool
-      FROM waiting w
-     CROSS JOIN LATERAL (
-        SELECT t.slot_pool FROM qrtz_triggers t
-         WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.slot_pool > w.slot_pool
-         ORDER BY t.slot_pool LIMIT 1) AS other
-    -- end
 ),
 bound AS MATERIALIZED (SELECT :now - :'patience'::interval AS instant)
 SELECT t.job_type, t.placement, count(*)::int, min(t.next_fire_time)
@@ -61,8 +48,6 @@ SELECT t.job_type, t.placement, count(*)::int, min(t.next_fire_time)
  CROSS JOIN waiting w
  CROSS JOIN
     -- include: each_rule
-    (VALUES ('NODE'), ('OWN'), ('IGNORE'), ('LATE'), ('RATE_LIMIT'), ('NEW')) AS rule(name)
-    -- end
  CROSS JOIN LATERAL (
     SELECT t.next_fire_time, t.job_type, t.placement FROM qrtz_triggers t
      WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.slot_pool = w.slot_pool

@@ -4,10 +4,6 @@ SELECT o.relname::text, GREATEST(o.reltuples, coalesce(s.n_live_tup, 0))::bigint
        GREATEST(s.last_vacuum, s.last_autovacuum), GREATEST(s.last_analyze, s.last_autoanalyze)
   FROM (
     -- include: own_tables
-    SELECT c.oid, c.relname, c.reltuples FROM pg_catalog.pg_class c
-     WHERE c.relnamespace = (SELECT relnamespace FROM pg_catalog.pg_class WHERE oid = 'qrtz_triggers'::regclass)
-       AND starts_with(c.relname, :'prefix') AND c.relkind IN ('r', 'p')
-    -- end
   ) AS o
   LEFT JOIN pg_catalog.pg_stat_all_tables s ON s.relid = o.oid
  ORDER BY 4 DESC, 1;
@@ -18,10 +14,6 @@ SELECT o.relname::text, GREATEST(o.reltuples, coalesce(s.n_live_tup, 0))::bigint
 -- here only after a while, because such a transaction may hold the rows of triggers, which nodes then pass over.
 WITH ours AS MATERIALIZED (
     -- include: own_tables
-    SELECT c.oid, c.relname, c.reltuples FROM pg_catalog.pg_class c
-     WHERE c.relnamespace = (SELECT relnamespace FROM pg_catalog.pg_class WHERE oid = 'qrtz_triggers'::regclass)
-       AND starts_with(c.relname, :'prefix') AND c.relkind IN ('r', 'p')
-    -- end
 ),
 held AS MATERIALIZED (SELECT * FROM pg_catalog.pg_locks WHERE pid <> pg_backend_pid())
 SELECT coalesce(o.relname::text, (SELECT string_agg(DISTINCT t.relname::text, ', ')

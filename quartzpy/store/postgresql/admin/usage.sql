@@ -1,3 +1,5 @@
+-- The planner is steered here: see docs/planner.md.
+
 -- name: tallies
 -- The conditions are those of the partial indexes on `triggers`. The index of the held triggers does not distinguish
 -- ACQUIRED, BLOCKED and COMPLETE, so the first ones are read once; with the scheduler as an expression, only that index
@@ -8,26 +10,7 @@
 -- ones of a job at its limit.
 WITH RECURSIVE
 -- include: full_jobs
--- The limits that running executions reach, by job and concurrency key: each limit up to their number. A trigger whose
--- own limit is among them waits for a slot, whatever its row says.
-full_jobs AS MATERIALIZED (
-    SELECT job_group, job_name, concurrency_key,
-           row_number() OVER (PARTITION BY job_group, job_name, concurrency_key)::int AS max_concurrent
-      FROM qrtz_fired_triggers
-     WHERE sched_name = :'sched' AND state = 'EXECUTING' AND max_concurrent IS NOT NULL
-)
--- end
 -- include: full_keys
--- The jobs and concurrency keys that wait for a slot, by which an index finds their triggers.
-, full_keys AS MATERIALIZED (
-    SELECT f.job_group, f.job_name, f.concurrency_key, of_job.slot_pool
-      FROM full_jobs f
-     CROSS JOIN LATERAL (
-        SELECT j.slot_pool FROM qrtz_job_details j
-         WHERE j.sched_name = :'sched' AND j.job_group = f.job_group AND j.job_name = f.job_name
-           AND j.max_concurrent = f.max_concurrent AND j.overlap_policy = 'block' LIMIT 1) AS of_job
-)
--- end
 , held AS MATERIALIZED (
     SELECT count(*) FILTER (WHERE state = 'WAITING') AS waiting, count(*) FILTER (WHERE state = 'ACQUIRED') AS acquired,
            count(*) FILTER (WHERE state = 'BLOCKED') AS blocked, count(*) FILTER (WHERE state = 'PAUSED') AS paused,
@@ -35,14 +18,6 @@ full_jobs AS MATERIALIZED (
            count(*) FILTER (WHERE state = 'COMPLETE') AS complete
       FROM (SELECT
                    -- include: seen_state
-                   CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
-                        WHEN t.max_concurrent IS NOT NULL
-                             AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
-                        THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
-                        ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
-                                                  ELSE t.trigger_state END
-                   END
-                   -- end
                    AS state
               FROM qrtz_triggers t
              WHERE t.sched_name || '' = :'sched' AND t.trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
@@ -51,14 +26,6 @@ full_jobs AS MATERIALIZED (
 of_full AS MATERIALIZED (
     SELECT t.trigger_state,
            -- include: seen_state
-           CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
-                WHEN t.max_concurrent IS NOT NULL
-                     AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
-                THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
-                ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
-                                          ELSE t.trigger_state END
-           END
-           -- end
            AS state
       FROM full_keys k
      CROSS JOIN LATERAL (
@@ -75,36 +42,15 @@ hidden AS MATERIALIZED (
 ),
 waiting AS (
     -- include: waiting
-    -- A loose index scan: one step per slot pool, so the cost does not depend on the number of triggers.
-    (SELECT slot_pool FROM qrtz_triggers WHERE sched_name = :'sched' AND trigger_state = 'WAITING'
-      ORDER BY slot_pool LIMIT 1)
-    UNION ALL
-    SELECT other.slot_pool
-      FROM waiting w
-     CROSS JOIN LATERAL (
-        SELECT t.slot_pool FROM qrtz_triggers t
-         WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.slot_pool > w.slot_pool
-         ORDER BY t.slot_pool LIMIT 1) AS other
-    -- end
 ),
 examined AS MATERIALIZED (
     SELECT
            -- include: seen_state
-           CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
-                WHEN t.max_concurrent IS NOT NULL
-                     AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
-                THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
-                ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
-                                          ELSE t.trigger_state END
-           END
-           -- end
            AS state
       FROM ((SELECT of_range.*
                FROM waiting w
               CROSS JOIN
                  -- include: each_rule
-                 (VALUES ('NODE'), ('OWN'), ('IGNORE'), ('LATE'), ('RATE_LIMIT'), ('NEW')) AS rule(name)
-                 -- end
               CROSS JOIN LATERAL (
                  (SELECT t.ctid AS row, t.trigger_state, t.overlap_policy, t.max_concurrent, t.job_group, t.job_name,
                          t.concurrency_key
@@ -137,27 +83,9 @@ SELECT (SELECT count(*) FROM (SELECT FROM qrtz_job_details
        (SELECT count(*)
           FROM (SELECT
                        -- include: seen_state
-                       CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
-                            WHEN t.max_concurrent IS NOT NULL
-                                 AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
-                            THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
-                            ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
-                                                      ELSE t.trigger_state END
-                       END
-                       -- end
                        AS state
                   FROM (
                         -- include: first_paused
-                        -- The triggers that are paused although they are due: of each state, those that have waited longest.
-                        SELECT t.*
-                          FROM unnest(ARRAY['PAUSED', 'PAUSED_BLOCKED']) AS of_state(name)
-                         CROSS JOIN LATERAL (
-                            SELECT * FROM qrtz_triggers
-                             WHERE sched_name || '' = :'sched' AND trigger_state || '' = of_state.name
-                               AND trigger_state || '' IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED')
-                               AND next_fire_time < (SELECT :now)
-                             ORDER BY next_fire_time LIMIT :'most'::int + 1) AS t
-                        -- end
                        ) AS t) AS paused
          WHERE state = 'PAUSED'),
        -- The triggers by state, in the order of `TriggerState`.
@@ -190,28 +118,8 @@ SELECT (SELECT count(*) FROM (SELECT FROM qrtz_job_details
 -- that all that wait would be read where nothing is late, and no subquery with one becomes part of another.
 WITH RECURSIVE
 -- include: full_jobs
--- The limits that running executions reach, by job and concurrency key: each limit up to their number. A trigger whose
--- own limit is among them waits for a slot, whatever its row says.
-full_jobs AS MATERIALIZED (
-    SELECT job_group, job_name, concurrency_key,
-           row_number() OVER (PARTITION BY job_group, job_name, concurrency_key)::int AS max_concurrent
-      FROM qrtz_fired_triggers
-     WHERE sched_name = :'sched' AND state = 'EXECUTING' AND max_concurrent IS NOT NULL
-)
--- end
 , waiting AS (
     -- include: waiting
-    -- A loose index scan: one step per slot pool, so the cost does not depend on the number of triggers.
-    (SELECT slot_pool FROM qrtz_triggers WHERE sched_name = :'sched' AND trigger_state = 'WAITING'
-      ORDER BY slot_pool LIMIT 1)
-    UNION ALL
-    SELECT other.slot_pool
-      FROM waiting w
-     CROSS JOIN LATERAL (
-        SELECT t.slot_pool FROM qrtz_triggers t
-         WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.slot_pool > w.slot_pool
-         ORDER BY t.slot_pool LIMIT 1) AS other
-    -- end
 ),
 bound AS MATERIALIZED (SELECT n.now, n.now - :'late'::interval AS late FROM (SELECT :now AS now) AS n),
 -- The limits that jobs share and that admit nothing now.
@@ -231,21 +139,11 @@ full_limits AS MATERIALIZED (
 due AS (
     SELECT t.job_group, t.job_name, t.job_type, t.next_fire_time, t.rate_limited_until, t.limits,
            -- include: seen_state
-           CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
-                WHEN t.max_concurrent IS NOT NULL
-                     AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
-                THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
-                ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
-                                          ELSE t.trigger_state END
-           END
-           -- end
            AS state
       FROM ((SELECT of_range.*
                FROM waiting w
               CROSS JOIN
                  -- include: each_rule
-                 (VALUES ('NODE'), ('OWN'), ('IGNORE'), ('LATE'), ('RATE_LIMIT'), ('NEW')) AS rule(name)
-                 -- end
               CROSS JOIN LATERAL (
                  SELECT * FROM qrtz_triggers t
                   WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.slot_pool = w.slot_pool
@@ -284,42 +182,15 @@ SELECT job_group, job_name, job_type, is_held, number, next_fire_time, turn,
 -- are counted.
 WITH
 -- include: full_jobs
--- The limits that running executions reach, by job and concurrency key: each limit up to their number. A trigger whose
--- own limit is among them waits for a slot, whatever its row says.
-full_jobs AS MATERIALIZED (
-    SELECT job_group, job_name, concurrency_key,
-           row_number() OVER (PARTITION BY job_group, job_name, concurrency_key)::int AS max_concurrent
-      FROM qrtz_fired_triggers
-     WHERE sched_name = :'sched' AND state = 'EXECUTING' AND max_concurrent IS NOT NULL
-)
--- end
 SELECT trigger_group, min(trigger_name), job_group, job_name, paused_at, paused_by, pause_reason, pause_until,
        is_alone, count(*),
        min(next_fire_time), (sum(count(*)) OVER ())::bigint
   FROM (SELECT t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.paused_at, t.paused_by, t.pause_reason,
                t.pause_until, t.pause_missed IS NOT NULL AS is_alone, t.next_fire_time,
                -- include: seen_state
-               CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
-                    WHEN t.max_concurrent IS NOT NULL
-                         AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
-                    THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
-                    ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
-                                              ELSE t.trigger_state END
-               END
-               -- end
                AS state
           FROM (
                 -- include: first_paused
-                -- The triggers that are paused although they are due: of each state, those that have waited longest.
-                SELECT t.*
-                  FROM unnest(ARRAY['PAUSED', 'PAUSED_BLOCKED']) AS of_state(name)
-                 CROSS JOIN LATERAL (
-                    SELECT * FROM qrtz_triggers
-                     WHERE sched_name || '' = :'sched' AND trigger_state || '' = of_state.name
-                       AND trigger_state || '' IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED')
-                       AND next_fire_time < (SELECT :now)
-                     ORDER BY next_fire_time LIMIT :'most'::int + 1) AS t
-                -- end
                ) AS t) AS paused
  WHERE state = 'PAUSED'
  GROUP BY trigger_group, job_group, job_name, paused_at, paused_by, pause_reason, pause_until, is_alone
@@ -330,26 +201,7 @@ SELECT trigger_group, min(trigger_name), job_group, job_name, paused_at, paused_
 -- among the first ones of jobs at their limits.
 WITH
 -- include: full_jobs
--- The limits that running executions reach, by job and concurrency key: each limit up to their number. A trigger whose
--- own limit is among them waits for a slot, whatever its row says.
-full_jobs AS MATERIALIZED (
-    SELECT job_group, job_name, concurrency_key,
-           row_number() OVER (PARTITION BY job_group, job_name, concurrency_key)::int AS max_concurrent
-      FROM qrtz_fired_triggers
-     WHERE sched_name = :'sched' AND state = 'EXECUTING' AND max_concurrent IS NOT NULL
-)
--- end
 -- include: full_keys
--- The jobs and concurrency keys that wait for a slot, by which an index finds their triggers.
-, full_keys AS MATERIALIZED (
-    SELECT f.job_group, f.job_name, f.concurrency_key, of_job.slot_pool
-      FROM full_jobs f
-     CROSS JOIN LATERAL (
-        SELECT j.slot_pool FROM qrtz_job_details j
-         WHERE j.sched_name = :'sched' AND j.job_group = f.job_group AND j.job_name = f.job_name
-           AND j.max_concurrent = f.max_concurrent AND j.overlap_policy = 'block' LIMIT 1) AS of_job
-)
--- end
 SELECT job_group, job_name, concurrency_key, max(max_concurrent), sum(executing)::int, sum(blocked)::int
   FROM (SELECT job_group, job_name, concurrency_key, max_concurrent, 1 AS executing, 0 AS blocked
           FROM qrtz_fired_triggers
@@ -372,14 +224,6 @@ SELECT job_group, job_name, concurrency_key, max(max_concurrent), sum(executing)
                   LIMIT 10000)) AS t
          WHERE
                -- include: seen_state
-               CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
-                    WHEN t.max_concurrent IS NOT NULL
-                         AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
-                    THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
-                    ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
-                                              ELSE t.trigger_state END
-               END
-               -- end
                IN ('BLOCKED', 'PAUSED_BLOCKED')) AS used
  GROUP BY job_group, job_name, concurrency_key
  ORDER BY job_group, job_name, concurrency_key LIMIT :'limit'::int;

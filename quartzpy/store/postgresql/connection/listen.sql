@@ -1,3 +1,5 @@
+-- The planner is steered here: see docs/planner.md.
+
 -- name: notify
 SELECT pg_notify(:'channel', :'news');
 

@@ -1,4 +1,4 @@
-"""The `.sql` files of the store: named statements, as psql takes them.
+"""The `.sql` files of the store: named statements in the language of psql.
 
 - `-- name: acquire` begins a statement, and `;` ends it.
 - `:'limit'` is a value. It is sent as text, so each is cast at its first use. `:now` is the store's clock, an
@@ -6,18 +6,23 @@
 - `\\if :name`, `\\else` and `\\endif`, each on a line of its own, are psql's. A switch that is not named is off.
 - The names of the tables have the default prefix, and no schema.
 
-The lines from `-- include: node` to `-- end` are the same wherever they stand, apart from their indentation.
-`python -m tools.sql_includes FILE` copies those of one file into all others, and a test compares them.
+What several statements share stands once, as a part of one of the files of `SHARED`: `-- part: node` begins it. The line
+`-- include: node` puts it in, with the indentation of its place. `python -m tools.sql acquire` prints a whole statement.
 """
 
 from __future__ import annotations
 
 import pkgutil
 import re
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Iterator, Mapping
 from functools import cache
 
+SHARED = ("shared.sql", "steps/shared.sql", "admin/shared.sql")
+"""The files of parts."""
 _PACKAGE = "quartzpy.store.postgresql"
+_INCLUDE = re.compile(r"^( *)-- include: (\w+)\n", re.MULTILINE)
+_PART = re.compile(r"^-- part: (\w+)\n", re.MULTILINE)
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _SWITCH = re.compile(r"^ *\\(if :\w+|else|endif) *\n", re.MULTILINE)
 
@@ -30,7 +35,7 @@ class SqlFile:
         self._texts: dict[tuple[str, frozenset[tuple[str, bool]]], str] = {}
 
     def __call__(self, name: str, **switches: bool) -> str:
-        """Return the text of a statement, as it stands in the file, with the lines that these switches choose.
+        """Return the text of a statement, with the lines that these switches choose.
 
         Raises:
             LookupError: the file has no such statement, or the statement no such switch.
@@ -62,9 +67,40 @@ class SqlFile:
         return "".join(chosen)
 
 
+def names_in(path: str) -> list[str]:
+    """Return the names of the statements of a file."""
+    return list(_statements(path))
+
+
+def expanded(text: str) -> str:
+    """Return a text with the parts that it includes.
+
+    Raises:
+        LookupError: no file has one of these parts.
+    """
+    parts = _parts()
+
+    def part(match: re.Match[str]) -> str:
+        indentation, name = match.groups()
+        if name not in parts:
+            raise LookupError(f"no part is called {name!r}: the parts stand in {', '.join(SHARED)}")
+        return f"{match[0]}{textwrap.indent(expanded(parts[name]), indentation)}{indentation}-- end\n"
+
+    return _INCLUDE.sub(part, text)
+
+
 @cache
 def _statements(path: str) -> Mapping[str, str]:
+    return {name: expanded(text).strip().removesuffix(";") for name, text in _named(_NAME, path)}
+
+
+@cache
+def _parts() -> Mapping[str, str]:
+    return {name: text.rstrip("\n") + "\n" for path in SHARED for name, text in _named(_PART, path)}
+
+
+def _named(begins: re.Pattern[str], path: str) -> Iterator[tuple[str, str]]:
     data = pkgutil.get_data(_PACKAGE, path)
     assert data is not None, "the loader of a package with files can read them"
-    _, *parts = _NAME.split(data.decode())
-    return {name: text.strip().removesuffix(";") for name, text in zip(parts[::2], parts[1::2], strict=True)}
+    _, *texts = begins.split(data.decode())
+    yield from zip(texts[::2], texts[1::2], strict=True)

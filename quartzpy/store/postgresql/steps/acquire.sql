@@ -1,3 +1,5 @@
+-- The planner is steered here: see docs/planner.md.
+
 -- A row is looked up by LATERAL with a lock or a limit, here and in all steps, and updated by its `ctid`. So no
 -- statistics can make the planner choose a scan of the whole table for each row. Where a row is looked up by its key,
 -- its state is compared as an expression, so that the partial index of claimed and blocked triggers does not match: it
@@ -24,125 +26,10 @@
 -- as on most nodes, `limit` is the only limit that counts, which saves two sorts.
 WITH
 -- include: node
--- The guard of the step. It is empty if this epoch is no longer registered, and then all that follows is empty, too.
--- `at` is the one instant by which the whole step decides.
-node AS MATERIALIZED (
-    SELECT :now AS at FROM qrtz_scheduler_state
-     WHERE sched_name = :'sched' AND instance_id = :'instance' AND epoch = :'epoch'::bigint
-),
--- end
 \if :many_pools
 -- include: ranges
--- Where the ranges of the front are many, most of what waits in one is later than what waits in others. So the first few
--- of each are read without a lock, and more of those whose first few are all among the soonest. Only as many of each are
--- locked as are among the soonest then. With the default frame of the windows, PostgreSQL before 16 would read all
--- triggers of the same instant.
-few AS MATERIALIZED (
-    SELECT slots.place, rule.name, first_of_range.*
-      FROM node
-     CROSS JOIN unnest(:'slot_pools'::text[], :'sinces'::timestamptz[], :'workers'::int[], :'group_slots'::int[])
-                WITH ORDINALITY AS slots(slot_pool, since, workers, group_slots, place)
-     CROSS JOIN
-        -- include: acquired_rules
-        (VALUES ('NODE'), ('OWN'), ('IGNORE')) AS rule(name)
-        -- end
-     CROSS JOIN LATERAL (
-        SELECT t.next_fire_time, t.priority,
-               row_number() OVER (ORDER BY t.next_fire_time, t.priority DESC ROWS UNBOUNDED PRECEDING) AS nth
-          FROM qrtz_triggers t
-         WHERE t.sched_name = :'sched' AND t.slot_pool = slots.slot_pool
-           AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
-           AND t.next_fire_time <= node.at + :'look_ahead'::interval
-           AND t.next_fire_time >= CASE WHEN :'admits'::bool AND rule.name = 'IGNORE' THEN '-infinity' ELSE slots.since END
-           -- include: is_in_time
-           -- It is no misfire; as a range of the index.
-           AND t.next_fire_time >= CASE rule.name
-                   WHEN 'NODE' THEN node.at - :'threshold'::interval ELSE '-infinity' END
-           AND (rule.name <> 'OWN' OR t.next_fire_time >= node.at - t.misfire_threshold)
-           AND t.generation <> ALL(:'passed_over'::bigint[])
-           -- end
-           -- include: is_not_refused
-           -- This node has not said that it does not run such triggers.
-           \if :refuses_many
-           AND NOT EXISTS (SELECT FROM qrtz_node_keys k
-                            WHERE k.epoch = :'epoch'::bigint AND k.job_type = t.job_type
-                              AND k.placement = t.placement AND NOT k.runs OFFSET 0)
-           \else
-           AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
-           \endif
-           -- end
-           -- include: is_not_spared
-           -- No part of the backlog of skipped fires that this step leaves out.
-           AND (t.overlap_policy = 'block' OR NOT :'spares_skips'::bool)
-           -- end
-         ORDER BY t.next_fire_time, t.priority DESC
-         LIMIT least(:'few'::int, slots.workers, slots.group_slots)) AS first_of_range
-),
--- All of these may be among the soonest of all, and more behind them.
-deep AS MATERIALIZED (
-    SELECT place, name
-      FROM (SELECT * FROM few ORDER BY next_fire_time, priority DESC, nth LIMIT :'limit'::int) AS soonest
-     GROUP BY place, name HAVING count(*) = :'few'::int
-),
-so_far AS MATERIALIZED (
-    SELECT next_fire_time AS until FROM few ORDER BY next_fire_time OFFSET :'limit'::int - 1 LIMIT 1
-),
-many AS MATERIALIZED (
-    SELECT rule.place, rule.name, first_of_range.*
-      FROM node
-     CROSS JOIN unnest(:'slot_pools'::text[], :'sinces'::timestamptz[], :'workers'::int[], :'group_slots'::int[])
-                WITH ORDINALITY AS slots(slot_pool, since, workers, group_slots, place)
-      JOIN deep AS rule ON rule.place = slots.place
-     CROSS JOIN LATERAL (
-        SELECT t.next_fire_time, t.priority,
-               row_number() OVER (ORDER BY t.next_fire_time, t.priority DESC ROWS UNBOUNDED PRECEDING) AS nth
-          FROM qrtz_triggers t
-         WHERE t.sched_name = :'sched' AND t.slot_pool = slots.slot_pool
-           AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
-           AND t.next_fire_time <= least(node.at + :'look_ahead'::interval, (SELECT until FROM so_far))
-           AND t.next_fire_time >= CASE WHEN :'admits'::bool AND rule.name = 'IGNORE' THEN '-infinity' ELSE slots.since END
-           -- include: is_in_time
-           -- It is no misfire; as a range of the index.
-           AND t.next_fire_time >= CASE rule.name
-                   WHEN 'NODE' THEN node.at - :'threshold'::interval ELSE '-infinity' END
-           AND (rule.name <> 'OWN' OR t.next_fire_time >= node.at - t.misfire_threshold)
-           AND t.generation <> ALL(:'passed_over'::bigint[])
-           -- end
-           -- include: is_not_refused
-           -- This node has not said that it does not run such triggers.
-           \if :refuses_many
-           AND NOT EXISTS (SELECT FROM qrtz_node_keys k
-                            WHERE k.epoch = :'epoch'::bigint AND k.job_type = t.job_type
-                              AND k.placement = t.placement AND NOT k.runs OFFSET 0)
-           \else
-           AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
-           \endif
-           -- end
-           -- include: is_not_spared
-           -- No part of the backlog of skipped fires that this step leaves out.
-           AND (t.overlap_policy = 'block' OR NOT :'spares_skips'::bool)
-           -- end
-         ORDER BY t.next_fire_time, t.priority DESC
-         LIMIT least(:'limit'::int, slots.workers, slots.group_slots)) AS first_of_range
-),
--- The ranges that have some of the soonest of all, and how many.
-ranges AS MATERIALIZED (
-    SELECT place, name, count(*) AS most
-      FROM (SELECT place, name
-              FROM (SELECT * FROM few WHERE (place, name) NOT IN (SELECT place, name FROM deep)
-                    UNION ALL SELECT * FROM many) AS all_ranges
-             ORDER BY next_fire_time, priority DESC, nth LIMIT :'limit'::int) AS soonest
-     GROUP BY place, name
-),
--- end
 \endif
 -- include: accepted
--- What the node runs. With `||`, a large array is read once, and not for each row.
-accepted AS MATERIALIZED (
-    SELECT accepted_keys || '{}' AS hashes FROM qrtz_scheduler_state
-     WHERE sched_name = :'sched' AND instance_id = :'instance' AND epoch = :'epoch'::bigint
-),
--- end
 -- The front of the index of waiting triggers, locked, for the slots that the node has free. Their fire times are at most
 -- `look_ahead` ahead, and not before `since`.
 front AS MATERIALIZED (
@@ -159,15 +46,11 @@ front AS MATERIALIZED (
 \else
      CROSS JOIN
         -- include: acquired_rules
-        (VALUES ('NODE'), ('OWN'), ('IGNORE')) AS rule(name)
-        -- end
 \endif
      CROSS JOIN LATERAL (
         SELECT t.ctid AS row, t.next_fire_time AS scheduled_time, t.priority, t.max_concurrent,
                t.job_group, t.job_name, t.job_type, t.placement, t.concurrency_key,
                -- include: key_hash
-               hashtextextended(t.job_type, hashtextextended(t.placement, 0))
-               -- end
                AS key_hash,
                t.overlap_policy, t.prev_fire_time AS previous_time, t.upcoming AS following,
                t.upcoming_is_complete AS following_is_complete, t.coalesced_fire_times, late.also_due,
@@ -185,26 +68,8 @@ front AS MATERIALIZED (
            -- What a rate limit has admitted may be due at any time.
            AND t.next_fire_time >= CASE WHEN :'admits'::bool AND rule.name = 'IGNORE' THEN '-infinity' ELSE slots.since END
            -- include: is_in_time
-           -- It is no misfire; as a range of the index.
-           AND t.next_fire_time >= CASE rule.name
-                   WHEN 'NODE' THEN node.at - :'threshold'::interval ELSE '-infinity' END
-           AND (rule.name <> 'OWN' OR t.next_fire_time >= node.at - t.misfire_threshold)
-           AND t.generation <> ALL(:'passed_over'::bigint[])
-           -- end
            -- include: is_not_refused
-           -- This node has not said that it does not run such triggers.
-           \if :refuses_many
-           AND NOT EXISTS (SELECT FROM qrtz_node_keys k
-                            WHERE k.epoch = :'epoch'::bigint AND k.job_type = t.job_type
-                              AND k.placement = t.placement AND NOT k.runs OFFSET 0)
-           \else
-           AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
-           \endif
-           -- end
            -- include: is_not_spared
-           -- No part of the backlog of skipped fires that this step leaves out.
-           AND (t.overlap_policy = 'block' OR NOT :'spares_skips'::bool)
-           -- end
          ORDER BY t.next_fire_time, t.priority DESC
 \if :many_pools
          LIMIT least(rule.most, slots.workers, slots.group_slots)
@@ -222,25 +87,6 @@ candidates AS MATERIALIZED (
            due.also_due, due.coalesced_fire_times, nextval('qrtz_fire_ids') AS fire_id,
            due.max_concurrent IS NOT NULL AND due.overlap_policy = 'block' AND
                -- include: sooner_waits
-               -- A step that begins at a time has not read what waits before it.
-               (SELECT max(since) > '-infinity' FROM unnest(:'sinces'::timestamptz[]) AS since)
-               AND EXISTS (
-                   SELECT FROM
-                          -- include: acquired_rules
-                          (VALUES ('NODE'), ('OWN'), ('IGNORE')) AS rule(name)
-                          -- end
-                    CROSS JOIN LATERAL (
-                       SELECT FROM qrtz_triggers w
-                        WHERE w.sched_name || '' = :'sched' AND w.job_group || '' = due.job_group
-                          AND w.job_name || '' = due.job_name AND w.concurrency_key || '' = due.concurrency_key
-                          AND w.trigger_state = 'BLOCKED' AND w.misfire_rule = rule.name
-                          AND w.next_fire_time < due.scheduled_time
-                          AND w.next_fire_time >= CASE rule.name
-                                  WHEN 'NODE' THEN due.at - :'threshold'::interval ELSE '-infinity' END
-                          AND (rule.name <> 'OWN' OR w.next_fire_time >= due.at - w.misfire_threshold)
-                        LIMIT 1) AS sooner
-                   OFFSET 0)
-               -- end
                AS overtakes
       FROM (
         SELECT *
@@ -254,14 +100,6 @@ candidates AS MATERIALIZED (
                   FROM front
                  WHERE
                     -- include: has_said
-                    -- The node has said that it runs the type with the placement. It has said nothing yet about a pair that nobody
-                    -- has used before: such triggers stay as they are, and `undecided` names the pair. Bisection among the hashes of
-                    -- what it runs takes a quarter of the time of a look-up.
-                    (((SELECT hashes FROM accepted))[width_bucket(front.key_hash, (SELECT hashes FROM accepted))] = front.key_hash
-                     OR EXISTS (SELECT FROM qrtz_node_keys k
-                                 WHERE k.epoch = :'epoch'::bigint AND k.job_type = front.job_type
-                                   AND k.placement = front.placement AND k.runs OFFSET 0))
-                    -- end
                  ) AS ranked
 \if :several_pools
          WHERE executor_rank <= workers AND group_rank <= group_slots
@@ -270,227 +108,13 @@ candidates AS MATERIALIZED (
          LIMIT :'limit'::int) AS due
 ),
 -- include: limited
--- The number of running executions of each job with a limit that has candidates, for each concurrency key. A job with
--- one candidate and a free slot `is_free`: no order has to be found.
-executions AS MATERIALIZED (
-    SELECT job.*, counted.running,
-           job.candidates = 1 AND counted.running < job.slots AND NOT job.overtakes AS is_free
-      FROM (SELECT job_group, job_name, concurrency_key, count(*) AS candidates, min(max_concurrent) AS slots,
-                   bool_or(overtakes) AS overtakes
-              FROM candidates WHERE max_concurrent IS NOT NULL
-             GROUP BY job_group, job_name, concurrency_key) AS job
-     CROSS JOIN LATERAL (
-        SELECT count(*) AS running FROM qrtz_fired_triggers r
-         WHERE r.sched_name = :'sched' AND r.job_group = job.job_group AND r.job_name = job.job_name
-           AND r.concurrency_key = job.concurrency_key AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL
-     ) AS counted
-),
--- The candidates of the others, in the order in which they get the free slots: the soonest first, but the newest first
--- if it replaces running executions. Those that are due are ranked apart from those that are not, unless they block.
-limited AS MATERIALIZED (
-    SELECT c.*, executions.running,
-           row_number() OVER (PARTITION BY c.job_group, c.job_name, c.concurrency_key,
-                                           c.overlap_policy <> 'block' AND c.is_due
-                                  ORDER BY CASE c.overlap_policy WHEN 'cancel_other' THEN c.scheduled_time END DESC,
-                                           c.scheduled_time, c.priority DESC) AS rank
-      FROM candidates c
-      JOIN executions
-        ON executions.job_group = c.job_group AND executions.job_name = c.job_name
-       AND executions.concurrency_key = c.concurrency_key AND NOT executions.is_free
-     WHERE c.max_concurrent IS NOT NULL
-),
--- The jobs for which a trigger may have to wait, and with an execution whose row another transaction has locked, or has
--- changed or deleted meanwhile. An end that takes no lock would not see that something waits for it, so nothing waits for
--- these now.
-held AS MATERIALIZED (
-    SELECT e.job_group, e.job_name, e.concurrency_key
-      FROM (SELECT job_group, job_name, concurrency_key, bool_or(overlap_policy = 'cancel_other') AS is_replaced
-              FROM limited
-             WHERE overtakes OR (rank > max_concurrent - running
-                                 AND (overlap_policy = 'block' OR (overlap_policy <> 'skip' AND is_due)))
-             GROUP BY job_group, job_name, concurrency_key) AS full_job
-     CROSS JOIN LATERAL (
-        SELECT r.ctid AS row, r.job_group, r.job_name, r.concurrency_key FROM qrtz_fired_triggers r
-         WHERE r.sched_name = :'sched' AND r.job_group = full_job.job_group AND r.job_name = full_job.job_name
-           AND r.concurrency_key = full_job.concurrency_key
-           AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL
-           AND (NOT r.awaited OR (full_job.is_replaced AND NOT r.cancel_requested)) OFFSET 0) AS e
-      LEFT JOIN LATERAL (
-        SELECT true AS is_free FROM qrtz_fired_triggers o
-         WHERE o.ctid = e.row FOR NO KEY UPDATE SKIP LOCKED) AS f ON true
-     WHERE f.is_free IS NULL
-),
--- One decision for each candidate.
-decisions AS MATERIALIZED (
-    -- Nothing holds up these.
-    SELECT c.*, 0::bigint AS running, 1::bigint AS rank, 0::bigint AS fires,
-           CASE WHEN c.is_due THEN 'FIRE' ELSE 'CLAIM' END AS decision
-      FROM candidates c
-     WHERE c.max_concurrent IS NULL
-        OR (c.job_group, c.job_name, c.concurrency_key)
-           IN (SELECT job_group, job_name, concurrency_key FROM executions WHERE is_free)
-    UNION ALL
-    -- Its job waits for a slot. What is met while executions have all slots leaves the index of waiting triggers, so
-    -- that no further step reads it before the end of one of them releases it. Other triggers of the job stay as they
-    -- are. So do those for which claims leave no slot: the claims may not fire.
-    SELECT s.*,
-           CASE WHEN s.overtakes OR s.rank > s.max_concurrent - s.running THEN 'BLOCK'
-                WHEN s.is_due THEN 'FIRE' ELSE 'CLAIM' END
-      FROM (SELECT l.*, count(*) FILTER (WHERE l.is_due AND l.rank <= l.max_concurrent - l.running)
-                                OVER (PARTITION BY l.job_group, l.job_name, l.concurrency_key) AS fires
-              FROM limited l WHERE l.overlap_policy = 'block') AS s
-     WHERE NOT (s.overtakes OR s.rank > s.max_concurrent - s.running)
-        OR ((s.overtakes OR s.running + s.fires >= s.max_concurrent)
-            AND (s.job_group, s.job_name, s.concurrency_key)
-                NOT IN (SELECT job_group, job_name, concurrency_key FROM held))
-    UNION ALL
-    -- Its job does not wait for a slot.
-    SELECT o.*
-      FROM (SELECT l.*, 0::bigint AS fires,
-                   CASE WHEN l.is_due THEN
-                       CASE WHEN l.rank <= l.max_concurrent - l.running THEN 'FIRE'
-                            WHEN l.overlap_policy = 'cancel_other' AND l.rank <= l.max_concurrent THEN 'BLOCK'
-                            WHEN l.overlap_policy = 'buffer_one'
-                                 AND l.rank = greatest(l.max_concurrent - l.running, 0) + 1
-                                 AND NOT EXISTS (
-                                    SELECT FROM qrtz_triggers w
-                                     WHERE w.sched_name || '' = :'sched' AND w.job_group || '' = l.job_group
-                                       AND w.job_name || '' = l.job_name AND w.concurrency_key || '' = l.concurrency_key
-                                       AND w.trigger_state = 'BLOCKED' OFFSET 0)
-                                 THEN 'BLOCK'
-                            ELSE 'SKIP' END
-                       ELSE 'CLAIM' END AS decision
-              FROM limited l WHERE l.overlap_policy <> 'block') AS o
-     WHERE NOT (o.overlap_policy = 'cancel_other' OR o.decision = 'BLOCK')
-        OR (o.job_group, o.job_name, o.concurrency_key)
-           NOT IN (SELECT job_group, job_name, concurrency_key FROM held)
-),
--- end
 -- include: advanced
--- Carries the decisions out. A trigger that fires or is skipped moves on: to the first of its following fire times that
--- this fire does not coalesce, or to COMPLETE where there is none. A COMPLETE trigger keeps the id of its last fire,
--- whose end removes it. The row is the one that was locked above.
---
--- A trigger that catches up does so until its next fire time is later than the end of the catch-up. One that moves on
--- has to ask its rate limit again.
-advanced AS (
-    UPDATE qrtz_triggers t
-       SET trigger_state = CASE WHEN d.decision = 'CLAIM' THEN 'ACQUIRED'
-                                WHEN d.decision = 'BLOCK' THEN 'BLOCKED'
-                                WHEN d.is_last THEN 'COMPLETE' ELSE 'WAITING' END,
-           fire_id = CASE WHEN d.decision = 'CLAIM' OR (d.moves_on AND d.is_last) THEN d.fire_id END,
-           prev_fire_time = CASE d.decision WHEN 'FIRE' THEN t.next_fire_time ELSE t.prev_fire_time END,
-           next_fire_time = CASE WHEN d.moves_on THEN d.following[1 + d.coalesced] ELSE t.next_fire_time END,
-           coalesced_fire_times = CASE WHEN d.moves_on THEN NULL ELSE t.coalesced_fire_times END,
-           admission = CASE WHEN NOT d.moves_on THEN t.admission END,
-           catch_up_until = CASE WHEN t.catch_up_until
-                                      >= CASE WHEN d.moves_on THEN d.following[1 + d.coalesced]
-                                              ELSE t.next_fire_time END
-                                 THEN t.catch_up_until END,
-           upcoming = CASE WHEN d.moves_on THEN d.following[2 + d.coalesced:] ELSE t.upcoming END,
-           upcoming_is_complete = CASE WHEN d.moves_on THEN d.following_is_complete ELSE t.upcoming_is_complete END,
-           -- include: keeps_old_entries
-           -- PostgreSQL does not search the full pages of `qrtz_triggers_job` for old versions (decision 65).
-           concurrency_key = t.concurrency_key,
-           -- end
-           times_triggered = t.times_triggered + CASE WHEN d.moves_on THEN 1 + d.coalesced ELSE 0 END
-      FROM (SELECT *, cardinality(following) = coalesced AS is_last
-              FROM (SELECT *, decision IN ('FIRE', 'SKIP') AS moves_on,
-                           CASE decision WHEN 'FIRE' THEN also_due ELSE 0 END AS coalesced
-                      FROM decisions) AS made) AS d
-     WHERE t.ctid = d.row
-    RETURNING d.decision, d.fire_id AS given_fire_id, d.at, d.scheduled_time, d.previous_time,
-              CASE WHEN d.coalesced = 0 THEN d.coalesced_fire_times
-                   ELSE coalesce(d.coalesced_fire_times, ARRAY[d.scheduled_time]) || d.following[:d.coalesced] END
-                   AS coalesced,
-              -- Each further column would cost time, because the rows are copied from part to part.
-              t.trigger_group, t.trigger_name, t.generation, t.job_group, t.job_name, t.job_type,
-              t.next_fire_time, t.upcoming, t.upcoming_is_complete, t.times_triggered, t.attempt, t.max_concurrent,
-              t.overlap_policy, t.concurrency_key, t.placement, t.job_data, t.kind, t.schedule, t.description,
-              t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold, t.calendar_name
-),
--- end
 -- include: claimed
--- All that the node needs to run the job: the trigger as it is now, its job, and its calendar. Of the fire times after
--- the next one, a node needs those that it may have to refill. The columns are those of `rows.CLAIMED`, in its order,
--- and so are those that `unknown_fires` of the holdings returns.
-claimed AS MATERIALIZED (
-    SELECT t.given_fire_id AS fire_id, t.at AS fire_time, t.trigger_group, t.trigger_name, t.job_group, t.job_name,
-           t.job_type, t.generation, t.scheduled_time AS scheduled_fire_time, t.previous_time AS previous_fire_time,
-           t.next_fire_time, t.times_triggered, t.attempt, t.placement, j.retry_policy::text AS retry, j.timeout,
-           j.persists_data, j.job_data::text AS job_data, t.job_data::text AS trigger_data,
-           c.revision AS calendar_revision,
-           CASE WHEN cardinality(t.upcoming) < 3 THEN t.upcoming END AS upcoming_instants, t.upcoming_is_complete,
-           t.coalesced, j.node_deaths, j.pause_after_failures, j.continuations::text AS continuations,
-           t.max_concurrent, j.capture_logs, j.is_durable AS job_is_durable, j.limits,
-           j.joined_by IS NOT NULL AS is_joined,
-           t.decision, t.concurrency_key, t.overlap_policy, j.requests_recovery, c.calendar::text AS calendar_text,
-           t.kind, t.schedule::text AS schedule, t.description, t.start_time, t.end_time, t.priority,
-           t.misfire_instruction, t.misfire_threshold, t.calendar_name,
--- end
            -- include: rest_of_job
-           j.description AS job_description, j.concurrency_key AS key_entry, j.rate_limit::text AS rate_limit,
-           j.display_name, j.documentation_url, j.after::text AS after, j.expect::text AS expect
-           -- end
 -- include: from_advanced
-      FROM advanced t
-     CROSS JOIN LATERAL (
-        SELECT * FROM qrtz_job_details o
-         WHERE o.sched_name = :'sched' AND o.job_group = t.job_group AND o.job_name = t.job_name LIMIT 1) AS j
-      LEFT JOIN LATERAL (
-        SELECT * FROM qrtz_calendars o
-         WHERE o.sched_name = :'sched' AND o.calendar_name = t.calendar_name LIMIT 1) AS c ON true
-     WHERE t.decision <> 'BLOCK'
-),
--- end
 -- include: stored
--- The claim, or the running execution.
-stored AS (
-    INSERT INTO qrtz_fired_triggers (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
-        job_type, instance_id, epoch, state, fired_time, scheduled_time, priority, max_concurrent,
-        concurrency_key, requests_recovery, attempt, trigger_data, coalesced_fire_times)
-    SELECT t.fire_id, :'sched', t.trigger_group, t.trigger_name, t.generation, t.job_group, t.job_name,
-           t.job_type, :'instance', :'epoch'::bigint,
-           CASE t.decision WHEN 'FIRE' THEN 'EXECUTING' ELSE 'ACQUIRED' END, t.fire_time, t.scheduled_fire_time,
-           t.priority, t.max_concurrent, t.concurrency_key, t.requests_recovery, t.attempt, t.trigger_data::jsonb,
-           CASE t.decision WHEN 'FIRE' THEN t.coalesced END
-      FROM claimed t WHERE t.decision <> 'SKIP'
-)
--- end
 ,
 -- include: overlaps
--- The history of fires that a job at its limit does not run, by its overlap policy.
-skipped AS (
-    INSERT INTO qrtz_executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
-        job_type, instance_id, fired_time, scheduled_time, ended_at, outcome, attempt, trigger_data)
-    SELECT t.given_fire_id, :'sched', t.trigger_group, t.trigger_name, t.generation, t.job_group, t.job_name,
-           t.job_type, :'instance', t.at, t.scheduled_time, t.at, 'SKIPPED', t.attempt,
-           t.job_data
-      FROM advanced t WHERE t.decision = 'SKIP'
-        ON CONFLICT DO NOTHING
-),
--- The executions for which something waits now: their ends take the lock (see `plain_completions`). CANCEL_OTHER: one of
--- them is asked to stop for each fire that waits to replace it, the longest-running first. The commit notifies the nodes.
-awaited AS (
-    UPDATE qrtz_fired_triggers f
-       SET awaited = true, cancel_requested = f.cancel_requested OR running.is_replaced
-      FROM (SELECT job_group, job_name, concurrency_key,
-                   count(*) FILTER (WHERE overlap_policy = 'cancel_other') AS replacing
-              FROM advanced WHERE decision = 'BLOCK'
-             GROUP BY job_group, job_name, concurrency_key) AS job
-     CROSS JOIN LATERAL (
-        SELECT r.ctid AS row, r.awaited,
-               NOT r.cancel_requested
-                   AND row_number() OVER (ORDER BY r.cancel_requested, r.fired_time, r.fire_id) <= job.replacing
-                   AS is_replaced
-          FROM qrtz_fired_triggers r
-         WHERE r.sched_name = :'sched' AND r.job_group = job.job_group AND r.job_name = job.job_name
-           AND r.concurrency_key = job.concurrency_key
-           AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL) AS running
-     WHERE f.ctid = running.row AND (NOT running.awaited OR running.is_replaced)
-    RETURNING CASE WHEN running.is_replaced THEN pg_notify(:'channel', 'cancelled') END
-)
--- end
 ,
 -- A node with few free workers takes few candidates, and triggers of full jobs could be all of them, step after step.
 -- So a step that meets some of them among as many candidates as it may take looks further along the front of the index.
@@ -505,8 +129,6 @@ further AS MATERIALIZED (
                     AND (SELECT count(*) FROM candidates) = :'limit'::int) AS slots
      CROSS JOIN
         -- include: acquired_rules
-        (VALUES ('NODE'), ('OWN'), ('IGNORE')) AS rule(name)
-        -- end
      CROSS JOIN LATERAL (
         SELECT t.ctid AS row, t.job_group, t.job_name, t.concurrency_key, t.overlap_policy, t.max_concurrent
           FROM qrtz_triggers t
@@ -515,12 +137,6 @@ further AS MATERIALIZED (
            AND t.next_fire_time <= node.at
            AND t.next_fire_time >= slots.since
            -- include: is_in_time
-           -- It is no misfire; as a range of the index.
-           AND t.next_fire_time >= CASE rule.name
-                   WHEN 'NODE' THEN node.at - :'threshold'::interval ELSE '-infinity' END
-           AND (rule.name <> 'OWN' OR t.next_fire_time >= node.at - t.misfire_threshold)
-           AND t.generation <> ALL(:'passed_over'::bigint[])
-           -- end
          ORDER BY t.next_fire_time, t.priority DESC
          LIMIT 200) AS soonest
      WHERE soonest.overlap_policy = 'block' AND soonest.max_concurrent IS NOT NULL
@@ -549,13 +165,7 @@ crowded AS (
     UPDATE qrtz_triggers t
        SET trigger_state = 'BLOCKED',
            -- include: keeps_old_entries
-           -- PostgreSQL does not search the full pages of `qrtz_triggers_job` for old versions (decision 65).
-           concurrency_key = t.concurrency_key,
-           -- end
            -- include: prepared_once
-           -- PostgreSQL 18 prepares the generated columns for each row anew, unless a column that they depend on is set.
-           admission = t.admission
-           -- end
       FROM (SELECT mine.row
               FROM further
              CROSS JOIN LATERAL (
@@ -585,116 +195,8 @@ node AS MATERIALIZED (
 ),
 \if :many_pools
 -- include: ranges
--- Where the ranges of the front are many, most of what waits in one is later than what waits in others. So the first few
--- of each are read without a lock, and more of those whose first few are all among the soonest. Only as many of each are
--- locked as are among the soonest then. With the default frame of the windows, PostgreSQL before 16 would read all
--- triggers of the same instant.
-few AS MATERIALIZED (
-    SELECT slots.place, rule.name, first_of_range.*
-      FROM node
-     CROSS JOIN unnest(:'slot_pools'::text[], :'sinces'::timestamptz[], :'workers'::int[], :'group_slots'::int[])
-                WITH ORDINALITY AS slots(slot_pool, since, workers, group_slots, place)
-     CROSS JOIN
-        -- include: acquired_rules
-        (VALUES ('NODE'), ('OWN'), ('IGNORE')) AS rule(name)
-        -- end
-     CROSS JOIN LATERAL (
-        SELECT t.next_fire_time, t.priority,
-               row_number() OVER (ORDER BY t.next_fire_time, t.priority DESC ROWS UNBOUNDED PRECEDING) AS nth
-          FROM qrtz_triggers t
-         WHERE t.sched_name = :'sched' AND t.slot_pool = slots.slot_pool
-           AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
-           AND t.next_fire_time <= node.at + :'look_ahead'::interval
-           AND t.next_fire_time >= CASE WHEN :'admits'::bool AND rule.name = 'IGNORE' THEN '-infinity' ELSE slots.since END
-           -- include: is_in_time
-           -- It is no misfire; as a range of the index.
-           AND t.next_fire_time >= CASE rule.name
-                   WHEN 'NODE' THEN node.at - :'threshold'::interval ELSE '-infinity' END
-           AND (rule.name <> 'OWN' OR t.next_fire_time >= node.at - t.misfire_threshold)
-           AND t.generation <> ALL(:'passed_over'::bigint[])
-           -- end
-           -- include: is_not_refused
-           -- This node has not said that it does not run such triggers.
-           \if :refuses_many
-           AND NOT EXISTS (SELECT FROM qrtz_node_keys k
-                            WHERE k.epoch = :'epoch'::bigint AND k.job_type = t.job_type
-                              AND k.placement = t.placement AND NOT k.runs OFFSET 0)
-           \else
-           AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
-           \endif
-           -- end
-           -- include: is_not_spared
-           -- No part of the backlog of skipped fires that this step leaves out.
-           AND (t.overlap_policy = 'block' OR NOT :'spares_skips'::bool)
-           -- end
-         ORDER BY t.next_fire_time, t.priority DESC
-         LIMIT least(:'few'::int, slots.workers, slots.group_slots)) AS first_of_range
-),
--- All of these may be among the soonest of all, and more behind them.
-deep AS MATERIALIZED (
-    SELECT place, name
-      FROM (SELECT * FROM few ORDER BY next_fire_time, priority DESC, nth LIMIT :'limit'::int) AS soonest
-     GROUP BY place, name HAVING count(*) = :'few'::int
-),
-so_far AS MATERIALIZED (
-    SELECT next_fire_time AS until FROM few ORDER BY next_fire_time OFFSET :'limit'::int - 1 LIMIT 1
-),
-many AS MATERIALIZED (
-    SELECT rule.place, rule.name, first_of_range.*
-      FROM node
-     CROSS JOIN unnest(:'slot_pools'::text[], :'sinces'::timestamptz[], :'workers'::int[], :'group_slots'::int[])
-                WITH ORDINALITY AS slots(slot_pool, since, workers, group_slots, place)
-      JOIN deep AS rule ON rule.place = slots.place
-     CROSS JOIN LATERAL (
-        SELECT t.next_fire_time, t.priority,
-               row_number() OVER (ORDER BY t.next_fire_time, t.priority DESC ROWS UNBOUNDED PRECEDING) AS nth
-          FROM qrtz_triggers t
-         WHERE t.sched_name = :'sched' AND t.slot_pool = slots.slot_pool
-           AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
-           AND t.next_fire_time <= least(node.at + :'look_ahead'::interval, (SELECT until FROM so_far))
-           AND t.next_fire_time >= CASE WHEN :'admits'::bool AND rule.name = 'IGNORE' THEN '-infinity' ELSE slots.since END
-           -- include: is_in_time
-           -- It is no misfire; as a range of the index.
-           AND t.next_fire_time >= CASE rule.name
-                   WHEN 'NODE' THEN node.at - :'threshold'::interval ELSE '-infinity' END
-           AND (rule.name <> 'OWN' OR t.next_fire_time >= node.at - t.misfire_threshold)
-           AND t.generation <> ALL(:'passed_over'::bigint[])
-           -- end
-           -- include: is_not_refused
-           -- This node has not said that it does not run such triggers.
-           \if :refuses_many
-           AND NOT EXISTS (SELECT FROM qrtz_node_keys k
-                            WHERE k.epoch = :'epoch'::bigint AND k.job_type = t.job_type
-                              AND k.placement = t.placement AND NOT k.runs OFFSET 0)
-           \else
-           AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
-           \endif
-           -- end
-           -- include: is_not_spared
-           -- No part of the backlog of skipped fires that this step leaves out.
-           AND (t.overlap_policy = 'block' OR NOT :'spares_skips'::bool)
-           -- end
-         ORDER BY t.next_fire_time, t.priority DESC
-         LIMIT least(:'limit'::int, slots.workers, slots.group_slots)) AS first_of_range
-),
--- The ranges that have some of the soonest of all, and how many.
-ranges AS MATERIALIZED (
-    SELECT place, name, count(*) AS most
-      FROM (SELECT place, name
-              FROM (SELECT * FROM few WHERE (place, name) NOT IN (SELECT place, name FROM deep)
-                    UNION ALL SELECT * FROM many) AS all_ranges
-             ORDER BY next_fire_time, priority DESC, nth LIMIT :'limit'::int) AS soonest
-     GROUP BY place, name
-),
--- end
 \endif
 -- include: accepted
--- What the node runs. With `||`, a large array is read once, and not for each row.
-accepted AS MATERIALIZED (
-    SELECT accepted_keys || '{}' AS hashes FROM qrtz_scheduler_state
-     WHERE sched_name = :'sched' AND instance_id = :'instance' AND epoch = :'epoch'::bigint
-),
--- end
 -- The front of the index, as in `acquire`.
 front AS MATERIALIZED (
     SELECT node.at, of_range.*
@@ -710,15 +212,11 @@ front AS MATERIALIZED (
 \else
      CROSS JOIN
         -- include: acquired_rules
-        (VALUES ('NODE'), ('OWN'), ('IGNORE')) AS rule(name)
-        -- end
 \endif
      CROSS JOIN LATERAL (
         SELECT t.ctid AS row, t.next_fire_time AS scheduled_time, t.priority, t.max_concurrent,
                t.job_type, t.placement, t.prev_fire_time AS previous_time, t.coalesced_fire_times,
                -- include: key_hash
-               hashtextextended(t.job_type, hashtextextended(t.placement, 0))
-               -- end
                AS key_hash,
 \if :takes_free
                t.job_group, t.job_name, t.concurrency_key, t.overlap_policy,
@@ -732,26 +230,8 @@ front AS MATERIALIZED (
            -- What a rate limit has admitted may be due at any time.
            AND t.next_fire_time >= CASE WHEN :'admits'::bool AND rule.name = 'IGNORE' THEN '-infinity' ELSE slots.since END
            -- include: is_in_time
-           -- It is no misfire; as a range of the index.
-           AND t.next_fire_time >= CASE rule.name
-                   WHEN 'NODE' THEN node.at - :'threshold'::interval ELSE '-infinity' END
-           AND (rule.name <> 'OWN' OR t.next_fire_time >= node.at - t.misfire_threshold)
-           AND t.generation <> ALL(:'passed_over'::bigint[])
-           -- end
            -- include: is_not_refused
-           -- This node has not said that it does not run such triggers.
-           \if :refuses_many
-           AND NOT EXISTS (SELECT FROM qrtz_node_keys k
-                            WHERE k.epoch = :'epoch'::bigint AND k.job_type = t.job_type
-                              AND k.placement = t.placement AND NOT k.runs OFFSET 0)
-           \else
-           AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
-           \endif
-           -- end
            -- include: is_not_spared
-           -- No part of the backlog of skipped fires that this step leaves out.
-           AND (t.overlap_policy = 'block' OR NOT :'spares_skips'::bool)
-           -- end
          ORDER BY t.next_fire_time, t.priority DESC
 \if :many_pools
          LIMIT least(rule.most, slots.workers, slots.group_slots)
@@ -774,14 +254,6 @@ candidates AS MATERIALIZED (
               FROM front
              WHERE
                 -- include: has_said
-                -- The node has said that it runs the type with the placement. It has said nothing yet about a pair that nobody
-                -- has used before: such triggers stay as they are, and `undecided` names the pair. Bisection among the hashes of
-                -- what it runs takes a quarter of the time of a look-up.
-                (((SELECT hashes FROM accepted))[width_bucket(front.key_hash, (SELECT hashes FROM accepted))] = front.key_hash
-                 OR EXISTS (SELECT FROM qrtz_node_keys k
-                             WHERE k.epoch = :'epoch'::bigint AND k.job_type = front.job_type
-                               AND k.placement = front.placement AND k.runs OFFSET 0))
-                -- end
              ) AS ranked
 \if :several_pools
      WHERE executor_rank <= workers AND group_rank <= group_slots
@@ -806,25 +278,6 @@ free AS MATERIALIZED (
         OFFSET 0)
        AND NOT (
            -- include: sooner_waits
-           -- A step that begins at a time has not read what waits before it.
-           (SELECT max(since) > '-infinity' FROM unnest(:'sinces'::timestamptz[]) AS since)
-           AND EXISTS (
-               SELECT FROM
-                      -- include: acquired_rules
-                      (VALUES ('NODE'), ('OWN'), ('IGNORE')) AS rule(name)
-                      -- end
-                CROSS JOIN LATERAL (
-                   SELECT FROM qrtz_triggers w
-                    WHERE w.sched_name || '' = :'sched' AND w.job_group || '' = due.job_group
-                      AND w.job_name || '' = due.job_name AND w.concurrency_key || '' = due.concurrency_key
-                      AND w.trigger_state = 'BLOCKED' AND w.misfire_rule = rule.name
-                      AND w.next_fire_time < due.scheduled_time
-                      AND w.next_fire_time >= CASE rule.name
-                              WHEN 'NODE' THEN due.at - :'threshold'::interval ELSE '-infinity' END
-                      AND (rule.name <> 'OWN' OR w.next_fire_time >= due.at - w.misfire_threshold)
-                    LIMIT 1) AS sooner
-               OFFSET 0)
-           -- end
        )
 ),
 \endif
@@ -845,9 +298,6 @@ advanced AS (
                                       >= CASE WHEN d.is_due THEN t.upcoming[1] ELSE t.next_fire_time END
                                  THEN t.catch_up_until END,
            -- include: keeps_old_entries
-           -- PostgreSQL does not search the full pages of `qrtz_triggers_job` for old versions (decision 65).
-           concurrency_key = t.concurrency_key,
-           -- end
            times_triggered = t.times_triggered + d.is_due::int
       FROM (SELECT *, nextval('qrtz_fire_ids') AS fire_id FROM candidates
 \if :takes_free
@@ -864,52 +314,9 @@ advanced AS (
               t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold, t.calendar_name
 ),
 -- include: claimed
--- All that the node needs to run the job: the trigger as it is now, its job, and its calendar. Of the fire times after
--- the next one, a node needs those that it may have to refill. The columns are those of `rows.CLAIMED`, in its order,
--- and so are those that `unknown_fires` of the holdings returns.
-claimed AS MATERIALIZED (
-    SELECT t.given_fire_id AS fire_id, t.at AS fire_time, t.trigger_group, t.trigger_name, t.job_group, t.job_name,
-           t.job_type, t.generation, t.scheduled_time AS scheduled_fire_time, t.previous_time AS previous_fire_time,
-           t.next_fire_time, t.times_triggered, t.attempt, t.placement, j.retry_policy::text AS retry, j.timeout,
-           j.persists_data, j.job_data::text AS job_data, t.job_data::text AS trigger_data,
-           c.revision AS calendar_revision,
-           CASE WHEN cardinality(t.upcoming) < 3 THEN t.upcoming END AS upcoming_instants, t.upcoming_is_complete,
-           t.coalesced, j.node_deaths, j.pause_after_failures, j.continuations::text AS continuations,
-           t.max_concurrent, j.capture_logs, j.is_durable AS job_is_durable, j.limits,
-           j.joined_by IS NOT NULL AS is_joined,
-           t.decision, t.concurrency_key, t.overlap_policy, j.requests_recovery, c.calendar::text AS calendar_text,
-           t.kind, t.schedule::text AS schedule, t.description, t.start_time, t.end_time, t.priority,
-           t.misfire_instruction, t.misfire_threshold, t.calendar_name,
--- end
            -- include: rest_of_job
-           j.description AS job_description, j.concurrency_key AS key_entry, j.rate_limit::text AS rate_limit,
-           j.display_name, j.documentation_url, j.after::text AS after, j.expect::text AS expect
-           -- end
 -- include: from_advanced
-      FROM advanced t
-     CROSS JOIN LATERAL (
-        SELECT * FROM qrtz_job_details o
-         WHERE o.sched_name = :'sched' AND o.job_group = t.job_group AND o.job_name = t.job_name LIMIT 1) AS j
-      LEFT JOIN LATERAL (
-        SELECT * FROM qrtz_calendars o
-         WHERE o.sched_name = :'sched' AND o.calendar_name = t.calendar_name LIMIT 1) AS c ON true
-     WHERE t.decision <> 'BLOCK'
-),
--- end
 -- include: stored
--- The claim, or the running execution.
-stored AS (
-    INSERT INTO qrtz_fired_triggers (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
-        job_type, instance_id, epoch, state, fired_time, scheduled_time, priority, max_concurrent,
-        concurrency_key, requests_recovery, attempt, trigger_data, coalesced_fire_times)
-    SELECT t.fire_id, :'sched', t.trigger_group, t.trigger_name, t.generation, t.job_group, t.job_name,
-           t.job_type, :'instance', :'epoch'::bigint,
-           CASE t.decision WHEN 'FIRE' THEN 'EXECUTING' ELSE 'ACQUIRED' END, t.fire_time, t.scheduled_fire_time,
-           t.priority, t.max_concurrent, t.concurrency_key, t.requests_recovery, t.attempt, t.trigger_data::jsonb,
-           CASE t.decision WHEN 'FIRE' THEN t.coalesced END
-      FROM claimed t WHERE t.decision <> 'SKIP'
-)
--- end
 SELECT * FROM claimed ORDER BY scheduled_fire_time, priority DESC;
 
 -- name: lock_if_due
@@ -930,8 +337,6 @@ SELECT 1
      CROSS JOIN unnest(:'slot_pools'::text[], :'sinces'::timestamptz[]) AS slots(slot_pool, since)
      CROSS JOIN
         -- include: acquired_rules
-        (VALUES ('NODE'), ('OWN'), ('IGNORE')) AS rule(name)
-        -- end
      CROSS JOIN LATERAL (
         SELECT t.max_concurrent
           FROM qrtz_triggers t
@@ -940,26 +345,8 @@ SELECT 1
            AND t.next_fire_time <= node.at + :'look_ahead'::interval
            AND t.next_fire_time >= slots.since
            -- include: is_in_time
-           -- It is no misfire; as a range of the index.
-           AND t.next_fire_time >= CASE rule.name
-                   WHEN 'NODE' THEN node.at - :'threshold'::interval ELSE '-infinity' END
-           AND (rule.name <> 'OWN' OR t.next_fire_time >= node.at - t.misfire_threshold)
-           AND t.generation <> ALL(:'passed_over'::bigint[])
-           -- end
            -- include: is_not_refused
-           -- This node has not said that it does not run such triggers.
-           \if :refuses_many
-           AND NOT EXISTS (SELECT FROM qrtz_node_keys k
-                            WHERE k.epoch = :'epoch'::bigint AND k.job_type = t.job_type
-                              AND k.placement = t.placement AND NOT k.runs OFFSET 0)
-           \else
-           AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
-           \endif
-           -- end
            -- include: is_not_spared
-           -- No part of the backlog of skipped fires that this step leaves out.
-           AND (t.overlap_policy = 'block' OR NOT :'spares_skips'::bool)
-           -- end
          ORDER BY t.next_fire_time
          LIMIT 1
      ) AS first_of_range
@@ -984,8 +371,6 @@ waiting AS (
      CROSS JOIN unnest(:'slot_pools'::text[], :'sinces'::timestamptz[]) WITH ORDINALITY AS slots(slot_pool, since, place)
      CROSS JOIN
         -- include: acquired_rules
-        (VALUES ('NODE'), ('OWN'), ('IGNORE')) AS rule(name)
-        -- end
       LEFT JOIN LATERAL (
             SELECT t.next_fire_time, t.max_concurrent, t.job_type, t.placement
               FROM qrtz_triggers t
@@ -993,26 +378,8 @@ waiting AS (
                AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
                AND t.next_fire_time >= slots.since
                -- include: is_in_time
-               -- It is no misfire; as a range of the index.
-               AND t.next_fire_time >= CASE rule.name
-                       WHEN 'NODE' THEN node.at - :'threshold'::interval ELSE '-infinity' END
-               AND (rule.name <> 'OWN' OR t.next_fire_time >= node.at - t.misfire_threshold)
-               AND t.generation <> ALL(:'passed_over'::bigint[])
-               -- end
                -- include: is_not_refused
-               -- This node has not said that it does not run such triggers.
-               \if :refuses_many
-               AND NOT EXISTS (SELECT FROM qrtz_node_keys k
-                                WHERE k.epoch = :'epoch'::bigint AND k.job_type = t.job_type
-                                  AND k.placement = t.placement AND NOT k.runs OFFSET 0)
-               \else
-               AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
-               \endif
-               -- end
                -- include: is_not_spared
-               -- No part of the backlog of skipped fires that this step leaves out.
-               AND (t.overlap_policy = 'block' OR NOT :'spares_skips'::bool)
-               -- end
              ORDER BY t.next_fire_time
              LIMIT 1) AS first_of_range ON true
      GROUP BY slots.place
@@ -1054,15 +421,6 @@ SELECT met.job_type, met.placement
              WHERE t.sched_name = :'sched' AND t.slot_pool = slots.slot_pool
                AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
                -- include: is_not_refused
-               -- This node has not said that it does not run such triggers.
-               \if :refuses_many
-               AND NOT EXISTS (SELECT FROM qrtz_node_keys k
-                                WHERE k.epoch = :'epoch'::bigint AND k.job_type = t.job_type
-                                  AND k.placement = t.placement AND NOT k.runs OFFSET 0)
-               \else
-               AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
-               \endif
-               -- end
              ORDER BY t.next_fire_time
              LIMIT 5000) AS soonest) AS met
  WHERE NOT EXISTS (SELECT FROM qrtz_node_keys k
@@ -1080,26 +438,14 @@ UPDATE qrtz_triggers t
        job_type = j.job_type, max_concurrent = j.max_concurrent, overlap_policy = j.overlap_policy,
        placement = j.placement, concurrency_key = j.new_key, rate_limit = j.rate_limit, limits = j.limits,
        -- include: admission_of_job
-       -- What the former rate limit said means nothing to another one.
-       admission = CASE WHEN t.rate_limit = j.rate_limit OR t.limits = j.limits THEN t.admission END,
-       rate_limited_until = CASE WHEN t.rate_limit = j.rate_limit THEN t.rate_limited_until END
-       -- end
   FROM (SELECT o.row, j.*, own.new_key,
                CASE WHEN o.trigger_state IN ('WAITING', 'PAUSED', 'BLOCKED', 'PAUSED_BLOCKED') THEN
                     -- include: new_state
-                    CASE WHEN usual.is_so OR NOT (checked.group_is_paused OR checked.mode_forbids)
-                         THEN 'WAITING' ELSE 'PAUSED' END
-                    -- end
                     ELSE o.trigger_state END AS new_state,
                -- Leaving a mode resumes the triggers that only the mode pauses.
                NOT usual.is_so AND NOT checked.group_is_paused AND checked.mode_forbids AS new_hold
           FROM (SELECT
                 -- include: ordinary
-                -- Nothing is paused or in manual mode: checked once per statement, not once per row.
-                (SELECT NOT EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = :'sched')
-                    AND NOT EXISTS (SELECT FROM qrtz_job_details m
-                                     WHERE m.sched_name = :'sched' AND m.mode || '' <> 'ENABLED'))
-                -- end
                 AS is_so) AS usual
          CROSS JOIN (
             SELECT n.ctid AS row, n.trigger_group, n.job_group, n.job_name, n.trigger_state, n.job_data
@@ -1116,28 +462,5 @@ UPDATE qrtz_triggers t
              LIMIT 1
                FOR NO KEY UPDATE SKIP LOCKED) AS j
          -- include: checked
-         -- A key is part of an index entry, whose size is limited: a longer value is represented by its hash.
-         CROSS JOIN LATERAL (
-            SELECT CASE WHEN j.concurrency_key IS NULL THEN ''
-                        ELSE (SELECT CASE WHEN length(k.value) <= 60 THEN k.value ELSE md5(k.value) END
-                                FROM (SELECT coalesce((coalesce(j.job_data, '{}') || coalesce(o.job_data, '{}'))
-                                                      ->> j.concurrency_key, '') AS value) AS k) END AS new_key) AS own
-         -- The mode of its job, or manual mode, prevents a trigger from firing.
-         CROSS JOIN LATERAL (
-            SELECT EXISTS (
-                      SELECT FROM qrtz_paused_trigger_groups p
-                       WHERE p.sched_name = :'sched'
-                         AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = o.trigger_group)
-                              OR (p.scope = 'JOB' AND p.group_name = o.job_group))) AS group_is_paused,
-                   EXISTS (
-                      SELECT FROM qrtz_job_details m
-                       WHERE m.sched_name = :'sched' AND m.job_group = o.job_group AND m.job_name = o.job_name
-                         AND (m.mode = 'DISABLED'
-                              OR (m.mode = 'MANUAL' AND o.trigger_group NOT IN (
-                                      'MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS'))))
-                   OR (o.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
-                       AND EXISTS (SELECT FROM qrtz_paused_trigger_groups p
-                                    WHERE p.sched_name = :'sched' AND p.scope = 'MANUAL')) AS mode_forbids) AS checked
-         -- end
        ) AS j
  WHERE t.ctid = j.row;

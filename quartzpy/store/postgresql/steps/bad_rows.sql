@@ -1,14 +1,11 @@
+-- The planner is steered here: see docs/planner.md.
+
 -- name: suspects
 -- The soonest triggers that an acquire step may look at, under any rule.
 SELECT t.generation, t.trigger_group, t.trigger_name
   FROM qrtz_triggers t
  WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.slot_pool = ANY(:'slot_pools'::text[])
    -- include: runs_here
-   -- This node has said that it runs such triggers.
-   AND EXISTS (SELECT FROM qrtz_node_keys k
-                WHERE k.epoch = :'epoch'::bigint AND k.job_type = t.job_type
-                  AND k.placement = t.placement AND k.runs OFFSET 0)
-   -- end
    AND t.next_fire_time <= :now + :'look_ahead'::interval AND t.generation <> ALL(:'passed_over'::bigint[])
  ORDER BY t.next_fire_time
  LIMIT :'most'::int;
@@ -18,9 +15,6 @@ SELECT t.generation, t.trigger_group, t.trigger_name
 UPDATE qrtz_triggers t
    SET trigger_state = 'ERROR', error = bad.reason,
        -- include: prepared_once
-       -- PostgreSQL 18 prepares the generated columns for each row anew, unless a column that they depend on is set.
-       admission = t.admission
-       -- end
   FROM (SELECT mine.row, b.reason
           FROM unnest(:'groups'::text[], :'names'::text[], :'generations'::bigint[], :'reasons'::text[])
                AS b(trigger_group, trigger_name, generation, reason)

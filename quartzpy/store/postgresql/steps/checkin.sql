@@ -1,3 +1,5 @@
+-- The planner is steered here: see docs/planner.md.
+
 -- name: check_in
 -- Renews the lease, and stores what the node finds wrong with itself. No row: the epoch no longer exists.
 UPDATE qrtz_scheduler_state
@@ -41,8 +43,6 @@ UPDATE qrtz_scheduler_state s
    SET accepted_keys = (SELECT array_agg(said.key_hash ORDER BY said.key_hash) FILTER (WHERE said.runs)
                           FROM (SELECT
                                        -- include: key_hash
-                                       hashtextextended(t.job_type, hashtextextended(t.placement, 0))
-                                       -- end
                                        AS key_hash, t.runs
                                   FROM qrtz_node_keys t
                                  WHERE t.epoch = :'epoch'::bigint
@@ -87,9 +87,6 @@ DELETE FROM qrtz_scheduler_state
 UPDATE qrtz_job_details j
    SET node_deaths = j.node_deaths - 1,
        -- include: prepared_once_of_job
-       -- As `prepared_once`.
-       placement = j.placement
-       -- end
   FROM (SELECT o.ctid AS row
           FROM unnest(:'groups'::text[], :'names'::text[]) AS k(job_group, job_name)
          CROSS JOIN LATERAL (

@@ -1,11 +1,10 @@
+-- The planner is steered here: see docs/planner.md.
+
 -- name: reset_node_deaths
 -- Resets the node deaths of jobs of which an execution has now succeeded.
 UPDATE qrtz_job_details j
    SET node_deaths = 0,
        -- include: prepared_once_of_job
-       -- As `prepared_once`.
-       placement = j.placement
-       -- end
   FROM (SELECT DISTINCT e.job_group, e.job_name
           FROM unnest(:'fire_ids'::bigint[]) AS a(fire_id)
           JOIN qrtz_executions e
@@ -23,13 +22,7 @@ UPDATE qrtz_job_details j
 UPDATE qrtz_triggers t
    SET upcoming = t.upcoming || r.more::timestamptz[], upcoming_is_complete = r.is_complete,
        -- include: keeps_old_entries
-       -- PostgreSQL does not search the full pages of `qrtz_triggers_job` for old versions (decision 65).
-       concurrency_key = t.concurrency_key,
-       -- end
        -- include: prepared_once
-       -- PostgreSQL 18 prepares the generated columns for each row anew, unless a column that they depend on is set.
-       admission = t.admission
-       -- end
   FROM (SELECT x.row, w.more, w.is_complete
           FROM unnest(:'groups'::text[], :'names'::text[], :'generations'::bigint[], :'after'::timestamptz[],
                       :'further'::text[], :'complete'::bool[], :'revisions'::bigint[])
@@ -66,9 +59,6 @@ UPDATE qrtz_triggers t
    SET next_fire_time = w.next_fire_time,
        trigger_state = CASE WHEN w.next_fire_time IS NULL THEN 'COMPLETE' ELSE t.trigger_state END,
        -- include: prepared_once
-       -- PostgreSQL 18 prepares the generated columns for each row anew, unless a column that they depend on is set.
-       admission = t.admission
-       -- end
   FROM unnest(:'fire_ids'::bigint[], :'expected'::timestamptz[], :'next'::timestamptz[])
            AS w(fire_id, expected, next_fire_time)
   JOIN qrtz_executions e ON e.fire_id = w.fire_id AND e.instance_id = :'instance' AND e.outcome <> 'TERMINATED'
@@ -109,9 +99,6 @@ changed AS (
        SET trigger_state = locked.state, fire_id = NULL,
            error = CASE locked.state WHEN 'ERROR' THEN coalesce(locked.error, :'not_failed') END,
            -- include: prepared_once
-           -- PostgreSQL 18 prepares the generated columns for each row anew, unless a column that they depend on is set.
-           admission = t.admission
-           -- end
       FROM locked
      WHERE t.ctid = locked.row
     RETURNING locked.fire_id
@@ -121,12 +108,6 @@ changed AS (
 DELETE FROM qrtz_fired_triggers f
  USING changed
  -- include: void_claims
- CROSS JOIN LATERAL (
-    SELECT o.ctid AS row FROM qrtz_fired_triggers o
-     WHERE o.fire_id = changed.fire_id AND o.state = 'ACQUIRED'
-       FOR UPDATE SKIP LOCKED) AS void
- WHERE f.ctid = void.row
- -- end
 ;
 
 -- name: delete_triggers
@@ -147,10 +128,4 @@ WITH deleted AS (
 DELETE FROM qrtz_fired_triggers f
  USING deleted AS changed
  -- include: void_claims
- CROSS JOIN LATERAL (
-    SELECT o.ctid AS row FROM qrtz_fired_triggers o
-     WHERE o.fire_id = changed.fire_id AND o.state = 'ACQUIRED'
-       FOR UPDATE SKIP LOCKED) AS void
- WHERE f.ctid = void.row
- -- end
 ;

@@ -1,3 +1,5 @@
+-- The planner is steered here: see docs/planner.md.
+
 -- name: count
 -- Counts the ends of executions, and pauses the jobs that have reached their limit of failures in a row. `complete`
 -- passes on the ids of the executions that it ended: a completion that is sent again, because its answer was lost, is
@@ -33,9 +35,6 @@ stored AS (
     UPDATE qrtz_job_details j
        SET consecutive_failures = c.failures,
            -- include: prepared_once_of_job
-           -- As `prepared_once`.
-           placement = j.placement
-           -- end
       FROM counted c
      WHERE j.ctid = c.row AND c.failures <> c.before
 )
@@ -47,24 +46,12 @@ SELECT job_group, job_name FROM counted WHERE false
 paused AS (
     UPDATE qrtz_triggers t
        -- include: paused_by_failures
-       SET trigger_state = CASE WHEN t.trigger_state = 'BLOCKED' AND t.overlap_policy <> 'block'
-                                THEN 'PAUSED_BLOCKED' ELSE 'PAUSED' END,
-           fire_id = NULL,
-           -- include: held
-           unreconciled = CASE WHEN t.unreconciled IS NOT NULL THEN 'HELD' END,
-           -- end
-           paused_at = :now, paused_by = 'pause_after_failures', pause_reason = locked.reason, pause_until = NULL,
-           pause_missed = 'misfire'
-       -- end
       FROM (SELECT o.row, o.fire_id, c.failures || ' executions in a row failed' AS reason
               FROM counted c
              CROSS JOIN LATERAL (
                 SELECT t.ctid AS row, t.fire_id FROM qrtz_triggers t
                  WHERE t.sched_name = :'sched' AND t.job_group = c.job_group AND t.job_name = c.job_name
                    -- include: is_paused_by_failures
-                   AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
-                   AND t.trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED')
-                   -- end
                    FOR NO KEY UPDATE SKIP LOCKED) AS o
              WHERE c.failures > c.before AND c.failures >= c.most) AS locked
      WHERE t.ctid = locked.row
@@ -75,12 +62,6 @@ released AS (
     DELETE FROM qrtz_fired_triggers f
      USING paused AS changed
      -- include: void_claims
-     CROSS JOIN LATERAL (
-        SELECT o.ctid AS row FROM qrtz_fired_triggers o
-         WHERE o.fire_id = changed.fire_id AND o.state = 'ACQUIRED'
-           FOR UPDATE SKIP LOCKED) AS void
-     WHERE f.ctid = void.row
-     -- end
 )
 SELECT DISTINCT job_group, job_name FROM paused
 \endif

@@ -1,3 +1,5 @@
+-- The planner is steered here: see docs/planner.md.
+
 -- name: hold_claims
 -- The claims of the executions that end, as far as they are still this epoch's. A recovery that starts in the meantime
 -- skips them; a request to stop need not wait. What another transaction holds is passed over.
@@ -20,9 +22,6 @@ SELECT t.ctid::text FROM qrtz_triggers t
  WHERE t.sched_name = :'sched' AND t.job_group = :'group' AND t.job_name = :'name'
 \if :pauses
    -- include: is_paused_by_failures
-   AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
-   AND t.trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED')
-   -- end
 \endif
    FOR NO KEY UPDATE SKIP LOCKED;
 
@@ -32,9 +31,6 @@ SELECT count(*) FROM qrtz_triggers t
  WHERE t.sched_name = :'sched' AND t.job_group = :'group' AND t.job_name = :'name'
 \if :pauses
    -- include: is_paused_by_failures
-   AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
-   AND t.trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED')
-   -- end
 \endif
 ;
 
@@ -49,15 +45,6 @@ WITH changed AS (
     UPDATE qrtz_triggers t
 \if :pauses
        -- include: paused_by_failures
-       SET trigger_state = CASE WHEN t.trigger_state = 'BLOCKED' AND t.overlap_policy <> 'block'
-                                THEN 'PAUSED_BLOCKED' ELSE 'PAUSED' END,
-           fire_id = NULL,
-           -- include: held
-           unreconciled = CASE WHEN t.unreconciled IS NOT NULL THEN 'HELD' END,
-           -- end
-           paused_at = :now, paused_by = 'pause_after_failures', pause_reason = locked.reason, pause_until = NULL,
-           pause_missed = 'misfire'
-       -- end
       FROM (SELECT o.row, o.fire_id, :'reason'::text AS reason
 \else
        SET trigger_state = locked.state, fire_id = NULL,
@@ -78,12 +65,6 @@ WITH changed AS (
 DELETE FROM qrtz_fired_triggers f
  USING changed
  -- include: void_claims
- CROSS JOIN LATERAL (
-    SELECT o.ctid AS row FROM qrtz_fired_triggers o
-     WHERE o.fire_id = changed.fire_id AND o.state = 'ACQUIRED'
-       FOR UPDATE SKIP LOCKED) AS void
- WHERE f.ctid = void.row
- -- end
 ;
 
 -- name: all_ended

@@ -1,3 +1,5 @@
+-- The planner is steered here: see docs/planner.md.
+
 -- name: forget
 -- Deletes claims whose trigger was removed or has changed.
 DELETE FROM qrtz_fired_triggers
@@ -52,13 +54,7 @@ released AS (
     UPDATE qrtz_triggers t
        SET trigger_state = 'WAITING', fire_id = NULL,
            -- include: keeps_old_entries
-           -- PostgreSQL does not search the full pages of `qrtz_triggers_job` for old versions (decision 65).
-           concurrency_key = t.concurrency_key,
-           -- end
            -- include: prepared_once
-           -- PostgreSQL 18 prepares the generated columns for each row anew, unless a column that they depend on is set.
-           admission = t.admission
-           -- end
       FROM claimed
      WHERE t.ctid = claimed.row
     RETURNING claimed.fire_id
@@ -86,9 +82,6 @@ failed AS (
     UPDATE qrtz_triggers t
        SET trigger_state = 'ERROR', fire_id = NULL, error = claimed.reason,
            -- include: prepared_once
-           -- PostgreSQL 18 prepares the generated columns for each row anew, unless a column that they depend on is set.
-           admission = t.admission
-           -- end
       FROM claimed
      WHERE t.ctid = claimed.row
     RETURNING claimed.fire_id
@@ -124,9 +117,6 @@ SELECT f.fire_id, f.fired_time AS fire_time, f.trigger_group, f.trigger_name, f.
        t.description, coalesce(t.start_time, f.scheduled_time) AS start_time, t.end_time, f.priority,
        coalesce(t.misfire_instruction, 'smart') AS misfire_instruction, t.misfire_threshold, t.calendar_name,
        -- include: rest_of_job
-       j.description AS job_description, j.concurrency_key AS key_entry, j.rate_limit::text AS rate_limit,
-       j.display_name, j.documentation_url, j.after::text AS after, j.expect::text AS expect
-       -- end
   FROM qrtz_fired_triggers f
   LEFT JOIN qrtz_job_details j
     ON j.sched_name = f.sched_name AND j.job_group = f.job_group AND j.job_name = f.job_name

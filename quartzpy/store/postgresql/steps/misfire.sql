@@ -1,3 +1,5 @@
+-- The planner is steered here: see docs/planner.md.
+
 -- The column `misfire_rule`, which the schema computes, is the rule by which a waiting trigger is late. A trigger that was
 -- resumed with a `missed` policy is LATE, even if it is only slightly late: no step but this one takes it. A trigger that
 -- catches up ignores misfires until it has passed the instant at which its misfire was handled, so that a missed fire is
@@ -23,8 +25,6 @@ waiting AS MATERIALIZED (
      CROSS JOIN pools
      CROSS JOIN
         -- include: late_rules
-        (VALUES ('NODE'), ('OWN'), ('LATE')) AS rule(name)
-        -- end
      CROSS JOIN LATERAL (
         SELECT t.ctid AS row, t.*
           FROM qrtz_triggers t
@@ -32,27 +32,8 @@ waiting AS MATERIALIZED (
            AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
            AND t.next_fire_time >= :'since'::timestamptz
            -- include: is_late
-           AND t.next_fire_time < CASE rule.name
-                   WHEN 'NODE' THEN node.at - :'threshold'::interval ELSE node.at END
-           AND (rule.name <> 'OWN' OR t.next_fire_time < node.at - t.misfire_threshold)
-           AND t.generation <> ALL(:'passed_over'::bigint[])
-           -- end
            -- include: is_not_refused
-           -- This node has not said that it does not run such triggers.
-           \if :refuses_many
-           AND NOT EXISTS (SELECT FROM qrtz_node_keys k
-                            WHERE k.epoch = :'epoch'::bigint AND k.job_type = t.job_type
-                              AND k.placement = t.placement AND NOT k.runs OFFSET 0)
-           \else
-           AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
-           \endif
-           -- end
            -- include: runs_here
-           -- This node has said that it runs such triggers.
-           AND EXISTS (SELECT FROM qrtz_node_keys k
-                        WHERE k.epoch = :'epoch'::bigint AND k.job_type = t.job_type
-                          AND k.placement = t.placement AND k.runs OFFSET 0)
-           -- end
          ORDER BY t.next_fire_time, t.priority DESC
          LIMIT :'limit'::int) AS late
      ORDER BY late.next_fire_time, late.priority DESC
@@ -73,8 +54,6 @@ blocked AS (
      ) AS executions
      CROSS JOIN
         -- include: late_rules
-        (VALUES ('NODE'), ('OWN'), ('LATE')) AS rule(name)
-        -- end
      CROSS JOIN LATERAL (
         SELECT t.ctid AS row, t.*
           FROM qrtz_triggers t
@@ -82,11 +61,6 @@ blocked AS (
            AND t.concurrency_key || '' = job.concurrency_key
            AND t.misfire_rule = rule.name AND t.trigger_state = 'BLOCKED'
            -- include: is_late
-           AND t.next_fire_time < CASE rule.name
-                   WHEN 'NODE' THEN node.at - :'threshold'::interval ELSE node.at END
-           AND (rule.name <> 'OWN' OR t.next_fire_time < node.at - t.misfire_threshold)
-           AND t.generation <> ALL(:'passed_over'::bigint[])
-           -- end
          ORDER BY t.next_fire_time, t.priority DESC
          LIMIT :'limit'::int) AS late
      WHERE executions.running < job.slots
@@ -116,13 +90,6 @@ SELECT :now FROM qrtz_scheduler_state
 -- A row that was updated in the meantime has moved elsewhere, and is skipped.
 WITH
 -- include: node
--- The guard of the step. It is empty if this epoch is no longer registered, and then all that follows is empty, too.
--- `at` is the one instant by which the whole step decides.
-node AS MATERIALIZED (
-    SELECT :now AS at FROM qrtz_scheduler_state
-     WHERE sched_name = :'sched' AND instance_id = :'instance' AND epoch = :'epoch'::bigint
-),
--- end
 -- The new values of each trigger, with those that were read.
 moves AS (
     SELECT * FROM unnest(:'rows'::tid[], :'groups'::text[], :'names'::text[], :'generations'::bigint[],
@@ -168,39 +135,10 @@ waited_for AS MATERIALIZED (
     SELECT DISTINCT job_group, job_name, concurrency_key FROM held_up WHERE trigger_state = 'WAITING'
 ),
 -- include: unseen
--- As `held` and `awaited` of the acquire step: nothing waits for a job with an execution that may end without seeing it.
-unseen AS MATERIALIZED (
-    SELECT e.job_group, e.job_name, e.concurrency_key
-      FROM waited_for job
-     CROSS JOIN LATERAL (
-        SELECT r.ctid AS row, r.job_group, r.job_name, r.concurrency_key FROM qrtz_fired_triggers r
-         WHERE r.sched_name = :'sched' AND r.job_group = job.job_group AND r.job_name = job.job_name
-           AND r.concurrency_key = job.concurrency_key
-           AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL AND NOT r.awaited OFFSET 0) AS e
-      LEFT JOIN LATERAL (
-        SELECT true AS is_free FROM qrtz_fired_triggers o
-         WHERE o.ctid = e.row FOR NO KEY UPDATE SKIP LOCKED) AS f ON true
-     WHERE f.is_free IS NULL
-),
-awaited AS (
-    UPDATE qrtz_fired_triggers f SET awaited = true
-      FROM (SELECT job_group, job_name, concurrency_key FROM waited_for
-            EXCEPT SELECT job_group, job_name, concurrency_key FROM unseen) AS job
-     CROSS JOIN LATERAL (
-        SELECT r.ctid AS row FROM qrtz_fired_triggers r
-         WHERE r.sched_name = :'sched' AND r.job_group = job.job_group AND r.job_name = job.job_name
-           AND r.concurrency_key = job.concurrency_key
-           AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL AND NOT r.awaited OFFSET 0) AS running
-     WHERE f.ctid = running.row
-),
--- end
 blocked AS (
     UPDATE qrtz_triggers t
        SET trigger_state = 'BLOCKED',
            -- include: prepared_once
-           -- PostgreSQL 18 prepares the generated columns for each row anew, unless a column that they depend on is set.
-           admission = t.admission
-           -- end
       FROM held_up h
      WHERE t.ctid = h.row AND h.trigger_state = 'WAITING'
        AND (h.job_group, h.job_name, h.concurrency_key)
@@ -220,13 +158,7 @@ moved AS (
                          THEN (coalesce(t.coalesced_fire_times, '{}') || l.missed::timestamptz[])[:1000] END,
            missed_policy = NULL,
            -- include: admission_afresh
-           -- A rate limit is asked again about a trigger that was late.
-           admission = nullif(t.admission, 'LATE'),
-           -- end
            -- include: keeps_old_entries
-           -- PostgreSQL does not search the full pages of `qrtz_triggers_job` for old versions (decision 65).
-           concurrency_key = t.concurrency_key,
-           -- end
            catch_up_until = CASE WHEN l.caught_up > 0 THEN :'at'::timestamptz END
       FROM late l
      WHERE t.ctid = l.row AND l.next_fire_time IS NOT NULL
@@ -258,9 +190,6 @@ SELECT trigger_group, trigger_name FROM moved UNION ALL SELECT trigger_group, tr
 UPDATE qrtz_triggers t
    SET trigger_state = 'ERROR', error = late.reason,
        -- include: prepared_once
-       -- PostgreSQL 18 prepares the generated columns for each row anew, unless a column that they depend on is set.
-       admission = t.admission
-       -- end
   FROM (SELECT mine.row, m.reason
           FROM unnest(:'rows'::tid[], :'groups'::text[], :'names'::text[], :'generations'::bigint[],
                       :'reasons'::text[]) AS m(row, trigger_group, trigger_name, generation, reason)

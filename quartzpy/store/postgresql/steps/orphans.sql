@@ -1,3 +1,5 @@
+-- The planner is steered here: see docs/planner.md.
+
 -- name: hold_orphans
 -- Locks non-durable jobs that seem to have no trigger left, and for which no batch waits. One that is receiving a trigger is locked, and is skipped.
 SELECT 1

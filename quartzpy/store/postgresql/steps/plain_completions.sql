@@ -1,3 +1,5 @@
+-- The planner is steered here: see docs/planner.md.
+
 -- name: complete
 -- Ends executions that affect nothing else. has_details: one of them did not succeed, or has a result or log lines.
 -- ends_triggers: it was the last fire of one of their triggers.
@@ -60,19 +62,6 @@ done AS (
 ),
 \if :ends_triggers
 -- include: ended_triggers
--- The triggers whose last fire this was. A declared one (it has an owner) stays, or the next sync would store it anew.
-ended_triggers AS (
-    DELETE FROM qrtz_triggers t
-     USING (SELECT sched_name, trigger_group, trigger_name, generation FROM done WHERE is_last) AS d
-     CROSS JOIN LATERAL (
-        SELECT c.ctid AS row
-          FROM qrtz_triggers c
-         WHERE c.sched_name = d.sched_name AND c.trigger_group = d.trigger_group AND c.trigger_name = d.trigger_name
-           AND c.generation = d.generation AND c.trigger_state || '' = 'COMPLETE' AND c.owner IS NULL
-           FOR UPDATE SKIP LOCKED) AS over
-     WHERE t.ctid = over.row
-),
--- end
 \endif
 -- There is no ON CONFLICT, as it costs another look into each unique index and a record of the log. The instants are
 -- limited to the time between the fire and now, as in `complete.sql`.

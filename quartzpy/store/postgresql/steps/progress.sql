@@ -1,3 +1,5 @@
+-- The planner is steered here: see docs/planner.md.
+
 -- name: report_progress
 -- Stores what running executions report. Locked rows are skipped: a step that ends several executions locks their rows
 -- in an order of its own.

@@ -1,3 +1,5 @@
+-- The planner is steered here: see docs/planner.md.
+
 -- name: purge_ended
 -- Deletes triggers that a job or a misfire ended. Declared ones are kept: their owner would store them again.
 DELETE FROM qrtz_triggers t

@@ -1,3 +1,5 @@
+-- The planner is steered here: see docs/planner.md.
+
 -- `admit` runs before `acquire`, and `spend` after it; `rate_limits.py` says what for. The rule of a trigger is
 -- compared as an expression, so that the index of due triggers, which is in another order, does not match.
 
@@ -30,21 +32,7 @@ due AS MATERIALIZED (
            AND t.generation <> ALL(:'passed_over'::bigint[])
            AND greatest(t.rate_limited_until, t.next_fire_time) <= node.at
            -- include: is_not_refused
-           -- This node has not said that it does not run such triggers.
-           \if :refuses_many
-           AND NOT EXISTS (SELECT FROM qrtz_node_keys k
-                            WHERE k.epoch = :'epoch'::bigint AND k.job_type = t.job_type
-                              AND k.placement = t.placement AND NOT k.runs OFFSET 0)
-           \else
-           AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
-           \endif
-           -- end
            -- include: runs_here
-           -- This node has said that it runs such triggers.
-           AND EXISTS (SELECT FROM qrtz_node_keys k
-                        WHERE k.epoch = :'epoch'::bigint AND k.job_type = t.job_type
-                          AND k.placement = t.placement AND k.runs OFFSET 0)
-           -- end
          ORDER BY greatest(t.rate_limited_until, t.next_fire_time)
          LIMIT :'looks_at'::int
            FOR NO KEY UPDATE OF t SKIP LOCKED) AS front
@@ -135,13 +123,7 @@ held_back AS (
     UPDATE qrtz_triggers t
        SET rate_limited_until = u.turn,
            -- include: keeps_old_entries
-           -- PostgreSQL does not search the full pages of `qrtz_triggers_job` for old versions (decision 65).
-           concurrency_key = t.concurrency_key,
-           -- end
            -- include: prepared_once
-           -- PostgreSQL 18 prepares the generated columns for each row anew, unless a column that they depend on is set.
-           admission = t.admission
-           -- end
       FROM turns u WHERE t.ctid = u.row
 ),
 late AS (
@@ -151,9 +133,6 @@ admitted AS (
     UPDATE qrtz_triggers t
        SET
            -- include: keeps_old_entries
-           -- PostgreSQL does not search the full pages of `qrtz_triggers_job` for old versions (decision 65).
-           concurrency_key = t.concurrency_key,
-           -- end
            admission = 'ADMITTED'
       FROM chosen c WHERE t.ctid = c.row AND c.slot <= c.slots
     RETURNING c.*
@@ -236,14 +215,5 @@ SELECT min(front.at),
        AND t.rate_limit IS NOT NULL AND t.trigger_state = 'WAITING' AND t.misfire_rule || '' = 'RATE_LIMIT'
        AND t.generation <> ALL(:'passed_over'::bigint[])
        -- include: is_not_refused
-       -- This node has not said that it does not run such triggers.
-       \if :refuses_many
-       AND NOT EXISTS (SELECT FROM qrtz_node_keys k
-                        WHERE k.epoch = :'epoch'::bigint AND k.job_type = t.job_type
-                          AND k.placement = t.placement AND NOT k.runs OFFSET 0)
-       \else
-       AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
-       \endif
-       -- end
      ORDER BY greatest(t.rate_limited_until, t.next_fire_time)
      LIMIT 1) AS front;

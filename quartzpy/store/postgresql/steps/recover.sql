@@ -1,3 +1,5 @@
+-- The planner is steered here: see docs/planner.md.
+
 -- EXISTS ends with OFFSET 0 where it looks its row up by the key, once for each row: a plan that was made for a small
 -- table may else read the whole table into a hash.
 
@@ -100,27 +102,6 @@ links AS MATERIALIZED (
       FROM (SELECT fire_id, job_group, job_name, 'TERMINATED' AS outcome
               FROM abandoned WHERE state = 'EXECUTING' AND NOT runs_again) AS e
 -- include: followers
-     CROSS JOIN LATERAL (
-        SELECT o.continuations FROM qrtz_job_details o
-         WHERE o.sched_name = :'sched' AND o.job_group = e.job_group AND o.job_name = e.job_name LIMIT 1) AS own
-     CROSS JOIN LATERAL jsonb_array_elements(own.continuations) WITH ORDINALITY AS link(spec, place)
-     CROSS JOIN LATERAL (
-        SELECT o.ctid AS row FROM qrtz_job_details o
-         WHERE o.sched_name = :'sched' AND o.job_group = link.spec ->> 'job_group'
-           AND o.job_name = link.spec ->> 'job_name' LIMIT 1) AS target
-     WHERE jsonb_exists(link.spec -> 'outcomes', e.outcome)
-),
-followers AS MATERIALIZED (
-    SELECT l.fire_id, l.place, l.link_data, j.*
-      FROM links l
-     CROSS JOIN LATERAL (
-        SELECT o.job_group, o.job_name, o.job_type, o.max_concurrent, o.overlap_policy, o.placement, o.mode,
-               o.rate_limit, o.limits, o.concurrency_key, o.job_data
-          FROM qrtz_job_details o
-         WHERE o.ctid = l.row
-           FOR NO KEY UPDATE SKIP LOCKED) AS j
-),
--- end
 bare_ends AS MATERIALIZED (
     SELECT r.fire_id, r.job_group, r.job_name, r.trigger_group, r.scheduled_time, r.coalesced_fire_times, r.trigger_data
       FROM abandoned a
@@ -128,88 +109,6 @@ bare_ends AS MATERIALIZED (
      WHERE a.state = 'EXECUTING' AND NOT a.runs_again
 ),
 -- include: joins
--- What each of these ends means to the jobs that wait for several: one row for each job that names the job of the
--- execution, and one for the batch of its trigger. A job that was deleted while it ran is still waited for. A run by hand
--- is no part of a batch: it has the data of a trigger that has been counted.
-arrivals AS MATERIALIZED (
-    SELECT e.fire_id, e.job_group AS ended_group, e.job_name AS ended_name, waits.*
-      FROM (SELECT f.*,
-                   -- include: nominal_of_f
-                   -- The instant for which an execution counts: the last of those that it makes up for, that of the
-                   -- original for one that repeats another, and that of its predecessors for one that follows others.
-                   -- An entry that cannot be read, which only somebody else can have written, is none.
-                   CASE WHEN cardinality(f.coalesced_fire_times) > 0
-                        THEN f.coalesced_fire_times[cardinality(f.coalesced_fire_times)]
-                        WHEN f.trigger_group
-                             IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
-                        THEN coalesce((jsonb_path_query_first(f.trigger_data, '
-                                               $.QRTZ_NOMINAL_FIRE_TIME ? (@ like_regex "^[0-9]{4}-")
-                                                .datetime("YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"")', '{}', true)
-                                                   #>> '{}')::timestamp AT TIME ZONE 'UTC',
-                                      least(f.scheduled_time,
-                                            timestamptz 'epoch' + substring(f.trigger_data ->>
-                                            'QRTZ_RETRIED_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING'
-                                            FROM '^(?:-\d{1,13}|\d{1,15})(?:\.\d{1,6})?$')::numeric
-                                            * 1000 * interval '1 microsecond',
-                                            timestamptz 'epoch' + substring(f.trigger_data ->>
-                                            'QRTZ_FAILED_JOB_ORIG_TRIGGER_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING'
-                                            FROM '^(?:-\d{1,13}|\d{1,15})(?:\.\d{1,6})?$')::numeric
-                                            * 1000 * interval '1 microsecond'))
-                        ELSE f.scheduled_time END
-                   -- end
-                   AS instant
-              FROM bare_ends f) AS e
-     CROSS JOIN LATERAL (
-        SELECT d.row, d.job_group, d.job_name, d.after,
-               CASE d.after ->> 'per'
-                    WHEN 'day' THEN to_char(e.instant AT TIME ZONE (d.after ->> 'time_zone'), 'YYYY-MM-DD')
-                    ELSE to_char(e.instant AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') END AS occasion
-          FROM (SELECT u.job_group, u.job_name FROM qrtz_job_upstreams u
-                 WHERE u.sched_name || '' = :'sched' AND u.upstream_group || '' = e.job_group
-                   AND u.upstream_name || '' = e.job_name) AS by
-         CROSS JOIN LATERAL (
-            SELECT o.ctid AS row, o.job_group, o.job_name, o.after FROM qrtz_job_details o
-             WHERE o.sched_name = :'sched' AND o.job_group = by.job_group AND o.job_name = by.job_name LIMIT 1) AS d
-         WHERE d.after -> 'jobs' @> jsonb_build_array(jsonb_build_object('job_group', e.job_group,
-                                                                         'job_name', e.job_name))
-        UNION ALL
-        SELECT d.row, d.job_group, d.job_name, NULL, e.trigger_data -> 'QRTZ_BATCH' ->> 'batch'
-          FROM (SELECT o.ctid AS row, o.job_group, o.job_name FROM qrtz_job_details o
-                 WHERE o.sched_name = :'sched' AND e.trigger_group <> 'MANUAL_TRIGGERS'
-                   AND o.job_group = e.trigger_data -> 'QRTZ_BATCH' ->> 'job_group'
-                   AND o.job_name = e.trigger_data -> 'QRTZ_BATCH' ->> 'job_name' LIMIT 1) AS d) AS waits
-),
--- The joins and batches that they concern, with the rows locked that change: that of the join, and of the job if it may
--- be started. Each is one row, however large the batch is. The lock of the step orders all that count.
-joins AS MATERIALIZED (
-    SELECT a.*, stored.row AS join_row, stored.state, stored.ended, stored.total, stored.outcomes, stored.succeeded,
-           stored.failed, stored.removed,
-           job.is_free IS NULL AND stored.state IS DISTINCT FROM 'FIRED' OR stored.row IS DISTINCT FROM own.row AS is_held,
-           job.job_type, job.max_concurrent, job.overlap_policy, job.placement, job.mode, job.rate_limit,
-           job.limits, job.concurrency_key, job.job_data
-      FROM (SELECT DISTINCT job_group, job_name, occasion, row, after FROM arrivals) AS a
-      LEFT JOIN LATERAL (
-        SELECT o.ctid AS row, o.state, o.ended, o.total, o.outcomes, o.succeeded, o.failed, o.removed
-          FROM qrtz_joins o
-         WHERE o.sched_name = :'sched' AND o.job_group = a.job_group AND o.job_name = a.job_name
-           AND o.occasion = a.occasion LIMIT 1) AS stored ON true
-      LEFT JOIN LATERAL (
-        -- A version that is newer than what was read: somebody has removed a trigger of the batch meanwhile.
-        SELECT o.ctid AS row FROM qrtz_joins o WHERE o.ctid = stored.row FOR UPDATE SKIP LOCKED) AS own ON true
-      LEFT JOIN LATERAL (
-        SELECT true AS is_free, o.job_type, o.max_concurrent, o.overlap_policy, o.placement, o.mode, o.rate_limit,
-               o.limits, o.concurrency_key, o.job_data
-          FROM qrtz_job_details o
-         WHERE o.ctid = a.row AND stored.state IS DISTINCT FROM 'FIRED'
-           FOR NO KEY UPDATE SKIP LOCKED) AS job ON true
-     -- A batch that is no longer stored was purged, or removed with everything else.
-     WHERE a.after IS NOT NULL OR stored.row IS NOT NULL
-),
--- The executions that wait for such a row.
-joins_held AS MATERIALIZED (
-    SELECT a.fire_id FROM arrivals a JOIN joins j USING (job_group, job_name, occasion) WHERE j.is_held
-),
--- end
 -- The rows go, unless somebody holds the row of a job that must be stored with them.
 removed AS (
     DELETE FROM qrtz_fired_triggers f USING abandoned o
@@ -224,9 +123,6 @@ unclaimed AS (
     UPDATE qrtz_triggers t
        SET trigger_state = 'WAITING', fire_id = NULL,
            -- include: prepared_once
-           -- PostgreSQL 18 prepares the generated columns for each row anew, unless a column that they depend on is set.
-           admission = t.admission
-           -- end
       FROM (SELECT c.row
               FROM removed f
              CROSS JOIN LATERAL (
@@ -245,101 +141,7 @@ ends AS (
      GROUP BY job_group, job_name, concurrency_key
 ),
 -- include: freed
--- The slots that they leave to triggers that wait for one. `at` is a column because a function that is called for each
--- row is no bound of an index.
-freed AS MATERIALIZED (
-    SELECT :now AS at, ends.job_group, ends.job_name, ends.concurrency_key,
-           least(ends.number, waiting.max_concurrent - before.running + ends.number) AS slots,
-           waiting.overlap_policy <> 'block' OR waiting.max_concurrent IS NULL AS frees_all
-      FROM ends
-     CROSS JOIN LATERAL (
-        SELECT o.max_concurrent, o.overlap_policy FROM qrtz_triggers o
-         WHERE o.sched_name || '' = :'sched' AND o.job_group || '' = ends.job_group AND o.job_name || '' = ends.job_name
-           AND o.concurrency_key || '' = ends.concurrency_key AND o.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
-         LIMIT 1) AS waiting
-     CROSS JOIN LATERAL (
-        SELECT count(*) AS running FROM qrtz_fired_triggers r
-         WHERE r.sched_name = :'sched' AND r.job_group = ends.job_group AND r.job_name = ends.job_name
-           AND r.concurrency_key = ends.concurrency_key AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL
-     ) AS before
-),
--- The few triggers that wait by another overlap policy: all of them.
-freed_by_policy AS (
-    UPDATE qrtz_triggers t
-       SET trigger_state = CASE waiting.trigger_state WHEN 'BLOCKED' THEN 'WAITING' ELSE 'PAUSED' END,
-           -- include: prepared_once
-           -- PostgreSQL 18 prepares the generated columns for each row anew, unless a column that they depend on is set.
-           admission = t.admission
-           -- end
-      FROM freed
-     CROSS JOIN LATERAL (
-        SELECT s.ctid AS row, s.trigger_state FROM qrtz_triggers s
-         WHERE freed.frees_all AND s.sched_name || '' = :'sched' AND s.job_group || '' = freed.job_group
-           AND s.job_name || '' = freed.job_name AND s.concurrency_key || '' = freed.concurrency_key
-           AND s.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
-           FOR NO KEY UPDATE SKIP LOCKED) AS waiting
-     WHERE t.ctid = waiting.row
-    RETURNING t.trigger_state, t.next_fire_time
-),
--- end
 -- include: released
--- As many of the triggers that wait as there are slots, the soonest first, for each misfire rule by which the acquire
--- step takes a trigger.
-in_time AS MATERIALIZED (
-    SELECT open.job_group, open.job_name, open.concurrency_key, waiting.row
-      FROM (SELECT * FROM freed WHERE NOT frees_all AND slots > 0) AS open
-     CROSS JOIN (VALUES ('NODE'), ('OWN'), ('IGNORE'), ('RATE_LIMIT')) AS rule(name)
-     CROSS JOIN LATERAL (
-        SELECT s.ctid AS row FROM qrtz_triggers s
-         WHERE s.sched_name || '' = :'sched' AND s.job_group || '' = open.job_group
-           AND s.job_name || '' = open.job_name AND s.concurrency_key || '' = open.concurrency_key
-           AND s.trigger_state = 'BLOCKED'
-           AND s.misfire_rule = rule.name
-           AND s.next_fire_time >= CASE rule.name
-                   WHEN 'NODE' THEN open.at - :'misfire_threshold'::interval ELSE '-infinity' END
-           AND (rule.name <> 'OWN' OR s.next_fire_time >= open.at - s.misfire_threshold)
-         ORDER BY s.next_fire_time, s.priority DESC
-         LIMIT open.slots
-           FOR NO KEY UPDATE SKIP LOCKED) AS waiting
-),
--- Where too few are in time, the soonest of those that are late: these are the misfire step's, which handles the others
--- of the job with them. One that is released in vain is blocked again.
-released AS (
-    UPDATE qrtz_triggers t
-       SET trigger_state = 'WAITING',
-           -- include: keeps_old_entries
-           -- PostgreSQL does not search the full pages of `qrtz_triggers_job` for old versions (decision 65).
-           concurrency_key = t.concurrency_key,
-           -- end
-           -- include: prepared_once
-           -- PostgreSQL 18 prepares the generated columns for each row anew, unless a column that they depend on is set.
-           admission = t.admission
-           -- end
-      FROM (SELECT row FROM in_time
-            UNION ALL
-            SELECT waiting.row
-              FROM (SELECT f.*, f.slots - (SELECT count(*) FROM in_time i
-                                            WHERE i.job_group = f.job_group AND i.job_name = f.job_name
-                                              AND i.concurrency_key = f.concurrency_key) AS rest
-                      FROM freed f WHERE NOT f.frees_all) AS open
-             CROSS JOIN (VALUES ('NODE'), ('OWN'), ('LATE')) AS rule(name)
-             CROSS JOIN LATERAL (
-                SELECT s.ctid AS row FROM qrtz_triggers s
-                 WHERE s.sched_name || '' = :'sched' AND s.job_group || '' = open.job_group
-                   AND s.job_name || '' = open.job_name AND s.concurrency_key || '' = open.concurrency_key
-                   AND s.trigger_state = 'BLOCKED'
-                   AND s.misfire_rule = rule.name
-                   AND s.next_fire_time < CASE rule.name
-                           WHEN 'NODE' THEN open.at - :'misfire_threshold'::interval ELSE 'infinity' END
-                   AND (rule.name <> 'OWN' OR s.next_fire_time < open.at - s.misfire_threshold)
-                 ORDER BY s.next_fire_time, s.priority DESC
-                 LIMIT greatest(open.rest, 0)
-                   FOR NO KEY UPDATE SKIP LOCKED) AS waiting
-             WHERE open.rest > 0) AS waiting
-     WHERE t.ctid = waiting.row
-    RETURNING t.next_fire_time
-)
--- end
 ,
 -- A one-shot trigger for each execution that runs again, with the key and the times of the original, under Quartz's
 -- names; one that is repeated again keeps those of the first original. A rate limit is charged anew, because nobody
@@ -353,12 +155,6 @@ reruns AS (
            'recover_' || left(f.instance_id, 150) || '_' || f.fire_id,
            f.job_group, f.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits,
            -- include: key_of_repeated
-           -- As the job computes it now: it may have another one than when the execution began.
-           CASE WHEN j.concurrency_key IS NULL THEN ''
-                ELSE (SELECT CASE WHEN length(k.value) <= 60 THEN k.value ELSE md5(k.value) END
-                        FROM (SELECT coalesce((coalesce(j.job_data, '{}') || coalesce(f.trigger_data, '{}'))
-                                              ->> j.concurrency_key, '') AS value) AS k) END
-           -- end
            , 'simple', '{"interval_us": 0, "repeat_count": 0}',
            CASE WHEN pause.applies OR j.mode = 'DISABLED' THEN 'PAUSED' ELSE 'WAITING' END,
            j.mode = 'DISABLED' AND NOT pause.applies,
@@ -388,89 +184,6 @@ done_ends AS MATERIALIZED (
      WHERE state = 'EXECUTING' AND NOT runs_again
 ),
 -- include: joined
--- What the ends add to each join. An execution that counts is not replaced by one of the same job that does not.
-added AS MATERIALIZED (
-    SELECT j.job_group, j.job_name, j.occasion, max(d.fire_id) AS fire_id,
-           jsonb_object_agg(
-               jsonb_build_array(a.ended_group, a.ended_name)::text,
-               jsonb_build_object('job_group', a.ended_group, 'job_name', a.ended_name, 'fire_id', d.fire_id,
-                                  'outcome', d.outcome, 'result', d.result::jsonb)
-               ORDER BY jsonb_exists(j.after -> 'outcomes', d.outcome), d.fire_id)
-               FILTER (WHERE j.after IS NOT NULL
-                         AND (jsonb_exists(j.after -> 'outcomes', d.outcome)
-                              OR NOT coalesce(jsonb_exists(j.after -> 'outcomes',
-                                  j.ended -> jsonb_build_array(a.ended_group, a.ended_name)::text ->> 'outcome'),
-                                  false))) AS ended,
-           count(*) FILTER (WHERE d.outcome = 'SUCCEEDED') AS succeeded,
-           count(*) FILTER (WHERE d.outcome <> 'SUCCEEDED') AS failed
-      FROM done_ends d
-      JOIN arrivals a USING (fire_id)
-      JOIN joins j USING (job_group, job_name, occasion)
-     GROUP BY j.job_group, j.job_name, j.occasion
-),
-decided AS MATERIALIZED (
-    SELECT s.*,
-           CASE WHEN s.former = 'FIRED' OR (s.former = 'UNMET' AND s.after IS NULL) THEN s.former
-                WHEN s.after IS NOT NULL
-                THEN CASE WHEN (SELECT count(*)
-                                  FROM jsonb_array_elements(s.after -> 'jobs') AS up(spec)
-                                 WHERE jsonb_exists(s.after -> 'outcomes',
-                                           s.ended -> jsonb_build_array(up.spec ->> 'job_group',
-                                                                        up.spec ->> 'job_name')::text ->> 'outcome')
-                               ) >= (s.after ->> 'needed')::int THEN 'FIRED' ELSE 'WAITING' END
-                WHEN s.succeeded + s.failed + s.removed < s.total THEN 'WAITING'
-                WHEN jsonb_exists(s.outcomes, 'FAILED')
-                     AND (s.failed + s.removed > 0 OR jsonb_exists(s.outcomes, 'SUCCEEDED'))
-                     OR s.failed + s.removed = 0 AND jsonb_exists(s.outcomes, 'SUCCEEDED') THEN 'FIRED'
-                ELSE 'UNMET' END AS state
-      FROM (SELECT j.job_group, j.job_name, j.occasion, j.join_row, j.after, j.state AS former, j.total, j.outcomes,
-                   CASE WHEN j.after IS NOT NULL
-                        THEN coalesce(j.ended, '{}') || coalesce(a.ended, '{}') END AS ended,
-                   coalesce(j.succeeded, 0) + a.succeeded AS succeeded, coalesce(j.failed, 0) + a.failed AS failed,
-                   coalesce(j.removed, 0) AS removed, a.fire_id, j.job_type, j.max_concurrent,
-                   j.overlap_policy, j.placement, j.mode, j.rate_limit, j.limits, j.concurrency_key, j.job_data
-              FROM added a
-              JOIN joins j USING (job_group, job_name, occasion)) AS s
-),
-counted AS (
-    UPDATE qrtz_joins j
-       SET state = d.state, ended = d.ended, succeeded = d.succeeded, failed = d.failed, last_end_at = :now,
-           fire_id = CASE WHEN d.state = 'FIRED' AND d.former <> 'FIRED' THEN d.fire_id ELSE j.fire_id END,
-           due_at = CASE WHEN d.state = 'WAITING' THEN j.due_at END
-      FROM decided d
-     WHERE j.ctid = d.join_row
-),
-opened AS (
-    INSERT INTO qrtz_joins (sched_name, job_group, job_name, occasion, state, opened_at, last_end_at, ended, succeeded,
-                            failed, fire_id, due_at)
-    SELECT :'sched', d.job_group, d.job_name, d.occasion, d.state, :now, :now, d.ended, d.succeeded, d.failed,
-           CASE WHEN d.state = 'FIRED' THEN d.fire_id END,
-           CASE WHEN d.state = 'WAITING'
-                THEN :now + (d.after ->> 'within_us')::bigint * interval '1 microsecond' END
-      FROM decided d
-     WHERE d.join_row IS NULL
-),
--- The jobs that are started by these ends: each follows the last of them. Those that follow the same one are numbered,
--- so that each has a trigger of its own. A job that runs after others counts for the instant of the occasion, or for the
--- beginning of the day; the end of a batch has no instant but its own.
-joined AS MATERIALIZED (
-    SELECT d.fire_id,
-           CASE WHEN d.after IS NULL THEN 'batch_' ELSE 'join_' END
-               || row_number() OVER (PARTITION BY d.fire_id ORDER BY d.job_group, d.job_name, d.occasion) AS place,
-           CASE d.after ->> 'per'
-                WHEN 'instant' THEN d.occasion::timestamptz
-                WHEN 'day' THEN d.occasion::timestamp AT TIME ZONE (d.after ->> 'time_zone')
-                ELSE :now END AS instant,
-           jsonb_build_object('QRTZ_JOINED', jsonb_build_object(
-               'occasion', d.occasion, 'succeeded', d.succeeded, 'failed', d.failed, 'removed', d.removed,
-               'ended', coalesce((SELECT jsonb_agg(entry.value) FROM jsonb_each(d.ended) AS entry), '[]')))
-               AS link_data,
-           d.job_group, d.job_name, d.job_type, d.max_concurrent, d.overlap_policy, d.placement, d.mode, d.rate_limit,
-           d.limits, d.concurrency_key, d.job_data
-      FROM decided d
-     WHERE d.state = 'FIRED' AND d.former IS DISTINCT FROM 'FIRED'
-),
--- end
 successors AS (
     SELECT fire_id, place::text AS place, NULL::timestamptz AS instant, link_data, job_group, job_name, job_type,
            max_concurrent, overlap_policy, placement, mode, rate_limit, limits, concurrency_key, job_data
@@ -484,60 +197,6 @@ successors AS (
 -- bug can cause, fails the statement: what is recorded as a start is one.
 continued AS (
     -- include: continued
-    INSERT INTO qrtz_triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
-        max_concurrent, overlap_policy, placement, rate_limit, limits, concurrency_key, kind, schedule, trigger_state,
-        held_by_mode, next_fire_time, upcoming_is_complete, start_time, priority, misfire_instruction, attempt,
-        coalesced_fire_times, job_data)
-    SELECT f.sched_name, nextval('qrtz_fire_ids'), 'CONTINUATIONS', 'after_' || j.fire_id || '_' || j.place,
-           j.job_group, j.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits,
-           CASE WHEN j.concurrency_key IS NULL THEN ''
-                ELSE (SELECT CASE WHEN length(k.value) <= 60 THEN k.value ELSE md5(k.value) END
-                        FROM (SELECT coalesce((coalesce(j.job_data, '{}') || coalesce(j.link_data, '{}'))
-                                              ->> j.concurrency_key, '') AS value) AS k) END,
-           'simple', '{"interval_us": 0, "repeat_count": 0}',
-           CASE WHEN pause.applies OR j.mode = 'DISABLED' THEN 'PAUSED' ELSE 'WAITING' END,
-           j.mode = 'DISABLED' AND NOT pause.applies,
-           :now, true, :now, f.priority, 'ignore', 1, NULL,
-           jsonb_build_object(
-               'QRTZ_PREDECESSOR_JOB_NAME', f.job_name,
-               'QRTZ_PREDECESSOR_JOB_GROUP', f.job_group,
-               'QRTZ_PREDECESSOR_FIRE_ID', f.fire_id,
-               'QRTZ_PREDECESSOR_OUTCOME', f.outcome,
-               'QRTZ_PREDECESSOR_RESULT', f.result::jsonb)
-           || coalesce(j.link_data, '{}')
-           || jsonb_build_object('QRTZ_NOMINAL_FIRE_TIME', to_char(
-               coalesce(j.instant,
-                        -- include: nominal_of_f
-                        -- The instant for which an execution counts: the last of those that it makes up for, that of the
-                        -- original for one that repeats another, and that of its predecessors for one that follows others.
-                        -- An entry that cannot be read, which only somebody else can have written, is none.
-                        CASE WHEN cardinality(f.coalesced_fire_times) > 0
-                             THEN f.coalesced_fire_times[cardinality(f.coalesced_fire_times)]
-                             WHEN f.trigger_group
-                                  IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
-                             THEN coalesce((jsonb_path_query_first(f.trigger_data, '
-                                                    $.QRTZ_NOMINAL_FIRE_TIME ? (@ like_regex "^[0-9]{4}-")
-                                                     .datetime("YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"")', '{}', true)
-                                                        #>> '{}')::timestamp AT TIME ZONE 'UTC',
-                                           least(f.scheduled_time,
-                                                 timestamptz 'epoch' + substring(f.trigger_data ->>
-                                                 'QRTZ_RETRIED_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING'
-                                                 FROM '^(?:-\d{1,13}|\d{1,15})(?:\.\d{1,6})?$')::numeric
-                                                 * 1000 * interval '1 microsecond',
-                                                 timestamptz 'epoch' + substring(f.trigger_data ->>
-                                                 'QRTZ_FAILED_JOB_ORIG_TRIGGER_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING'
-                                                 FROM '^(?:-\d{1,13}|\d{1,15})(?:\.\d{1,6})?$')::numeric
-                                                 * 1000 * interval '1 microsecond'))
-                             ELSE f.scheduled_time END
-                        -- end
-                       ) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))
-      FROM successors AS j
-     CROSS JOIN LATERAL (
-        SELECT EXISTS (SELECT FROM qrtz_paused_trigger_groups p
-                        WHERE p.sched_name = :'sched'
-                          AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = 'CONTINUATIONS')
-                               OR (p.scope = 'JOB' AND p.group_name = j.job_group))) AS applies) AS pause
-    -- end
       JOIN removed AS f USING (fire_id)
 ),
 -- The jobs that were running on nodes that died.
@@ -545,9 +204,6 @@ deaths AS (
     UPDATE qrtz_job_details j
        SET node_deaths = j.node_deaths + 1,
            -- include: prepared_once_of_job
-           -- As `prepared_once`.
-           placement = j.placement
-           -- end
       FROM (SELECT DISTINCT job_group, job_name FROM removed
              WHERE state = 'EXECUTING' AND epoch = ANY(:'died'::bigint[])) AS d
      CROSS JOIN LATERAL (
@@ -608,9 +264,6 @@ stopped AS (
        SET trigger_state = 'ERROR', fire_id = NULL,
            error = own.deaths || ' nodes died in a row while they executed its job (max_node_deaths)',
            -- include: prepared_once
-           -- PostgreSQL 18 prepares the generated columns for each row anew, unless a column that they depend on is set.
-           admission = t.admission
-           -- end
       FROM (SELECT a.row, a.deaths, free.fire_id
               FROM affected a
              CROSS JOIN LATERAL (
@@ -623,12 +276,6 @@ unclaimed AS (
     DELETE FROM qrtz_fired_triggers f
      USING stopped AS changed
      -- include: void_claims
-     CROSS JOIN LATERAL (
-        SELECT o.ctid AS row FROM qrtz_fired_triggers o
-         WHERE o.fire_id = changed.fire_id AND o.state = 'ACQUIRED'
-           FOR UPDATE SKIP LOCKED) AS void
-     WHERE f.ctid = void.row
-     -- end
 ),
 -- A trigger whose row another transaction holds follows in a slice.
 result AS MATERIALIZED (
@@ -638,9 +285,6 @@ quarantined_jobs AS (
     UPDATE qrtz_job_details j
        SET node_deaths = CASE WHEN result.is_whole THEN 0 ELSE j.node_deaths END, is_stopping = NOT result.is_whole,
            -- include: prepared_once_of_job
-           -- As `prepared_once`.
-           placement = j.placement
-           -- end
       FROM deadly, result
      WHERE j.ctid = deadly.row
     RETURNING j.job_group, j.job_name, j.is_stopping
@@ -659,9 +303,6 @@ WITH stopped AS (
        SET trigger_state = 'ERROR', fire_id = NULL,
            error = own.deaths || ' nodes died in a row while they executed its job (max_node_deaths)',
            -- include: prepared_once
-           -- PostgreSQL 18 prepares the generated columns for each row anew, unless a column that they depend on is set.
-           admission = t.admission
-           -- end
       FROM (SELECT o.row, o.fire_id, job.deaths
               FROM unnest(:'groups'::text[], :'names'::text[], :'generations'::bigint[])
                    AS k(trigger_group, trigger_name, generation)
@@ -681,12 +322,6 @@ unclaimed AS (
     DELETE FROM qrtz_fired_triggers f
      USING stopped AS changed
      -- include: void_claims
-     CROSS JOIN LATERAL (
-        SELECT o.ctid AS row FROM qrtz_fired_triggers o
-         WHERE o.fire_id = changed.fire_id AND o.state = 'ACQUIRED'
-           FOR UPDATE SKIP LOCKED) AS void
-     WHERE f.ctid = void.row
-     -- end
 )
 SELECT generation FROM stopped;
 
@@ -695,9 +330,6 @@ SELECT generation FROM stopped;
 UPDATE qrtz_job_details j
    SET node_deaths = 0, is_stopping = false,
        -- include: prepared_once_of_job
-       -- As `prepared_once`.
-       placement = j.placement
-       -- end
   FROM unnest(:'groups'::text[], :'names'::text[]) AS k(job_group, job_name)
  WHERE j.sched_name = :'sched' AND j.job_group = k.job_group AND j.job_name = k.job_name AND j.is_stopping
    AND NOT EXISTS (SELECT FROM qrtz_triggers t
@@ -707,102 +339,9 @@ UPDATE qrtz_job_details j
 -- name: stuck
 WITH RECURSIVE
 -- include: stuck
--- The jobs and keys that hold triggers, by a loose index scan: however many triggers of a job wait for a slot, it makes
--- one step for all of them.
-held AS (
-    (SELECT job_group, job_name, concurrency_key FROM qrtz_triggers
-      WHERE sched_name || '' = :'sched' AND trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')
-      ORDER BY job_group || '', job_name || '', concurrency_key || '' LIMIT 1)
-    UNION ALL
-    SELECT other.job_group, other.job_name, other.concurrency_key
-      FROM held h
-     CROSS JOIN LATERAL (
-        SELECT t.job_group, t.job_name, t.concurrency_key FROM qrtz_triggers t
-         WHERE t.sched_name || '' = :'sched' AND t.trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')
-           AND (t.job_group || '', t.job_name || '', t.concurrency_key || '')
-               > (h.job_group, h.job_name, h.concurrency_key)
-         ORDER BY t.job_group || '', t.job_name || '', t.concurrency_key || '' LIMIT 1) AS other
-),
--- Triggers in a state that says that something holds them, when nothing does. This is possible only by editing tables,
--- or if a step skipped a row that a transaction had locked. Where triggers wait for a slot of a job that has one, the
--- next check-in releases them; see `pass_on`.
-stuck AS (
-    SELECT t.*
-      FROM held h
-     CROSS JOIN LATERAL (
-        SELECT o.ctid AS row, o.trigger_group, o.trigger_name, o.trigger_state, o.job_group, o.job_name
-          FROM qrtz_triggers o
-         WHERE o.sched_name || '' = :'sched' AND o.job_group || '' = h.job_group AND o.job_name || '' = h.job_name
-           AND o.concurrency_key || '' = h.concurrency_key AND o.trigger_state = 'ACQUIRED'
-           AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f
-                            WHERE f.fire_id = o.fire_id AND f.state = 'ACQUIRED' OFFSET 0)
-        UNION ALL
-        SELECT o.ctid AS row, o.trigger_group, o.trigger_name, o.trigger_state, o.job_group, o.job_name
-          FROM qrtz_triggers o
-         WHERE o.sched_name || '' = :'sched' AND o.job_group || '' = h.job_group AND o.job_name || '' = h.job_name
-           AND o.concurrency_key || '' = h.concurrency_key AND o.trigger_state = 'COMPLETE'
-           AND o.fire_id IS NOT NULL AND o.owner IS NULL
-           AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f WHERE f.fire_id = o.fire_id OFFSET 0)
-        UNION ALL
-        SELECT o.ctid AS row, o.trigger_group, o.trigger_name, o.trigger_state, o.job_group, o.job_name
-          FROM (
-            SELECT b.job_group, b.job_name, b.concurrency_key, b.max_concurrent, b.overlap_policy
-              FROM qrtz_triggers b
-             WHERE b.sched_name || '' = :'sched' AND b.job_group || '' = h.job_group AND b.job_name || '' = h.job_name
-               AND b.concurrency_key || '' = h.concurrency_key AND b.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
-             LIMIT 1) AS any_one
-         CROSS JOIN LATERAL (
-            SELECT b.ctid, b.* FROM qrtz_triggers b
-             WHERE b.sched_name || '' = :'sched' AND b.job_group || '' = any_one.job_group
-               AND b.job_name || '' = any_one.job_name AND b.concurrency_key || '' = any_one.concurrency_key
-               AND b.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED') OFFSET 0) AS o
-         WHERE any_one.max_concurrent IS NULL OR any_one.overlap_policy = 'skip'
-            OR (any_one.overlap_policy <> 'block' AND any_one.max_concurrent > (
-                SELECT count(*) FROM qrtz_fired_triggers f
-                 WHERE f.sched_name = :'sched' AND f.job_group = h.job_group AND f.job_name = h.job_name
-                   AND f.concurrency_key = h.concurrency_key
-                   AND f.state = 'EXECUTING' AND f.max_concurrent IS NOT NULL))) AS t
-)
--- end
 ,
 -- include: blocked
--- The jobs and keys of which triggers wait for a slot, by a loose index scan.
-blocked AS (
-    (SELECT job_group, job_name, concurrency_key, max_concurrent, overlap_policy FROM qrtz_triggers
-      WHERE sched_name || '' = :'sched' AND trigger_state = 'BLOCKED'
-      ORDER BY job_group || '', job_name || '', concurrency_key || '' LIMIT 1)
-    UNION ALL
-    SELECT other.*
-      FROM blocked b
-     CROSS JOIN LATERAL (
-        SELECT t.job_group, t.job_name, t.concurrency_key, t.max_concurrent, t.overlap_policy FROM qrtz_triggers t
-         WHERE t.sched_name || '' = :'sched' AND t.trigger_state = 'BLOCKED'
-           AND (t.job_group || '', t.job_name || '', t.concurrency_key || '')
-               > (b.job_group, b.job_name, b.concurrency_key)
-         ORDER BY t.job_group || '', t.job_name || '', t.concurrency_key || '' LIMIT 1) AS other
-),
--- end
 -- include: open_slots
--- The slots that nothing takes: neither an execution, nor a claimed trigger. Without a limit, or where what finds none
--- is skipped, nothing waits for one.
-freed AS MATERIALIZED (
-    SELECT :now AS at, b.job_group, b.job_name, b.concurrency_key,
-           CASE WHEN b.max_concurrent IS NULL OR b.overlap_policy = 'skip' THEN 2147483647
-                ELSE b.max_concurrent - executions.running - claims.number END AS slots, false AS frees_all
-      FROM blocked b
-     CROSS JOIN LATERAL (
-        SELECT count(*) AS running FROM qrtz_fired_triggers r
-         WHERE r.sched_name = :'sched' AND r.job_group = b.job_group AND r.job_name = b.job_name
-           AND r.concurrency_key = b.concurrency_key AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL
-     ) AS executions
-     CROSS JOIN LATERAL (
-        SELECT count(*) AS number FROM qrtz_triggers c
-         WHERE c.sched_name || '' = :'sched' AND c.job_group || '' = b.job_group AND c.job_name || '' = b.job_name
-           AND c.concurrency_key || '' = b.concurrency_key AND c.trigger_state = 'ACQUIRED') AS claims
-     WHERE b.max_concurrent IS NULL OR b.overlap_policy = 'skip'
-        OR (b.overlap_policy = 'block' AND b.max_concurrent > executions.running + claims.number)
-)
--- end
 SELECT trigger_group, trigger_name, trigger_state, job_group, job_name FROM stuck
 UNION ALL
 -- Those that wait for a slot which no other trigger of the job is about to take; some of them for each job and key.
@@ -823,102 +362,9 @@ SELECT waiting.trigger_group, waiting.trigger_name, 'BLOCKED', freed.job_group, 
 -- there is neither.
 WITH RECURSIVE
 -- include: stuck
--- The jobs and keys that hold triggers, by a loose index scan: however many triggers of a job wait for a slot, it makes
--- one step for all of them.
-held AS (
-    (SELECT job_group, job_name, concurrency_key FROM qrtz_triggers
-      WHERE sched_name || '' = :'sched' AND trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')
-      ORDER BY job_group || '', job_name || '', concurrency_key || '' LIMIT 1)
-    UNION ALL
-    SELECT other.job_group, other.job_name, other.concurrency_key
-      FROM held h
-     CROSS JOIN LATERAL (
-        SELECT t.job_group, t.job_name, t.concurrency_key FROM qrtz_triggers t
-         WHERE t.sched_name || '' = :'sched' AND t.trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')
-           AND (t.job_group || '', t.job_name || '', t.concurrency_key || '')
-               > (h.job_group, h.job_name, h.concurrency_key)
-         ORDER BY t.job_group || '', t.job_name || '', t.concurrency_key || '' LIMIT 1) AS other
-),
--- Triggers in a state that says that something holds them, when nothing does. This is possible only by editing tables,
--- or if a step skipped a row that a transaction had locked. Where triggers wait for a slot of a job that has one, the
--- next check-in releases them; see `pass_on`.
-stuck AS (
-    SELECT t.*
-      FROM held h
-     CROSS JOIN LATERAL (
-        SELECT o.ctid AS row, o.trigger_group, o.trigger_name, o.trigger_state, o.job_group, o.job_name
-          FROM qrtz_triggers o
-         WHERE o.sched_name || '' = :'sched' AND o.job_group || '' = h.job_group AND o.job_name || '' = h.job_name
-           AND o.concurrency_key || '' = h.concurrency_key AND o.trigger_state = 'ACQUIRED'
-           AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f
-                            WHERE f.fire_id = o.fire_id AND f.state = 'ACQUIRED' OFFSET 0)
-        UNION ALL
-        SELECT o.ctid AS row, o.trigger_group, o.trigger_name, o.trigger_state, o.job_group, o.job_name
-          FROM qrtz_triggers o
-         WHERE o.sched_name || '' = :'sched' AND o.job_group || '' = h.job_group AND o.job_name || '' = h.job_name
-           AND o.concurrency_key || '' = h.concurrency_key AND o.trigger_state = 'COMPLETE'
-           AND o.fire_id IS NOT NULL AND o.owner IS NULL
-           AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f WHERE f.fire_id = o.fire_id OFFSET 0)
-        UNION ALL
-        SELECT o.ctid AS row, o.trigger_group, o.trigger_name, o.trigger_state, o.job_group, o.job_name
-          FROM (
-            SELECT b.job_group, b.job_name, b.concurrency_key, b.max_concurrent, b.overlap_policy
-              FROM qrtz_triggers b
-             WHERE b.sched_name || '' = :'sched' AND b.job_group || '' = h.job_group AND b.job_name || '' = h.job_name
-               AND b.concurrency_key || '' = h.concurrency_key AND b.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
-             LIMIT 1) AS any_one
-         CROSS JOIN LATERAL (
-            SELECT b.ctid, b.* FROM qrtz_triggers b
-             WHERE b.sched_name || '' = :'sched' AND b.job_group || '' = any_one.job_group
-               AND b.job_name || '' = any_one.job_name AND b.concurrency_key || '' = any_one.concurrency_key
-               AND b.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED') OFFSET 0) AS o
-         WHERE any_one.max_concurrent IS NULL OR any_one.overlap_policy = 'skip'
-            OR (any_one.overlap_policy <> 'block' AND any_one.max_concurrent > (
-                SELECT count(*) FROM qrtz_fired_triggers f
-                 WHERE f.sched_name = :'sched' AND f.job_group = h.job_group AND f.job_name = h.job_name
-                   AND f.concurrency_key = h.concurrency_key
-                   AND f.state = 'EXECUTING' AND f.max_concurrent IS NOT NULL))) AS t
-)
--- end
 ,
 -- include: blocked
--- The jobs and keys of which triggers wait for a slot, by a loose index scan.
-blocked AS (
-    (SELECT job_group, job_name, concurrency_key, max_concurrent, overlap_policy FROM qrtz_triggers
-      WHERE sched_name || '' = :'sched' AND trigger_state = 'BLOCKED'
-      ORDER BY job_group || '', job_name || '', concurrency_key || '' LIMIT 1)
-    UNION ALL
-    SELECT other.*
-      FROM blocked b
-     CROSS JOIN LATERAL (
-        SELECT t.job_group, t.job_name, t.concurrency_key, t.max_concurrent, t.overlap_policy FROM qrtz_triggers t
-         WHERE t.sched_name || '' = :'sched' AND t.trigger_state = 'BLOCKED'
-           AND (t.job_group || '', t.job_name || '', t.concurrency_key || '')
-               > (b.job_group, b.job_name, b.concurrency_key)
-         ORDER BY t.job_group || '', t.job_name || '', t.concurrency_key || '' LIMIT 1) AS other
-),
--- end
 -- include: open_slots
--- The slots that nothing takes: neither an execution, nor a claimed trigger. Without a limit, or where what finds none
--- is skipped, nothing waits for one.
-freed AS MATERIALIZED (
-    SELECT :now AS at, b.job_group, b.job_name, b.concurrency_key,
-           CASE WHEN b.max_concurrent IS NULL OR b.overlap_policy = 'skip' THEN 2147483647
-                ELSE b.max_concurrent - executions.running - claims.number END AS slots, false AS frees_all
-      FROM blocked b
-     CROSS JOIN LATERAL (
-        SELECT count(*) AS running FROM qrtz_fired_triggers r
-         WHERE r.sched_name = :'sched' AND r.job_group = b.job_group AND r.job_name = b.job_name
-           AND r.concurrency_key = b.concurrency_key AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL
-     ) AS executions
-     CROSS JOIN LATERAL (
-        SELECT count(*) AS number FROM qrtz_triggers c
-         WHERE c.sched_name || '' = :'sched' AND c.job_group || '' = b.job_group AND c.job_name || '' = b.job_name
-           AND c.concurrency_key || '' = b.concurrency_key AND c.trigger_state = 'ACQUIRED') AS claims
-     WHERE b.max_concurrent IS NULL OR b.overlap_policy = 'skip'
-        OR (b.overlap_policy = 'block' AND b.max_concurrent > executions.running + claims.number)
-)
--- end
 SELECT EXISTS (SELECT FROM qrtz_fired_triggers f
                 WHERE f.sched_name = :'sched'
                   AND NOT EXISTS (SELECT FROM qrtz_scheduler_state s
@@ -930,63 +376,6 @@ SELECT EXISTS (SELECT FROM qrtz_fired_triggers f
 -- name: repair
 WITH RECURSIVE
 -- include: stuck
--- The jobs and keys that hold triggers, by a loose index scan: however many triggers of a job wait for a slot, it makes
--- one step for all of them.
-held AS (
-    (SELECT job_group, job_name, concurrency_key FROM qrtz_triggers
-      WHERE sched_name || '' = :'sched' AND trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')
-      ORDER BY job_group || '', job_name || '', concurrency_key || '' LIMIT 1)
-    UNION ALL
-    SELECT other.job_group, other.job_name, other.concurrency_key
-      FROM held h
-     CROSS JOIN LATERAL (
-        SELECT t.job_group, t.job_name, t.concurrency_key FROM qrtz_triggers t
-         WHERE t.sched_name || '' = :'sched' AND t.trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')
-           AND (t.job_group || '', t.job_name || '', t.concurrency_key || '')
-               > (h.job_group, h.job_name, h.concurrency_key)
-         ORDER BY t.job_group || '', t.job_name || '', t.concurrency_key || '' LIMIT 1) AS other
-),
--- Triggers in a state that says that something holds them, when nothing does. This is possible only by editing tables,
--- or if a step skipped a row that a transaction had locked. Where triggers wait for a slot of a job that has one, the
--- next check-in releases them; see `pass_on`.
-stuck AS (
-    SELECT t.*
-      FROM held h
-     CROSS JOIN LATERAL (
-        SELECT o.ctid AS row, o.trigger_group, o.trigger_name, o.trigger_state, o.job_group, o.job_name
-          FROM qrtz_triggers o
-         WHERE o.sched_name || '' = :'sched' AND o.job_group || '' = h.job_group AND o.job_name || '' = h.job_name
-           AND o.concurrency_key || '' = h.concurrency_key AND o.trigger_state = 'ACQUIRED'
-           AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f
-                            WHERE f.fire_id = o.fire_id AND f.state = 'ACQUIRED' OFFSET 0)
-        UNION ALL
-        SELECT o.ctid AS row, o.trigger_group, o.trigger_name, o.trigger_state, o.job_group, o.job_name
-          FROM qrtz_triggers o
-         WHERE o.sched_name || '' = :'sched' AND o.job_group || '' = h.job_group AND o.job_name || '' = h.job_name
-           AND o.concurrency_key || '' = h.concurrency_key AND o.trigger_state = 'COMPLETE'
-           AND o.fire_id IS NOT NULL AND o.owner IS NULL
-           AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f WHERE f.fire_id = o.fire_id OFFSET 0)
-        UNION ALL
-        SELECT o.ctid AS row, o.trigger_group, o.trigger_name, o.trigger_state, o.job_group, o.job_name
-          FROM (
-            SELECT b.job_group, b.job_name, b.concurrency_key, b.max_concurrent, b.overlap_policy
-              FROM qrtz_triggers b
-             WHERE b.sched_name || '' = :'sched' AND b.job_group || '' = h.job_group AND b.job_name || '' = h.job_name
-               AND b.concurrency_key || '' = h.concurrency_key AND b.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
-             LIMIT 1) AS any_one
-         CROSS JOIN LATERAL (
-            SELECT b.ctid, b.* FROM qrtz_triggers b
-             WHERE b.sched_name || '' = :'sched' AND b.job_group || '' = any_one.job_group
-               AND b.job_name || '' = any_one.job_name AND b.concurrency_key || '' = any_one.concurrency_key
-               AND b.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED') OFFSET 0) AS o
-         WHERE any_one.max_concurrent IS NULL OR any_one.overlap_policy = 'skip'
-            OR (any_one.overlap_policy <> 'block' AND any_one.max_concurrent > (
-                SELECT count(*) FROM qrtz_fired_triggers f
-                 WHERE f.sched_name = :'sched' AND f.job_group = h.job_group AND f.job_name = h.job_name
-                   AND f.concurrency_key = h.concurrency_key
-                   AND f.state = 'EXECUTING' AND f.max_concurrent IS NOT NULL))) AS t
-)
--- end
 ,
 locked AS MATERIALIZED (
     SELECT s.*
@@ -999,9 +388,6 @@ freed AS (
     UPDATE qrtz_triggers t
        SET trigger_state = CASE l.trigger_state WHEN 'PAUSED_BLOCKED' THEN 'PAUSED' ELSE 'WAITING' END, fire_id = NULL,
            -- include: prepared_once
-           -- PostgreSQL 18 prepares the generated columns for each row anew, unless a column that they depend on is set.
-           admission = t.admission
-           -- end
       FROM locked l
      WHERE t.ctid = l.row AND l.trigger_state <> 'COMPLETE'
 ),

@@ -1,3 +1,5 @@
+-- The planner is steered here: see docs/planner.md.
+
 -- `admit` runs before `acquire`, and `charge` after it; `shared_limits.py` says what for. Triggers that wait for limits
 -- are read by an index of their own, by the limits that they need; the scheduler is an expression in it, and so is the
 -- state in its predicate: no other index of waiting triggers can serve these statements, whatever the planner believes.
@@ -18,73 +20,12 @@
 -- the slots were all taken when the limit was asked last, and some are not now.
 WITH RECURSIVE
 -- include: node
--- The guard of the step. It is empty if this epoch is no longer registered, and then all that follows is empty, too.
--- `at` is the one instant by which the whole step decides.
-node AS MATERIALIZED (
-    SELECT :now AS at FROM qrtz_scheduler_state
-     WHERE sched_name = :'sched' AND instance_id = :'instance' AND epoch = :'epoch'::bigint
-),
--- end
 -- include: limit_sets
--- The sets of limits for which triggers wait, with the first that waits in each slot pool: a loose index scan.
-sets AS (
-    (SELECT t.limits, t.slot_pool, t.next_fire_time, t.priority, t.job_type, t.placement, t.max_concurrent
-       FROM qrtz_triggers t
-      WHERE t.sched_name || '' = :'sched' AND t.limits IS NOT NULL AND t.trigger_state || '' = 'WAITING'
-        AND t.misfire_rule = 'RATE_LIMIT'
-      ORDER BY t.limits, t.slot_pool, t.next_fire_time, t.priority DESC LIMIT 1)
-    UNION ALL
-    SELECT other.*
-      FROM sets s
-     CROSS JOIN LATERAL (
-        SELECT t.limits, t.slot_pool, t.next_fire_time, t.priority, t.job_type, t.placement, t.max_concurrent
-          FROM qrtz_triggers t
-         WHERE t.sched_name || '' = :'sched' AND t.limits IS NOT NULL AND t.trigger_state || '' = 'WAITING'
-           AND t.misfire_rule = 'RATE_LIMIT' AND (t.limits, t.slot_pool) > (s.limits, s.slot_pool)
-         ORDER BY t.limits, t.slot_pool, t.next_fire_time, t.priority DESC LIMIT 1) AS other
-),
--- end
 asking AS MATERIALIZED (
     SELECT node.at, sets.*, string_to_array(sets.limits, ',') AS names
       FROM node CROSS JOIN sets WHERE sets.next_fire_time <= node.at
 ),
 -- include: limits_in_use
--- How many slots of each limit are used, and how many triggers its rate admits now; `opens` is the instant at which it
--- admits the next one. All instants are finite, as in `rate_limits.sql`.
-counted AS MATERIALIZED (
-    SELECT named.at, named.name, l.row, l.max_concurrent, l.rate_limit IS NOT NULL AS has_rate, l.full_until,
-           uses.number, uses.ended, rate.gap, rate.gap * (rate.burst - 1) AS tolerance,
-           CASE WHEN l.rate_limit IS NOT NULL
-                THEN greatest(CASE WHEN l.tat IS NOT NULL THEN least(l.tat, named.at + rate.gap * rate.burst) END,
-                              timestamptz 'epoch') END AS tat
-      FROM (SELECT DISTINCT asking.at, n.name FROM asking CROSS JOIN unnest(asking.names) AS n(name)) AS named
-      LEFT JOIN LATERAL (
-        SELECT q.ctid AS row, q.max_concurrent, q.rate_limit, q.tat, q.full_until FROM qrtz_limits q
-         WHERE q.sched_name = :'sched' AND q.limit_name = named.name LIMIT 1) AS l ON true
-     CROSS JOIN LATERAL (
-        SELECT ((l.rate_limit ->> 'per_us')::bigint + (l.rate_limit ->> 'limit')::bigint - 1)
-               / (l.rate_limit ->> 'limit')::bigint * interval '1 microsecond' AS gap,
-               (l.rate_limit ->> 'burst')::bigint AS burst) AS rate
-     CROSS JOIN LATERAL (
-        SELECT count(*) AS number, count(*) FILTER (WHERE NOT held.is_there) AS ended
-          FROM qrtz_limit_uses u
-         CROSS JOIN LATERAL (
-            SELECT EXISTS (SELECT FROM qrtz_fired_triggers f WHERE f.fire_id = u.fire_id OFFSET 0) AS is_there) AS held
-         WHERE u.sched_name = :'sched' AND u.limit_name = named.name) AS uses
-),
-in_use AS MATERIALIZED (
-    SELECT c.*, c.row IS NOT NULL AND coalesce(c.max_concurrent > c.number - c.ended, true) AS has_slot,
-           c.number >= c.max_concurrent AS was_full, c.tat - c.tolerance AS opens,
-           CASE WHEN c.row IS NULL THEN 0
-                ELSE least(CASE WHEN c.max_concurrent IS NOT NULL
-                                THEN greatest(c.max_concurrent - (c.number - c.ended), 0) END,
-                           1000000,
-                           CASE WHEN c.tat - c.at > c.tolerance THEN 0
-                                ELSE floor(extract(epoch FROM c.tolerance - (greatest(c.tat, c.at) - c.at))::numeric
-                                           / extract(epoch FROM c.gap)::numeric) + 1 END) END::int AS free
-      FROM counted c
-),
--- end
 -- Limits whose rows are written, and which another transaction has locked: they admit nothing now.
 held AS MATERIALIZED (
     SELECT u.name
@@ -128,21 +69,7 @@ due AS MATERIALIZED (
            AND t.next_fire_time <= a.at
            AND t.generation <> ALL(:'passed_over'::bigint[])
            -- include: is_not_refused
-           -- This node has not said that it does not run such triggers.
-           \if :refuses_many
-           AND NOT EXISTS (SELECT FROM qrtz_node_keys k
-                            WHERE k.epoch = :'epoch'::bigint AND k.job_type = t.job_type
-                              AND k.placement = t.placement AND NOT k.runs OFFSET 0)
-           \else
-           AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
-           \endif
-           -- end
            -- include: runs_here
-           -- This node has said that it runs such triggers.
-           AND EXISTS (SELECT FROM qrtz_node_keys k
-                        WHERE k.epoch = :'epoch'::bigint AND k.job_type = t.job_type
-                          AND k.placement = t.placement AND k.runs OFFSET 0)
-           -- end
          ORDER BY t.next_fire_time, t.priority DESC
          -- Where the first is late, so may be many others, which get no slot. Where its job has a limit of its own, it
          -- may be full.
@@ -174,12 +101,6 @@ contenders AS MATERIALIZED (
               FROM asked a
              WHERE a.free <= 0 AND a.has_waited AND cardinality(a.names) > 1
                -- include: runs_somewhere
-               -- A live node runs it.
-               AND EXISTS (SELECT FROM qrtz_scheduler_state n
-                             JOIN qrtz_node_keys k ON k.epoch = n.epoch
-                            WHERE n.sched_name = :'sched' AND k.job_type = a.job_type AND k.placement = a.placement
-                              AND k.runs OFFSET 0)
-               -- end
            ) AS c
 ),
 -- One after the other, with what is free then.
@@ -203,39 +124,10 @@ waited_for AS MATERIALIZED (
     SELECT DISTINCT job_group, job_name, concurrency_key FROM judged WHERE is_blocked
 ),
 -- include: unseen
--- As `held` and `awaited` of the acquire step: nothing waits for a job with an execution that may end without seeing it.
-unseen AS MATERIALIZED (
-    SELECT e.job_group, e.job_name, e.concurrency_key
-      FROM waited_for job
-     CROSS JOIN LATERAL (
-        SELECT r.ctid AS row, r.job_group, r.job_name, r.concurrency_key FROM qrtz_fired_triggers r
-         WHERE r.sched_name = :'sched' AND r.job_group = job.job_group AND r.job_name = job.job_name
-           AND r.concurrency_key = job.concurrency_key
-           AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL AND NOT r.awaited OFFSET 0) AS e
-      LEFT JOIN LATERAL (
-        SELECT true AS is_free FROM qrtz_fired_triggers o
-         WHERE o.ctid = e.row FOR NO KEY UPDATE SKIP LOCKED) AS f ON true
-     WHERE f.is_free IS NULL
-),
-awaited AS (
-    UPDATE qrtz_fired_triggers f SET awaited = true
-      FROM (SELECT job_group, job_name, concurrency_key FROM waited_for
-            EXCEPT SELECT job_group, job_name, concurrency_key FROM unseen) AS job
-     CROSS JOIN LATERAL (
-        SELECT r.ctid AS row FROM qrtz_fired_triggers r
-         WHERE r.sched_name = :'sched' AND r.job_group = job.job_group AND r.job_name = job.job_name
-           AND r.concurrency_key = job.concurrency_key
-           AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL AND NOT r.awaited OFFSET 0) AS running
-     WHERE f.ctid = running.row
-),
--- end
 blocked AS (
     UPDATE qrtz_triggers t
        SET trigger_state = 'BLOCKED',
            -- include: prepared_once
-           -- PostgreSQL 18 prepares the generated columns for each row anew, unless a column that they depend on is set.
-           admission = t.admission
-           -- end
       FROM judged j
      WHERE t.ctid = j.row AND j.is_blocked
        AND (j.job_group, j.job_name, j.concurrency_key)
@@ -245,9 +137,6 @@ admitted AS (
     UPDATE qrtz_triggers t
        SET
            -- include: keeps_old_entries
-           -- PostgreSQL does not search the full pages of `qrtz_triggers_job` for old versions (decision 65).
-           concurrency_key = t.concurrency_key,
-           -- end
            admission = 'ADMITTED'
       FROM allotted a WHERE t.ctid = a.row AND a.gets
     RETURNING t.trigger_group, t.trigger_name, t.limits
@@ -319,64 +208,10 @@ UPDATE qrtz_limits q
 -- says so (`freed`).
 WITH RECURSIVE node AS MATERIALIZED (SELECT :now AS at),
 -- include: limit_sets
--- The sets of limits for which triggers wait, with the first that waits in each slot pool: a loose index scan.
-sets AS (
-    (SELECT t.limits, t.slot_pool, t.next_fire_time, t.priority, t.job_type, t.placement, t.max_concurrent
-       FROM qrtz_triggers t
-      WHERE t.sched_name || '' = :'sched' AND t.limits IS NOT NULL AND t.trigger_state || '' = 'WAITING'
-        AND t.misfire_rule = 'RATE_LIMIT'
-      ORDER BY t.limits, t.slot_pool, t.next_fire_time, t.priority DESC LIMIT 1)
-    UNION ALL
-    SELECT other.*
-      FROM sets s
-     CROSS JOIN LATERAL (
-        SELECT t.limits, t.slot_pool, t.next_fire_time, t.priority, t.job_type, t.placement, t.max_concurrent
-          FROM qrtz_triggers t
-         WHERE t.sched_name || '' = :'sched' AND t.limits IS NOT NULL AND t.trigger_state || '' = 'WAITING'
-           AND t.misfire_rule = 'RATE_LIMIT' AND (t.limits, t.slot_pool) > (s.limits, s.slot_pool)
-         ORDER BY t.limits, t.slot_pool, t.next_fire_time, t.priority DESC LIMIT 1) AS other
-),
--- end
 asking AS MATERIALIZED (
     SELECT node.at, sets.*, string_to_array(sets.limits, ',') AS names FROM node CROSS JOIN sets
 ),
 -- include: limits_in_use
--- How many slots of each limit are used, and how many triggers its rate admits now; `opens` is the instant at which it
--- admits the next one. All instants are finite, as in `rate_limits.sql`.
-counted AS MATERIALIZED (
-    SELECT named.at, named.name, l.row, l.max_concurrent, l.rate_limit IS NOT NULL AS has_rate, l.full_until,
-           uses.number, uses.ended, rate.gap, rate.gap * (rate.burst - 1) AS tolerance,
-           CASE WHEN l.rate_limit IS NOT NULL
-                THEN greatest(CASE WHEN l.tat IS NOT NULL THEN least(l.tat, named.at + rate.gap * rate.burst) END,
-                              timestamptz 'epoch') END AS tat
-      FROM (SELECT DISTINCT asking.at, n.name FROM asking CROSS JOIN unnest(asking.names) AS n(name)) AS named
-      LEFT JOIN LATERAL (
-        SELECT q.ctid AS row, q.max_concurrent, q.rate_limit, q.tat, q.full_until FROM qrtz_limits q
-         WHERE q.sched_name = :'sched' AND q.limit_name = named.name LIMIT 1) AS l ON true
-     CROSS JOIN LATERAL (
-        SELECT ((l.rate_limit ->> 'per_us')::bigint + (l.rate_limit ->> 'limit')::bigint - 1)
-               / (l.rate_limit ->> 'limit')::bigint * interval '1 microsecond' AS gap,
-               (l.rate_limit ->> 'burst')::bigint AS burst) AS rate
-     CROSS JOIN LATERAL (
-        SELECT count(*) AS number, count(*) FILTER (WHERE NOT held.is_there) AS ended
-          FROM qrtz_limit_uses u
-         CROSS JOIN LATERAL (
-            SELECT EXISTS (SELECT FROM qrtz_fired_triggers f WHERE f.fire_id = u.fire_id OFFSET 0) AS is_there) AS held
-         WHERE u.sched_name = :'sched' AND u.limit_name = named.name) AS uses
-),
-in_use AS MATERIALIZED (
-    SELECT c.*, c.row IS NOT NULL AND coalesce(c.max_concurrent > c.number - c.ended, true) AS has_slot,
-           c.number >= c.max_concurrent AS was_full, c.tat - c.tolerance AS opens,
-           CASE WHEN c.row IS NULL THEN 0
-                ELSE least(CASE WHEN c.max_concurrent IS NOT NULL
-                                THEN greatest(c.max_concurrent - (c.number - c.ended), 0) END,
-                           1000000,
-                           CASE WHEN c.tat - c.at > c.tolerance THEN 0
-                                ELSE floor(extract(epoch FROM c.tolerance - (greatest(c.tat, c.at) - c.at))::numeric
-                                           / extract(epoch FROM c.gap)::numeric) + 1 END) END::int AS free
-      FROM counted c
-),
--- end
 needs AS MATERIALIZED (
     SELECT a.*, need.*, a.next_fire_time < a.at - :'threshold'::interval AS has_waited
       FROM asking a
@@ -397,15 +232,6 @@ contenders AS MATERIALIZED (
                    AND t.trigger_state || '' = 'WAITING' AND t.misfire_rule = 'RATE_LIMIT'
                    AND t.generation <> ALL(:'passed_over'::bigint[])
                    -- include: is_not_refused
-                   -- This node has not said that it does not run such triggers.
-                   \if :refuses_many
-                   AND NOT EXISTS (SELECT FROM qrtz_node_keys k
-                                    WHERE k.epoch = :'epoch'::bigint AND k.job_type = t.job_type
-                                      AND k.placement = t.placement AND NOT k.runs OFFSET 0)
-                   \else
-                   AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
-                   \endif
-                   -- end
                  ORDER BY t.next_fire_time, t.priority DESC
                  LIMIT 1) AS front
              WHERE n.has_slots
@@ -414,12 +240,6 @@ contenders AS MATERIALIZED (
               FROM needs a
              WHERE a.free <= 0 AND a.has_waited AND cardinality(a.names) > 1
                -- include: runs_somewhere
-               -- A live node runs it.
-               AND EXISTS (SELECT FROM qrtz_scheduler_state n
-                             JOIN qrtz_node_keys k ON k.epoch = n.epoch
-                            WHERE n.sched_name = :'sched' AND k.job_type = a.job_type AND k.placement = a.placement
-                              AND k.runs OFFSET 0)
-               -- end
            ) AS c
 ),
 allotted AS (
@@ -448,24 +268,6 @@ SELECT min(greatest(c.next_fire_time, c.opens)),
 -- others if it does not run that trigger, or takes no more work.
 WITH RECURSIVE
 -- include: limit_sets
--- The sets of limits for which triggers wait, with the first that waits in each slot pool: a loose index scan.
-sets AS (
-    (SELECT t.limits, t.slot_pool, t.next_fire_time, t.priority, t.job_type, t.placement, t.max_concurrent
-       FROM qrtz_triggers t
-      WHERE t.sched_name || '' = :'sched' AND t.limits IS NOT NULL AND t.trigger_state || '' = 'WAITING'
-        AND t.misfire_rule = 'RATE_LIMIT'
-      ORDER BY t.limits, t.slot_pool, t.next_fire_time, t.priority DESC LIMIT 1)
-    UNION ALL
-    SELECT other.*
-      FROM sets s
-     CROSS JOIN LATERAL (
-        SELECT t.limits, t.slot_pool, t.next_fire_time, t.priority, t.job_type, t.placement, t.max_concurrent
-          FROM qrtz_triggers t
-         WHERE t.sched_name || '' = :'sched' AND t.limits IS NOT NULL AND t.trigger_state || '' = 'WAITING'
-           AND t.misfire_rule = 'RATE_LIMIT' AND (t.limits, t.slot_pool) > (s.limits, s.slot_pool)
-         ORDER BY t.limits, t.slot_pool, t.next_fire_time, t.priority DESC LIMIT 1) AS other
-),
--- end
 waiting AS MATERIALIZED (
     SELECT s.next_fire_time, s.job_type, s.placement
       FROM sets s WHERE string_to_array(s.limits, ',') && :'limit_names'::text[]
@@ -514,24 +316,6 @@ SELECT (SELECT next_fire_time FROM waiting),
 -- each set of limits and slot pool.
 WITH RECURSIVE
 -- include: limit_sets
--- The sets of limits for which triggers wait, with the first that waits in each slot pool: a loose index scan.
-sets AS (
-    (SELECT t.limits, t.slot_pool, t.next_fire_time, t.priority, t.job_type, t.placement, t.max_concurrent
-       FROM qrtz_triggers t
-      WHERE t.sched_name || '' = :'sched' AND t.limits IS NOT NULL AND t.trigger_state || '' = 'WAITING'
-        AND t.misfire_rule = 'RATE_LIMIT'
-      ORDER BY t.limits, t.slot_pool, t.next_fire_time, t.priority DESC LIMIT 1)
-    UNION ALL
-    SELECT other.*
-      FROM sets s
-     CROSS JOIN LATERAL (
-        SELECT t.limits, t.slot_pool, t.next_fire_time, t.priority, t.job_type, t.placement, t.max_concurrent
-          FROM qrtz_triggers t
-         WHERE t.sched_name || '' = :'sched' AND t.limits IS NOT NULL AND t.trigger_state || '' = 'WAITING'
-           AND t.misfire_rule = 'RATE_LIMIT' AND (t.limits, t.slot_pool) > (s.limits, s.slot_pool)
-         ORDER BY t.limits, t.slot_pool, t.next_fire_time, t.priority DESC LIMIT 1) AS other
-),
--- end
 waiting AS MATERIALIZED (
     SELECT string_to_array(s.limits, ',') AS names, due.number
       FROM sets s

@@ -1,0 +1,399 @@
+-- Parts that several statements include.
+-- The planner is steered here: see docs/planner.md.
+
+-- part: ended_columns
+outcome AS state, fire_id, trigger_group, trigger_name, job_group, job_name, job_type, instance_id,
+scheduled_time, fired_time, started_at, ended_at, attempt, error, trigger_data::text, result::text,
+retry_at
+
+-- part: full_jobs
+-- The limits that running executions reach, by job and concurrency key: each limit up to their number. A trigger whose
+-- own limit is among them waits for a slot, whatever its row says.
+full_jobs AS MATERIALIZED (
+    SELECT job_group, job_name, concurrency_key,
+           row_number() OVER (PARTITION BY job_group, job_name, concurrency_key)::int AS max_concurrent
+      FROM qrtz_fired_triggers
+     WHERE sched_name = :'sched' AND state = 'EXECUTING' AND max_concurrent IS NOT NULL
+)
+
+-- part: seen_state
+CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
+     WHEN t.max_concurrent IS NOT NULL
+          AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
+     THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
+     ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
+                               ELSE t.trigger_state END
+END
+
+-- part: incident
+SELECT id, kind, subject, identity, severity, cause, began_as, what, why::text, trigger_group, trigger_name, job_group,
+       job_name, since, opened_at, confirmed_at, closed_at, acknowledged_at, acknowledged_by, acknowledged_reason,
+       acknowledged_until, acknowledged_severity, acknowledged_cause, notified::text
+
+-- part: waiting
+-- A loose index scan: one step per slot pool, so the cost does not depend on the number of triggers.
+(SELECT slot_pool FROM qrtz_triggers WHERE sched_name = :'sched' AND trigger_state = 'WAITING'
+  ORDER BY slot_pool LIMIT 1)
+UNION ALL
+SELECT other.slot_pool
+  FROM waiting w
+ CROSS JOIN LATERAL (
+    SELECT t.slot_pool FROM qrtz_triggers t
+     WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.slot_pool > w.slot_pool
+     ORDER BY t.slot_pool LIMIT 1) AS other
+
+-- part: each_rule
+(VALUES ('NODE'), ('OWN'), ('IGNORE'), ('LATE'), ('RATE_LIMIT'), ('NEW')) AS rule(name)
+
+-- part: full_keys
+-- The jobs and concurrency keys that wait for a slot, by which an index finds their triggers.
+, full_keys AS MATERIALIZED (
+    SELECT f.job_group, f.job_name, f.concurrency_key, of_job.slot_pool
+      FROM full_jobs f
+     CROSS JOIN LATERAL (
+        SELECT j.slot_pool FROM qrtz_job_details j
+         WHERE j.sched_name = :'sched' AND j.job_group = f.job_group AND j.job_name = f.job_name
+           AND j.max_concurrent = f.max_concurrent AND j.overlap_policy = 'block' LIMIT 1) AS of_job
+)
+
+-- part: cleared
+SET upcoming = '{}', upcoming_is_complete = false, fire_id = NULL,
+    trigger_state = CASE t.trigger_state WHEN 'ACQUIRED' THEN 'WAITING' ELSE t.trigger_state END,
+    -- As in `prepared_once` of the steps.
+    admission = t.admission
+
+-- part: is_computed
+-- It has values that were computed from its calendar.
+t.trigger_state <> 'COMPLETE'
+AND (t.upcoming <> '{}' OR t.upcoming_is_complete OR t.fire_id IS NOT NULL OR t.trigger_state = 'ACQUIRED')
+
+-- part: lock
+WITH held AS MATERIALIZED (
+    SELECT FROM qrtz_locks WHERE sched_name = :'sched' AND lock_name = :'lock' FOR UPDATE
+)
+SELECT CASE count(*) WHEN 1 THEN 1
+       ELSE repeat('quartzpy: the row of a lock is missing', 1 + count(*)::int)::int END
+  FROM held
+
+-- part: in_span
+\if :since
+AND scheduled_time >= :'since'::timestamptz
+\endif
+\if :until
+AND scheduled_time < :'until'::timestamptz
+\endif
+
+-- part: is_wanted
+AND outcome = ANY(:'outcomes'::text[])
+\if :exhausted
+AND outcome = 'FAILED' AND retry_at IS NULL
+\endif
+\if :of_job
+AND job_group = :'job_group' AND job_name = :'job_name'
+\endif
+\if :in_group
+AND CASE :'operator'
+        WHEN 'equals' THEN job_group = :'group'
+        WHEN 'starts_with' THEN starts_with(job_group, :'group')
+        WHEN 'ends_with' THEN right(job_group, length(:'group')) = :'group'
+        ELSE strpos(job_group, :'group') > 0
+    END
+\endif
+\if :of_type
+AND job_type = :'job_type'
+\endif
+\if :has_error
+AND strpos(error, :'error') > 0
+\endif
+\if :of_node
+AND instance_id = :'instance'
+\endif
+\if :after
+AND ended_at <= :'after_at'::timestamptz
+AND (ended_at, fire_id) < (:'after_at'::timestamptz, :'after_id'::bigint)
+\endif
+
+-- part: is_walked
+-- An execution ends at most an hour after its scheduled time, or it is among the few of a partial
+-- index. The clocks of nodes, which tell the end, may be a minute wrong.
+\if :since
+AND ended_at >= :'since'::timestamptz - interval '1 minute'
+\endif
+\if :until
+AND ended_at < :'until'::timestamptz + interval '61 minutes'
+\endif
+\if :after
+AND ended_at <= :'after_at'::timestamptz
+AND (ended_at, fire_id) < (:'after_at'::timestamptz, :'after_id'::bigint)
+\endif
+
+-- part: fired_columns
+CASE state WHEN 'ACQUIRED' THEN 'ENQUEUED' ELSE 'PROCESSING' END, fire_id, trigger_group, trigger_name, job_group,
+job_name, job_type, instance_id, scheduled_time, CASE state WHEN 'EXECUTING' THEN fired_time END,
+NULL::timestamptz, NULL::timestamptz, attempt, NULL::text, trigger_data::text, NULL::text, NULL::timestamptz
+
+-- part: is_of
+\if :of_job
+AND job_group = :'job_group' AND job_name = :'job_name'
+\endif
+\if :in_group
+AND CASE :'operator'
+        WHEN 'equals' THEN job_group = :'group'
+        WHEN 'starts_with' THEN starts_with(job_group, :'group')
+        WHEN 'ends_with' THEN right(job_group, length(:'group')) = :'group'
+        ELSE strpos(job_group, :'group') > 0
+    END
+\endif
+\if :of_type
+AND job_type = :'job_type'
+\endif
+\if :of_trigger
+AND trigger_group = :'trigger_group' AND trigger_name = :'trigger_name'
+\endif
+
+-- part: scheduled_columns
+'SCHEDULED', NULL::bigint, trigger_group, trigger_name, job_group, job_name, job_type, NULL::text,
+next_fire_time, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz, attempt, NULL::text,
+job_data::text, NULL::text, NULL::timestamptz
+
+-- part: is_in_span
+\if :since
+AND next_fire_time >= :'since'::timestamptz
+\endif
+\if :until
+AND next_fire_time < :'until'::timestamptz
+\endif
+\if :after_scheduled
+AND next_fire_time >= :'after_at'::timestamptz
+AND (next_fire_time, trigger_group, trigger_name)
+    > (:'after_at'::timestamptz, :'after_group', :'after_name')
+\endif
+
+-- part: held_ranges
+(SELECT job_group || '' AS job_group, job_name || '' AS job_name, concurrency_key || '' AS concurrency_key,
+        trigger_state, misfire_rule
+   FROM qrtz_triggers
+  WHERE sched_name || '' = :'sched' AND trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
+  ORDER BY job_group || '', job_name || '', concurrency_key || '', trigger_state, misfire_rule
+  LIMIT 1)
+UNION ALL
+SELECT other.*
+  FROM held h
+ CROSS JOIN LATERAL (
+    SELECT t.job_group || '' AS job_group, t.job_name || '' AS job_name,
+           t.concurrency_key || '' AS concurrency_key, t.trigger_state, t.misfire_rule
+      FROM qrtz_triggers t
+     WHERE t.sched_name || '' = :'sched' AND t.trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
+       AND (t.job_group || '', t.job_name || '', t.concurrency_key || '', t.trigger_state, t.misfire_rule)
+           > (h.job_group, h.job_name, h.concurrency_key, h.trigger_state, h.misfire_rule)
+     ORDER BY t.job_group || '', t.job_name || '', t.concurrency_key || '', t.trigger_state, t.misfire_rule
+     LIMIT 1) AS other
+
+-- part: job_columns
+j.job_name, j.job_group, j.job_type, j.is_durable AS job_is_durable, j.max_concurrent, j.overlap_policy,
+j.placement, j.persists_data, j.requests_recovery, j.retry_policy::text AS retry, j.timeout,
+j.pause_after_failures, j.job_data::text AS job_data, j.continuations::text AS continuations, j.capture_logs,
+j.limits,
+
+-- part: trigger_columns
+t.trigger_name, t.trigger_group, t.job_group, t.job_name, t.kind, t.schedule::text AS schedule,
+t.description, t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold,
+t.calendar_name, t.job_data::text AS trigger_data, t.job_type,
+
+-- part: trigger_progress
+t.next_fire_time, t.prev_fire_time, t.times_triggered, t.generation, t.upcoming, t.error, t.catch_up_until,
+t.schedule_hash, t.paused_at, t.paused_by, t.pause_reason, t.pause_until, t.pause_missed, t.rate_limited_until,
+t.resumed_at
+
+-- part: may_be_paused
+(t.trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED')
+ OR (t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')
+     AND ((t.held_by_mode AND NOT :'by_mode'::bool)
+          OR (:'alone'::bool AND (t.pause_until, t.pause_missed)
+                                 IS DISTINCT FROM (:'until'::timestamptz, :'missed'::text))
+          -- A pause of a group that has an end, such as a maintenance window, takes nobody's name off.
+          OR (:'reason'::text IS NOT NULL
+              AND (:'alone'::bool OR (t.pause_missed IS NULL AND :'until'::timestamptz IS NULL))
+              AND (t.pause_reason, t.paused_by) IS DISTINCT FROM (:'reason'::text, :'by'::text)))))
+
+-- part: own_of_affected
+CROSS JOIN LATERAL (
+   SELECT o.ctid AS row FROM qrtz_triggers o
+    WHERE o.sched_name = :'sched' AND o.trigger_group = affected.trigger_group
+      AND o.trigger_name = affected.trigger_name
+    LIMIT 1) AS own
+
+-- part: mode_forbids_t
+(EXISTS (SELECT FROM qrtz_job_details m
+          WHERE m.sched_name = :'sched' AND m.job_group = t.job_group AND m.job_name = t.job_name
+            AND (m.mode = 'DISABLED'
+                 OR (m.mode = 'MANUAL'
+                     AND t.trigger_group
+                         NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS'))))
+ OR (t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
+     AND EXISTS (SELECT FROM qrtz_paused_trigger_groups p
+                  WHERE p.sched_name = :'sched' AND p.scope = 'MANUAL')))
+
+-- part: no_other_pause
+AND NOT EXISTS (SELECT FROM qrtz_paused_trigger_groups p
+                 WHERE p.sched_name = :'sched' AND (p.scope, p.group_name) <> (:'scope', :'group')
+                   AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = t.trigger_group)
+                        OR (p.scope = 'JOB' AND p.group_name = t.job_group)))
+
+-- part: group_is_paused_t
+EXISTS (SELECT FROM qrtz_paused_trigger_groups p
+         WHERE p.sched_name = :'sched'
+           AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = t.trigger_group)
+                OR (p.scope = 'JOB' AND p.group_name = t.job_group)))
+
+-- part: upstreams
+changed AS MATERIALIZED (
+    SELECT k.job_group, k.job_name, d.after
+      FROM unnest(:'groups'::text[], :'names'::text[]) AS k(job_group, job_name)
+      LEFT JOIN LATERAL (
+        SELECT o.after FROM qrtz_job_details o
+         WHERE o.sched_name = :'sched' AND o.job_group = k.job_group AND o.job_name = k.job_name LIMIT 1) AS d ON true
+),
+named AS MATERIALIZED (
+    SELECT DISTINCT c.job_group AS by_group, c.job_name AS by_name,
+           up.spec ->> 'job_group' AS job_group, up.spec ->> 'job_name' AS job_name
+      FROM changed c
+     CROSS JOIN LATERAL jsonb_array_elements(c.after -> 'jobs') AS up(spec)
+),
+former AS MATERIALIZED (
+    SELECT c.job_group AS by_group, c.job_name AS by_name, u.job_group, u.job_name, u.row
+      FROM changed c
+     CROSS JOIN LATERAL (
+        SELECT o.upstream_group AS job_group, o.upstream_name AS job_name, o.ctid AS row FROM qrtz_job_upstreams o
+         WHERE o.sched_name = :'sched' AND o.job_group = c.job_group AND o.job_name = c.job_name OFFSET 0) AS u
+),
+upstreams AS MATERIALIZED (
+    SELECT job_group, job_name,
+           jsonb_agg(jsonb_build_object('job_group', by_group, 'job_name', by_name))
+               FILTER (WHERE n.is_named) AS named_by
+      FROM (SELECT *, true AS is_named FROM named) AS n
+      FULL JOIN (SELECT *, true AS was_named FROM former) AS f USING (by_group, by_name, job_group, job_name)
+     GROUP BY job_group, job_name
+    HAVING NOT bool_and(n.is_named IS NOT DISTINCT FROM f.was_named)
+)
+
+-- part: other_job
+(t.job_type, t.max_concurrent, t.overlap_policy, t.placement, t.rate_limit, t.limits)
+    IS DISTINCT FROM
+    (j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits)
+
+-- part: key_of_t
+CASE WHEN j.concurrency_key IS NULL THEN ''
+     ELSE (SELECT CASE WHEN length(k.value) <= 60 THEN k.value ELSE md5(k.value) END
+             FROM (SELECT coalesce((coalesce(j.job_data, '{}') || coalesce(t.job_data, '{}'))
+                                   ->> j.concurrency_key, '') AS value) AS k) END
+
+-- part: key_of_o
+CASE WHEN j.concurrency_key IS NULL THEN ''
+     ELSE (SELECT CASE WHEN length(k.value) <= 60 THEN k.value ELSE md5(k.value) END
+             FROM (SELECT coalesce((coalesce(j.job_data, '{}') || coalesce(o.job_data, '{}'))
+                                   ->> j.concurrency_key, '') AS value) AS k) END
+
+-- part: few
+-- They are counted along their index first, without a look at their rows.
+WITH few AS MATERIALIZED (
+\if :of_job
+    SELECT count(*) <= :'most_few'::int AS holds
+      FROM (SELECT FROM qrtz_triggers WHERE job_group = :'job_group' AND job_name = :'job_name'
+             LIMIT :'most_few'::int + 1) AS counted
+\else
+\if :of_calendar
+    SELECT count(*) <= :'most_few'::int AS holds
+      FROM (SELECT FROM qrtz_triggers WHERE sched_name = :'sched' AND calendar_name = :'calendar'
+             LIMIT :'most_few'::int + 1) AS counted
+\else
+    SELECT holds FROM few_held
+\endif
+\endif
+)
+
+-- part: few_rows
+-- The condition on `few` needs no row, so that only one part is executed. OFFSET 0 keeps the planner from walking
+-- another index that has the order of the query. With the scheduler as an expression, only the index of the few
+-- can serve.
+(SELECT * FROM qrtz_triggers t
+\if :of_job
+  WHERE t.sched_name || '' = :'sched' AND job_group = :'job_group' AND job_name = :'job_name'
+\else
+\if :of_calendar
+  WHERE t.sched_name = :'sched' AND calendar_name = :'calendar'
+\else
+  WHERE t.sched_name || '' = :'sched'
+    AND trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
+\endif
+\endif
+    AND (SELECT holds FROM few) OFFSET 0)
+ UNION ALL
+
+-- part: matches
+\if :some_states
+AND t.trigger_state = ANY(:'stored'::text[])
+\endif
+    -- include: key_matches
+\if :of_job
+AND t.job_group = :'job_group' AND t.job_name = :'job_name'
+\endif
+\if :of_calendar
+AND t.calendar_name = :'calendar'
+\endif
+\if :of_type
+AND t.job_type = :'job_type'
+\endif
+\if :of_kind
+AND t.kind = :'kind'
+\endif
+\if :since
+AND t.next_fire_time >= :'since'::timestamptz
+\endif
+\if :until
+AND t.next_fire_time < :'until'::timestamptz
+\endif
+\if :due_until
+AND GREATEST(t.next_fire_time, t.rate_limited_until) < :'due_until'::timestamptz
+\endif
+\if :by_schedule
+AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
+AND (t.kind <> 'simple' OR t.schedule ->> 'repeat_count' IS DISTINCT FROM '0')
+\endif
+\if :seen
+AND
+    -- include: seen_state
+    = ANY(:'states'::text[])
+\endif
+
+-- part: key_matches
+\if :in_group
+AND t.trigger_group = :'group'
+\endif
+\if :group_like
+AND CASE :'operator'
+        WHEN 'starts_with' THEN starts_with(t.trigger_group, :'group')
+        WHEN 'ends_with' THEN right(t.trigger_group, length(:'group')) = :'group'
+        ELSE strpos(t.trigger_group, :'group') > 0
+    END
+\endif
+\if :contains
+AND strpos(t.trigger_name, :'contains') > 0
+\endif
+
+-- part: in_walk
+-- What a walk examines, or what matches, after the last one of the page before.
+\if :examined
+\if :since
+AND t.next_fire_time >= :'since'::timestamptz
+\endif
+\if :until
+AND t.next_fire_time < :'until'::timestamptz
+\endif
+\else
+    -- include: matches
+\endif
+\if :after
+AND (coalesce(t.next_fire_time, 'infinity'), -t.priority, t.trigger_group, t.trigger_name)
+    > (coalesce(:'after_at'::timestamptz, 'infinity'), :'after_priority'::int, :'after_group', :'after_name')
+\endif
