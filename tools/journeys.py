@@ -21,6 +21,7 @@ import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
@@ -29,7 +30,8 @@ from typing import Any, NamedTuple
 from quartzpy import Scheduler, job
 from quartzpy.embedded import EmbeddedPostgres
 from quartzpy.store.postgresql import migrations
-from tools.sql import STORE
+from quartzpy.store.postgresql.schema.sql_files import SqlFile, names_in
+from tools.sql import STORE, files, switches_in
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "quartzpy"
@@ -201,6 +203,7 @@ def lines_of_code(source: str) -> int:
 
 
 def sql() -> list[Path]:
+    """Return the files of SQL of the store."""
     return sorted(STORE.rglob("*.sql"))
 
 
@@ -232,6 +235,74 @@ def files_naming(word: str) -> int:
     """Count the modules and `.sql` files of the package that name a word."""
     paths = [*modules(), *sql()]
     return sum(bool(re.search(rf"\b{word}\b", path.read_text(encoding="utf-8"))) for path in paths)
+
+
+def longest_statement(prefix: str) -> int:
+    """Count the lines of the longest statement of the store's files below a path, with all its switches."""
+    texts = (
+        text for file in files() if (path := str(file.relative_to(STORE))).startswith(prefix) for text in all_of(path)
+    )
+    return max(map(lines_of_sql, texts))
+
+
+def all_of(path: str) -> Iterator[str]:
+    """Yield each statement of a file with all its switches."""
+    for name in names_in(path):
+        yield SqlFile(path)(name, **dict.fromkeys(switches_in(path, name), True))
+
+
+def switches() -> int:
+    """Count the lines of the files of SQL that begin a choice between two texts."""
+    return sum(len(re.findall(r"^ *\\if :", path.read_text(encoding="utf-8"), re.MULTILINE)) for path in sql())
+
+
+def attributes(module: str, name: str) -> int:
+    """Count the attributes that the constructor of a class sets."""
+    path = PACKAGE / module
+    [kind] = (
+        node
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef) and node.name == name
+    )
+    [constructor] = (node for node in kind.body if isinstance(node, ast.FunctionDef) and node.name == "__init__")
+    return len(
+        {
+            node.attr
+            for node in ast.walk(constructor)
+            if isinstance(node, ast.Attribute)
+            and isinstance(node.ctx, ast.Store)
+            and isinstance(node.value, ast.Name)
+            and node.value.id == "self"
+        }
+    )
+
+
+@cache
+def budget() -> dict[str, int]:
+    """Return what the house has of that for which `budget.toml` says how much it may have."""
+    packages: Counter[str] = Counter()
+    numbers: Counter[str] = Counter()
+    for path in modules():
+        package = str(path.relative_to(PACKAGE).parent).partition("/")[0]
+        package = "modules of the package itself" if package == "." else package
+        packages[package] += lines_of_code(path.read_text(encoding="utf-8"))
+        numbers[package] += 1
+    return {
+        **{f"lines of Python: {package}": lines for package, lines in sorted(packages.items())},
+        **{f"modules: {package}": number for package, number in sorted(numbers.items())},
+        "lines of SQL": sum(lines_of_sql(path.read_text(encoding="utf-8")) for path in sql()),
+        "lines of SQL: steps": sum(lines_of_sql(p.read_text(encoding="utf-8")) for p in sql() if p.parent == STEPS),
+        "switches of SQL": switches(),
+        **{
+            f"longest statement: {step}": longest_statement(f"steps/{step}.sql")
+            for step in ("acquire", "complete", "misfire", "recover")
+        },
+        "longest statement": longest_statement(""),
+        "attributes of SqlSession": attributes("store/postgresql/connection/session.py", "SqlSession"),
+        "attributes of SchedulerThread": attributes("node/scheduler_thread.py", "SchedulerThread"),
+        "files that name `rate_limit`": files_naming("rate_limit"),
+        "files that name `display_name`": files_naming("display_name"),
+    }
 
 
 def layers() -> int:

@@ -55,9 +55,7 @@ def statements() -> dict[Statement, str]:
     return {
         Statement(path, name): text
         for path, file in FILES.items()
-        for name, text in re.findall(
-            r"^-- name: (\w+)\n(.*?)(?=^-- name:|\Z)", whole(file), re.MULTILINE | re.DOTALL
-        )
+        for name, text in re.findall(r"^-- name: (\w+)\n(.*?)(?=^-- name:|\Z)", whole(file), re.MULTILINE | re.DOTALL)
     }
 
 

@@ -6,8 +6,8 @@
 - `\\if :name`, `\\else` and `\\endif`, each on a line of its own, are psql's. A switch that is not named is off.
 - The names of the tables have the default prefix, and no schema.
 
-What several statements share stands once, as a part of one of the files of `SHARED`: `-- part: node` begins it. The line
-`-- include: node` puts it in, with the indentation of its place. `python -m tools.sql acquire` prints a whole statement.
+What several statements share stands once, as a part of one of the files of `SHARED`: `-- part: node` begins it. The
+line `-- include: node` puts it in, with the indentation of its place. `python -m tools.sql NAME` prints a whole one.
 """
 
 from __future__ import annotations
