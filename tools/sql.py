@@ -53,12 +53,12 @@ def main(arguments: list[str]) -> str:
     parser = argparse.ArgumentParser(prog="python -m tools.sql", description="Print a statement as the store sends it.")
     parser.add_argument("name", nargs="?", help="the statement, such as acquire or steps/acquire.sql:acquire")
     parser.add_argument("--on", action="append", default=[], metavar="SWITCH", help="a switch that is on")
-    given = parser.parse_args(arguments)
-    if given.name is None:
+    options = parser.parse_args(arguments)
+    if options.name is None:
         paths = [str(file.relative_to(STORE)) for file in files()]
         return "\n".join(f"{path}:{name}" for path in paths for name in names_in(path)) + "\n"
     try:
-        return statement(given.name, *given.on) + ";\n"
+        return statement(options.name, *options.on) + ";\n"
     except LookupError as error:
         parser.error(str(error))
 
