@@ -238,12 +238,8 @@ def tutorial(place: Place) -> str:
         variable = {"QUARTZPY_URL": url.read_text()}
         place.run("quartzpy", "db", "upgrade", **variable)
         with _running(place, "python", "app.py", **variable) as first, _running(place, "python", "app.py", **variable):
-            assert first.stdout is not None
-            end = time.monotonic() + LIMIT
-            while "tick of" not in first.stdout.readline():
-                if first.poll() is not None or time.monotonic() > end:
-                    raise Failure("no tick")
-        _wait("an execution", lambda: "SUCCEEDED" in place.run("quartzpy", "executions", **variable), database)
+            # Either node may take all instants.
+            _wait("an execution", lambda: "SUCCEEDED" in place.run("quartzpy", "executions", **variable), first)
         _ended(database)
     return "ok"
 
