@@ -60,6 +60,27 @@ def found(dsn: str, **settings: Any) -> dict[str, tuple[Severity, str]]:
         return {one.check: (one.severity, str(one)) for one in checks.of_node(connection, config)}
 
 
+def test_a_server_past_its_end_of_life_is_refused_with_what_is_needed(
+    make_store: MakeStore, postgres_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = checks.facts
+
+    def older(connection: psycopg.Connection[Any]) -> checks.Facts:
+        return server(connection)._replace(version=140_019, version_text="14.19")
+
+    store = make_store()
+    assert "server-version" not in found(postgres_dsn)
+    monkeypatch.setattr(checks, "facts", older)
+    words = "the server is PostgreSQL 14.19; quartzpy needs PostgreSQL 15 or later"
+    severity, text = found(postgres_dsn)["server-version"]
+    assert severity is Severity.ERROR
+    assert words in text
+    with pytest.raises(SchemaError, match=words):
+        register(store)
+    with pytest.raises(SchemaError, match=words):
+        make_store()
+
+
 def test_a_role_that_cannot_write_is_reported_at_the_start(own_role: str, connect: Connect) -> None:
     alter(connect, own_role, "SET default_transaction_read_only = on")
     scheduler = Scheduler(own_role, start_timeout="100ms")

@@ -24,18 +24,6 @@ ROWS = (
         (f"{_LIMITS}::test_an_infinite_instant_that_is_stored_is_mended[infinity-queued_until]",),
     ),
     Sabotage(
-        "spans_in_microseconds",
-        "a length of time above 35 minutes is refused by servers before PostgreSQL 15",
-        (
-            Edit(
-                f"{_SQL}.schema.statement",
-                'return f"{hours} hours {rest / 1e6:f} seconds"',
-                'return f"{hours * _HOUR + rest} microseconds"',
-            ),
-        ),
-        ("tests/unit/test_statement.py::test_values_in_the_text_form_of_postgresql",),
-    ),
-    Sabotage(
         "one_bad_row_stops_the_acquire_step",
         "a trigger whose row the server cannot process stops all others",
         (

@@ -20,10 +20,9 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
         (True, b"t"),
         (7, b"7"),
         ("a'b", b"a'b"),
-        (timedelta(days=1, milliseconds=5), b"24 hours 0.005000 seconds"),
-        # Before PostgreSQL 15, no unit of an interval takes a number above 2**31.
-        (timedelta(days=36_525, seconds=3_599, microseconds=999_999), b"876600 hours 3599.999999 seconds"),
-        (-timedelta(microseconds=1), b"-1 hours 3599.999999 seconds"),
+        (timedelta(days=1, milliseconds=5), b"86400005000 microseconds"),
+        (timedelta(days=36_525, seconds=3_599, microseconds=999_999), b"3155763599999999 microseconds"),
+        (-timedelta(microseconds=1), b"-1 microseconds"),
         (datetime(2026, 1, 1, tzinfo=UTC), b"2026-01-01T00:00:00+00:00"),
         ([], b"{}"),
         ([1, None, 2], b"{1,NULL,2}"),

@@ -5,12 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 LEFT_OUT: Mapping[str, Mapping[str, str]] = {
-    "pg13": {
-        "tests/postgresql/test_broken_pipelines.py::test_a_session_that_was_ended_before_a_pipeline[idle_session_ti": (
-            "PostgreSQL 13 has no idle_session_timeout"
-        ),
-        "tests/facade/test_using.py::test_the_connection_of_django_will_do": "Django refuses PostgreSQL 13",
-    },
     "pgbouncer": {
         "tests/facade/test_lost_answers.py::test_each_instant_runs_once_though_the_answer_to_a_step_is_lost": (
             "the test's proxy knows a step by its prepared statement, and there are none behind a pooler"

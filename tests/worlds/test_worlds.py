@@ -45,9 +45,9 @@ def test_without_a_server_there_is_nothing_to_spread() -> None:
 
 
 def test_a_name_that_no_world_has_is_refused() -> None:
-    assert [world.name for world in named("pg13,role")] == ["pg13", "role"]
-    with pytest.raises(LookupError, match="no world is called pg7; there are pg13"):
-        named("pg13,pg7")
+    assert [world.name for world in named("pg15,role")] == ["pg15", "role"]
+    with pytest.raises(LookupError, match="no world is called pg7; there are pg15"):
+        named("pg15,pg7")
 
 
 def test_what_the_readme_claims_is_what_the_worlds_run() -> None:
@@ -78,23 +78,23 @@ def test_what_is_not_installed_is_named_with_what_installs_it(
 ) -> None:
     monkeypatch.setattr(installed, "servers", lambda: {18: Path("/there")})
     monkeypatch.setattr(installed, "pgbouncer", lambda: None)
-    assert installed.missing(WORLDS["pg13"]) == ["PostgreSQL 13: python -m tests.worlds.install 13"]
+    assert installed.missing(WORLDS["pg15"]) == ["PostgreSQL 15: python -m tests.worlds.install 15"]
     assert installed.missing(WORLDS["pgbouncer"]) == ["PgBouncer: apt-get install pgbouncer"]
     assert installed.missing(World("py", python="3.99"))[0].startswith("Python 3.99: ")
-    with pytest.raises(NotInstalledError, match="the world pg13 needs PostgreSQL 13: python -m tests"):
-        binaries_of(WORLDS["pg13"])
+    with pytest.raises(NotInstalledError, match="the world pg15 needs PostgreSQL 15: python -m tests"):
+        binaries_of(WORLDS["pg15"])
 
-    worlds, absent = driver.chosen("pg13,pg18")
+    worlds, absent = driver.chosen("pg15,pg18")
     assert [world.name for world in worlds] == ["pg18"]
     assert absent == 1
-    assert "not installed: pg13 (PostgreSQL 13, TCP) needs PostgreSQL 13" in capsys.readouterr().out
+    assert "not installed: pg15 (PostgreSQL 15, TCP) needs PostgreSQL 15" in capsys.readouterr().out
 
 
 def test_the_newest_release_of_a_major_version_is_installed() -> None:
-    versions = ["13.9.0-beta.15", "13.23.0-beta.15", "13.23.0-beta.16", "14.1.0-beta.1"]
-    assert install.newest(versions, 13) == "13.23.0-beta.16"
-    with pytest.raises(install.InstallError, match="no release of PostgreSQL 12"):
-        install.newest(versions, 12)
+    versions = ["15.9.0-beta.15", "15.18.0-beta.15", "15.18.0-beta.16", "16.1.0-beta.1"]
+    assert install.newest(versions, 15) == "15.18.0-beta.16"
+    with pytest.raises(install.InstallError, match="no release of PostgreSQL 14"):
+        install.newest(versions, 14)
 
 
 def _package(path: Path, links: list[dict[str, str]]) -> Path:
@@ -109,8 +109,8 @@ def _package(path: Path, links: list[dict[str, str]]) -> Path:
 
 def test_a_package_is_unpacked_with_its_links_and_programs_that_run(tmp_path: Path) -> None:
     links = [{"source": "native/lib/libpq.so.5.13", "target": "native/lib/libpq.so.5"}]
-    install.unpack(_package(tmp_path / "package.tgz", links), tmp_path / "servers" / "13")
-    moved_to = (tmp_path / "servers" / "13").rename(tmp_path / "elsewhere")
+    install.unpack(_package(tmp_path / "package.tgz", links), tmp_path / "servers" / "15")
+    moved_to = (tmp_path / "servers" / "15").rename(tmp_path / "elsewhere")
     assert (moved_to / "lib" / "libpq.so.5").read_bytes() == b"elf"
     assert os.access(moved_to / "bin" / "postgres", os.X_OK)
 
@@ -118,7 +118,7 @@ def test_a_package_is_unpacked_with_its_links_and_programs_that_run(tmp_path: Pa
 def test_a_link_out_of_a_package_is_refused(tmp_path: Path) -> None:
     links = [{"source": "native/lib/libpq.so.5.13", "target": "native/../../../outside"}]
     with pytest.raises(install.InstallError, match="is outside of the package"):
-        install.unpack(_package(tmp_path / "package.tgz", links), tmp_path / "servers" / "13")
+        install.unpack(_package(tmp_path / "package.tgz", links), tmp_path / "servers" / "15")
 
 
 # --- the way to a server

@@ -9,7 +9,7 @@ from typing import Literal
 Connection = Literal["tcp", "unix"]
 
 NEWEST = 18
-OLDEST = 13
+OLDEST = 15
 OLDEST_PYTHON = "3.11"
 PYTHONS = (OLDEST_PYTHON, "3.12", "3.13")
 SMALL_BUFFER = 4096

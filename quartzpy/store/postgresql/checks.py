@@ -16,7 +16,7 @@ from quartzpy.store.postgresql.schema import privileges
 from quartzpy.store.postgresql.schema.privileges import Use
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 
-OLDEST_SERVER = 130_000
+OLDEST_SERVER = 150_000
 OURS_BESIDES_THE_POOL = 5
 """Connections of a node besides its pool: three for steps, one for check-ins, one for LISTEN."""
 
@@ -100,7 +100,9 @@ def _version(server: Facts) -> list[Finding]:
     if server.version >= OLDEST_SERVER:
         return []
     what = f"the server is PostgreSQL {server.version_text}"
-    return [Finding(Severity.ERROR, "server-version", what, f"quartzpy needs {OLDEST_SERVER // 10_000} or later")]
+    return [
+        Finding(Severity.ERROR, "server-version", what, f"quartzpy needs PostgreSQL {OLDEST_SERVER // 10_000} or later")
+    ]
 
 
 def _pooler(server: Facts, connection: psycopg.Connection[Any], config: SchedulerConfig) -> list[Finding]:

@@ -200,8 +200,7 @@ UPDATE qrtz_triggers t
        resumed_at = CASE WHEN affected.is_forbidden THEN t.resumed_at ELSE :now END
   FROM affected
  -- include: own_of_affected
- -- As a pattern, from which no partial index follows: PostgreSQL 13 would scan all of it.
- WHERE t.ctid = own.row AND t.trigger_state LIKE 'PAUSED%'
+ WHERE t.ctid = own.row AND t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')
 RETURNING t.generation, t.job_group, t.job_name, t.next_fire_time, affected.is_forbidden;
 
 -- name: remember

@@ -22,7 +22,6 @@ _PLACE = re.compile(rf"{_VALUE.pattern}|:now(?<!::now)\b|{DEFAULT_TABLE_PREFIX}(
 _PARAMETER = re.compile(r"\$(\d+)(?:::(\w+(?:\[\])?))?")
 _NEEDS_QUOTES = re.compile(r'[\s{}",\\]')
 _MICROSECOND = timedelta(microseconds=1)
-_HOUR = 3_600_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +92,8 @@ def _quoted(value: str) -> str:
 
 
 def _span(value: timedelta) -> str:
-    # Before PostgreSQL 15, no unit of an interval takes a number above 2**31. Days would depend on the time zone.
-    hours, rest = divmod(value // _MICROSECOND, _HOUR)
-    return f"{hours} hours {rest / 1e6:f} seconds"
+    # Days would depend on the time zone.
+    return f"{value // _MICROSECOND} microseconds"
 
 
 def _boolean(value: bool) -> str:

@@ -325,13 +325,11 @@ retried AS (
            :now + f.retry_after, true, :now + f.retry_after, f.priority, 'ignore',
            CASE WHEN f.is_handed_back AND j.rate_limit IS NOT NULL THEN 'CHARGED' END,
            f.attempt + (f.outcome = 'FAILED')::int, f.coalesced_fire_times,
-           -- Before PostgreSQL 14, `extract` returns a float, which is exact for these two parts but not for their sum.
            jsonb_build_object(
                'QRTZ_RETRIED_TRIGGER_NAME', f.trigger_name,
                'QRTZ_RETRIED_TRIGGER_GROUP', f.trigger_group,
                'QRTZ_RETRIED_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING',
-               trim_scale(extract(epoch FROM date_trunc('minute', f.scheduled_time))::numeric * 1000
-                          + extract(microseconds FROM f.scheduled_time)::numeric / 1000)::text)
+               trim_scale(extract(epoch FROM f.scheduled_time) * 1000)::text)
            || coalesce(f.trigger_data, '{}')
       FROM (SELECT * FROM done WHERE retry_after IS NOT NULL) AS f
       JOIN repeatable AS j USING (fire_id)

@@ -11,7 +11,6 @@
 -- than the limit admits fires. `queued_until` is void if the limit has changed since, and the TAT is bounded: it is
 -- later than the limit allows if the limit was raised or the database's clock was set back. All instants that are
 -- computed with are finite, also if a row has another one: no server before PostgreSQL 17 subtracts infinite instants.
--- Before PostgreSQL 14, `extract` returns a float, whose quotient may be just below a whole number.
 WITH node AS MATERIALIZED (
     SELECT :now AS at FROM qrtz_scheduler_state
      WHERE sched_name = :'sched' AND instance_id = :'instance' AND epoch = :'epoch'::bigint
@@ -85,8 +84,8 @@ stored AS (
 counted AS (
     SELECT s.*, greatest(s.tat, s.at) AS base,
            CASE WHEN s.tat - s.at > s.tolerance THEN 0
-                ELSE floor(extract(epoch FROM s.tolerance - (greatest(s.tat, s.at) - s.at))::numeric
-                           / extract(epoch FROM s.gap)::numeric) + 1 END AS free
+                ELSE floor(extract(epoch FROM s.tolerance - (greatest(s.tat, s.at) - s.at))
+                           / extract(epoch FROM s.gap)) + 1 END AS free
       FROM stored s
 ),
 buckets AS MATERIALIZED (

@@ -51,18 +51,16 @@ DELETE FROM qrtz_scheduler_state s
 RETURNING s.instance_id;
 
 -- name: end_sessions
--- Their open transactions hold locks on rows that recovery would have to skip. Only from PostgreSQL 14 on does
--- pg_terminate_backend() wait for the end of a session: these get a moment.
-SELECT ended, (SELECT pg_sleep(0.1) WHERE ended > 0)::text
-  FROM (SELECT count(*) FILTER (WHERE pg_terminate_backend(a.pid)) AS ended
-          FROM unnest(:'instances'::text[], :'epochs'::bigint[], :'counts'::bigint[], :'prefixes'::text[])
-                   AS d(instance_id, epoch, checkin_count, prefix)
-          JOIN qrtz_scheduler_state s
-            ON s.sched_name = :'sched' AND s.instance_id = d.instance_id AND s.epoch = d.epoch
-           AND s.checkin_count = d.checkin_count
-          JOIN pg_stat_activity a
-            ON a.datname = current_database() AND a.usename = current_user AND a.pid <> pg_backend_pid()
-           AND starts_with(a.application_name, d.prefix)) AS sessions;
+-- Their open transactions hold locks on rows that recovery would have to skip, so each has a moment to end.
+SELECT count(*) FILTER (WHERE pg_terminate_backend(a.pid, 100))
+  FROM unnest(:'instances'::text[], :'epochs'::bigint[], :'counts'::bigint[], :'prefixes'::text[])
+           AS d(instance_id, epoch, checkin_count, prefix)
+  JOIN qrtz_scheduler_state s
+    ON s.sched_name = :'sched' AND s.instance_id = d.instance_id AND s.epoch = d.epoch
+   AND s.checkin_count = d.checkin_count
+  JOIN pg_stat_activity a
+    ON a.datname = current_database() AND a.usename = current_user AND a.pid <> pg_backend_pid()
+   AND starts_with(a.application_name, d.prefix);
 
 -- name: free
 -- Releases what nodes held that are no longer registered.
@@ -159,16 +157,13 @@ reruns AS (
            CASE WHEN pause.applies OR j.mode = 'DISABLED' THEN 'PAUSED' ELSE 'WAITING' END,
            j.mode = 'DISABLED' AND NOT pause.applies,
            f.scheduled_time, true, f.scheduled_time, f.priority, 'ignore', f.attempt, f.coalesced_fire_times,
-           -- Before PostgreSQL 14, `extract` returns a float, which is exact for these two parts but not for their sum.
            jsonb_build_object(
                'QRTZ_FAILED_JOB_ORIG_TRIGGER_NAME', f.trigger_name,
                'QRTZ_FAILED_JOB_ORIG_TRIGGER_GROUP', f.trigger_group,
                'QRTZ_FAILED_JOB_ORIG_TRIGGER_FIRETIME_IN_MILLISECONDS_AS_STRING',
-               trim_scale(extract(epoch FROM date_trunc('minute', f.fired_time))::numeric * 1000
-                          + extract(microseconds FROM f.fired_time)::numeric / 1000)::text,
+               trim_scale(extract(epoch FROM f.fired_time) * 1000)::text,
                'QRTZ_FAILED_JOB_ORIG_TRIGGER_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING',
-               trim_scale(extract(epoch FROM date_trunc('minute', f.scheduled_time))::numeric * 1000
-                          + extract(microseconds FROM f.scheduled_time)::numeric / 1000)::text)
+               trim_scale(extract(epoch FROM f.scheduled_time) * 1000)::text)
            || coalesce(f.trigger_data, '{}')
       FROM (SELECT * FROM removed WHERE runs_again) AS f
       JOIN repeatable AS j USING (fire_id)

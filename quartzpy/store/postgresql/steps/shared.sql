@@ -950,8 +950,8 @@ in_use AS MATERIALIZED (
                                 THEN greatest(c.max_concurrent - (c.number - c.ended), 0) END,
                            1000000,
                            CASE WHEN c.tat - c.at > c.tolerance THEN 0
-                                ELSE floor(extract(epoch FROM c.tolerance - (greatest(c.tat, c.at) - c.at))::numeric
-                                           / extract(epoch FROM c.gap)::numeric) + 1 END) END::int AS free
+                                ELSE floor(extract(epoch FROM c.tolerance - (greatest(c.tat, c.at) - c.at))
+                                           / extract(epoch FROM c.gap)) + 1 END) END::int AS free
       FROM counted c
 ),
 
