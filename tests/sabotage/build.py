@@ -17,6 +17,8 @@ from pathlib import Path
 from types import CodeType, ModuleType
 
 ROOT = Path(__file__).resolve().parents[2]
+_STORE = "quartzpy/store/postgresql"
+SHARED = (f"{_STORE}/steps/shared.sql", f"{_STORE}/shared.sql", f"{_STORE}/admin/shared.sql")
 
 
 class NothingToSabotageError(Exception):
@@ -28,7 +30,10 @@ class Edit:
     """A text of a module that becomes another one, everywhere in that module."""
 
     module: str
-    """The name of a module, or the path of a `.sql` file from the root of the checkout."""
+    """The name of a module, or the path of a `.sql` file from the root of the checkout.
+
+    A text that is not in that file may be in a part that its statements share.
+    """
     old: str
     new: str
 
@@ -78,9 +83,12 @@ class Sabotage:
         """The sources of the modules that it changes, by their names."""
         sources: dict[str, str] = {}
         for edit in self.edits:
-            if edit.module not in sources:
-                sources[edit.module] = source_of(edit.module)
-            sources[edit.module] = edit.applied(sources[edit.module])
+            module = edit.module
+            if module.endswith(".sql") and edit.old not in source_of(module):
+                module = next((path for path in SHARED if edit.old in source_of(path)), module)
+            if module not in sources:
+                sources[module] = source_of(module)
+            sources[module] = edit.applied(sources[module])
         return sources
 
     def install(self) -> None:

@@ -49,8 +49,8 @@ SHARED_LIMITS = (
         (
             Edit(
                 _SQL,
-                "AND k.runs OFFSET 0)\n               -- end\n           ) AS c",
-                "OFFSET 0) OR true\n           ) AS c",
+                "-- include: runs_somewhere\n           ) AS c",
+                "-- include: runs_somewhere\n OR true\n           ) AS c",
             ),
         ),
         (f"{_TESTS}::test_slots_are_not_kept_for_what_no_node_runs[postgresql]",),
