@@ -6,17 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from quartzpy.store.postgresql.connection import free_jobs
 from tests.full_reads import _every_read_is_full as _every_read_is_full
 from tests.protocol.options import LONG_TIMEOUT, is_long
 
 HERE = Path(__file__).parent
-
-
-@pytest.fixture(autouse=True)
-def _small_batches_are_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that steps take free jobs by the statement for them."""
-    monkeypatch.setattr(free_jobs, "LEAST", 1)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -27,7 +27,6 @@ from quartzpy.node.parts import NodeParts
 from quartzpy.node.workers.execution import Execution, Executor
 from quartzpy.node.workers.worker_pool import Task, WorkerPool
 from quartzpy.placement import DEFAULT_EXECUTOR
-from quartzpy.store.postgresql.connection.free_jobs import FreeJobs
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import FiredTrigger, JobStore, Node
 from tests.contract.harness import CHECKIN, REPORT, START, WINDOW, Harness, ManualClock
@@ -258,7 +257,6 @@ class Stage(Harness):
         self.nodes.clear()
         for store in self._stores.values():
             # What one test has met decides nothing about the statements of the next.
-            store._session.free_jobs = store._steps.free_jobs = FreeJobs()
             store._steps.next_due.take_announcement()
 
     def close(self) -> None:
@@ -266,12 +264,6 @@ class Stage(Harness):
             store.close()
         self.user.close()
         self.admin.close()
-
-    def expect_free_jobs(self, name: str) -> None:
-        """Let the next step of a node of this name begin with the statement for free jobs, as after a full batch."""
-        free_jobs = self.store_of(name)._steps.free_jobs
-        free_jobs.note(1, 1, by_shorter=False)
-        assert free_jobs.are_expected(1)
 
     def new_node(self, name: str) -> DrivenNode:
         """A node that is not registered yet."""

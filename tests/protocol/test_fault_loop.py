@@ -145,16 +145,6 @@ def acquire(stage: Stage, other: DrivenNode) -> Prepared:
 
 
 @operation
-def acquire_free_jobs(stage: Stage, other: DrivenNode) -> Prepared:
-    node = stage.living("a")
-    scheduled(stage)
-    for n in range(3):
-        stage.schedule(serial(f"free-{n}"), once(f"free-{n}", at(-n)))
-    stage.expect_free_jobs("a")
-    return Prepared(node.schedule, [node])
-
-
-@operation
 def acquire_announced(stage: Stage, other: DrivenNode) -> Prepared:
     node = stage.living("a")
     # It expects nothing then, so it claims at once what it is told of.
@@ -640,15 +630,14 @@ def test_the_next_passes_end_the_difference_with_no_check_in(
 
 def test_what_one_life_has_met_decides_nothing_about_the_statements_of_the_next(stage: Stage) -> None:
     of_the_first_step = []
-    for operation in (acquire, acquire_free_jobs, acquire_announced, acquire):
+    for operation in (acquire, acquire_announced, acquire):
         stage.reset()
         operation(stage, stage.living("b")).act()
         of_the_first_step.append(names(stage.nodes[-1].workers.handed_over))
-    of_all, of_free, announced, again = of_the_first_step
+    of_all, announced, again = of_the_first_step
     assert {"due", "fails", "deep-0", "keyed-0", "wide-0"} <= set(of_all)
-    assert {"due", "fails", "free-0", "free-1", "free-2"} <= set(of_free)
     assert {"due", "fails", "early"} <= set(announced)
-    assert {"deep-0", "keyed-0", "wide-0"}.isdisjoint([*of_free, *announced])
+    assert {"deep-0", "keyed-0", "wide-0"}.isdisjoint(announced)
     assert {"deep-0", "keyed-0", "wide-0"} <= set(again)
 
 

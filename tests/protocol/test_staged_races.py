@@ -64,12 +64,6 @@ def acquire(stage: Stage, name: str) -> Act:
     return stage.living(name).schedule
 
 
-def acquire_free_jobs(stage: Stage, name: str) -> Act:
-    node = stage.living(name)
-    stage.expect_free_jobs(name)
-    return node.schedule
-
-
 def fire(stage: Stage, name: str) -> Act:
     node = stage.living(name)
     soon(stage, name)
@@ -180,7 +174,6 @@ STEPS = {
     step.__name__.replace("_", "-"): step
     for step in (
         acquire,
-        acquire_free_jobs,
         fire,
         complete,
         complete_at_length,

@@ -10,7 +10,6 @@ _STEPS = "quartzpy/store/postgresql/steps"
 _SKIPS = "tests/contract/test_skip_backlogs.py"
 _POOLS = "tests/contract/test_many_slot_pools.py"
 _OWN_ENDS = "tests/alone/test_own_ends.py"
-_FREE = "tests/postgresql/test_free_jobs.py"
 
 BACKLOGS = (
     Sabotage(
@@ -96,56 +95,5 @@ BACKLOGS = (
         "a node waits before each claim for executions that do not end soon",
         (Edit("quartzpy.node.own_ends", "now >= self._never_until", "True"),),
         ("tests/node/test_own_ends.py::test_a_wait_in_vain_is_the_only_one_of_a_period",),
-    ),
-    Sabotage(
-        "free_jobs_may_run",
-        "the shorter statement fires triggers of jobs that run already",
-        (
-            Edit(
-                f"{_STEPS}/acquire.sql",
-                "     WHERE NOT EXISTS (\n        SELECT FROM qrtz_fired_triggers r\n",
-                "     WHERE true OR NOT EXISTS (\n        SELECT FROM qrtz_fired_triggers r\n",
-            ),
-        ),
-        (f"{_FREE}::test_a_trigger_of_a_job_that_runs_is_left_for_the_next_step[one_that_skips_and_runs-COMPLETE]",),
-    ),
-    Sabotage(
-        "free_jobs_have_several_triggers",
-        "the shorter statement fires any of several due triggers of a job",
-        (Edit(f"{_STEPS}/acquire.sql", "HAVING count(*) = 1 AND min(overlap_policy)", "HAVING min(overlap_policy)"),),
-        (f"{_FREE}::test_of_several_triggers_of_a_job_none_is_taken_out_of_turn",),
-    ),
-    Sabotage(
-        "free_jobs_do_not_coalesce",
-        "the shorter statement fires triggers whose policy coalesces fire times",
-        (
-            Edit(
-                f"{_STEPS}/acquire.sql",
-                "min(overlap_policy) IN ('block', 'skip')",
-                "min(overlap_policy) IN ('block', 'skip', 'buffer_one', 'cancel_other')",
-            ),
-        ),
-        (f"{_FREE}::test_what_coalesces_fire_times_is_left_for_the_next_step[buffer_one]",),
-    ),
-    Sabotage(
-        "free_jobs_overtake",
-        "the shorter statement fires a trigger while a sooner one of its job is being released",
-        (
-            Edit(
-                f"{_STEPS}/acquire.sql",
-                "AND NOT (\n           -- include: sooner_waits",
-                "AND NOT (false AND\n           -- include: sooner_waits",
-            ),
-        ),
-        (f"{_FREE}::test_a_trigger_is_left_while_a_sooner_one_of_its_job_is_released",),
-    ),
-    Sabotage(
-        "nodes_rest_after_free_jobs",
-        "a node rests although the shorter statement has left triggers",
-        (
-            Edit(f"{_STORE}.steps.acquire", "is_partial=len(taken) < limit)", "is_partial=False)"),
-            Edit(f"{_STORE}.steps.acquire", "return replace(done.outcome(), is_partial=True)", "return done.outcome()"),
-        ),
-        (f"{_FREE}::test_a_trigger_of_a_job_that_runs_is_left_for_the_next_step[one_that_runs-BLOCKED]",),
     ),
 )

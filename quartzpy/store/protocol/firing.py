@@ -104,8 +104,7 @@ class FiringStore(Protocol):
 
         Where a step finds little but fires to skip, the next ones may leave out the triggers of jobs whose policy skips
         fires, so that what can fire behind them does not wait, and return to the front every few steps; see
-        `skip_backlog`. A step of a backlog may also leave triggers to the next one of jobs with a limit that are not
-        free. Both say so by `is_partial`.
+        `skip_backlog`. They say so by `is_partial`.
 
         A trigger that is due and whose following fire times are stored is fired within the same transaction. It
         becomes WAITING; or BLOCKED, with all other triggers of the job, if the job is now at its limit; or COMPLETE

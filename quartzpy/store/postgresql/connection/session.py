@@ -21,7 +21,6 @@ from quartzpy.store.postgresql.connection.awaited_jobs import AwaitedJobs
 from quartzpy.store.postgresql.connection.connections import Connections
 from quartzpy.store.postgresql.connection.diagnosis import Diagnosis
 from quartzpy.store.postgresql.connection.error_translation import LockRowMissingError
-from quartzpy.store.postgresql.connection.free_jobs import FreeJobs
 from quartzpy.store.postgresql.connection.locks import LOCK, MAKE, LockName
 from quartzpy.store.postgresql.connection.next_due import NextDueCache
 from quartzpy.store.postgresql.connection.pipeline import BEGIN, COMMIT, BoundStatement, Result, roll_back_unless_ended
@@ -154,7 +153,6 @@ class SqlSession:
         """The dispatch keys that the node of this session has refused."""
         self.skip_backlog = SkipBacklog()
         self.awaited_jobs = AwaitedJobs()
-        self.free_jobs = FreeJobs()
         self.clock = ClockEstimate()
         """Saves a round trip where a few milliseconds do not matter."""
         self.last_return = LastReturn()

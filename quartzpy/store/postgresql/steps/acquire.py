@@ -3,8 +3,7 @@
 There are two statements, and each has a shorter form for nodes with one executor and no groups. `ACQUIRE_UNLIMITED`
 takes triggers of jobs without a limit, as nothing has to be decided about them; `ACQUIRE` takes all. The first leaves
 triggers of jobs with a limit where they are, and `NEXT_DUE`, which follows in the same round trip, tells that they are
-due. `ACQUIRE_FREE` is the first one with those jobs with a limit about which nothing has to be decided either; see
-`free_jobs`. So a wrong expectation costs a second round trip, and never a fire.
+due. So a wrong expectation costs a second round trip, and never a fire.
 
 A node that expects nothing, or that others were faster, reads first, without the lock. If a node that expects nothing
 was notified that a trigger is due, it claims at once, in a round trip that takes the lock only if a trigger is due and
@@ -40,14 +39,11 @@ ACQUIRE_UNLIMITED = _SQL("acquire_unlimited", several_pools=True)
 # Most nodes have one executor and no groups.
 ACQUIRE_OF_ONE_POOL = _SQL("acquire")
 ACQUIRE_UNLIMITED_OF_ONE_POOL = _SQL("acquire_unlimited")
-ACQUIRE_FREE = _SQL("acquire_unlimited", several_pools=True, takes_free=True)
-ACQUIRE_FREE_OF_ONE_POOL = _SQL("acquire_unlimited", takes_free=True)
 # The same for many slot pools. They read some triggers twice, and lock about as many as they take. What another
 # transaction has locked counts among the soonest of all, so they may find less than there is.
 OF_MANY_POOLS = {
     ACQUIRE: _SQL("acquire", several_pools=True, many_pools=True),
     ACQUIRE_UNLIMITED: _SQL("acquire_unlimited", several_pools=True, many_pools=True),
-    ACQUIRE_FREE: _SQL("acquire_unlimited", several_pools=True, many_pools=True, takes_free=True),
 }
 # The same after `LOCK_IF_DUE`. They find nothing, and write nothing, if that has not taken the lock.
 _IF_LOCKED = {
@@ -63,8 +59,6 @@ OF_MANY_REFUSED = {
     ACQUIRE_OF_ONE_POOL: _SQL("acquire", refuses_many=True),
     ACQUIRE_UNLIMITED: _SQL("acquire_unlimited", several_pools=True, refuses_many=True),
     ACQUIRE_UNLIMITED_OF_ONE_POOL: _SQL("acquire_unlimited", refuses_many=True),
-    ACQUIRE_FREE: _SQL("acquire_unlimited", several_pools=True, takes_free=True, refuses_many=True),
-    ACQUIRE_FREE_OF_ONE_POOL: _SQL("acquire_unlimited", takes_free=True, refuses_many=True),
     _IF_LOCKED[ACQUIRE_UNLIMITED]: _SQL("acquire_unlimited", several_pools=True, if_locked=True, refuses_many=True),
     _IF_LOCKED[ACQUIRE_UNLIMITED_OF_ONE_POOL]: _SQL("acquire_unlimited", if_locked=True, refuses_many=True),
     LOCK_IF_DUE: _SQL("lock_if_due", refuses_many=True),
@@ -72,9 +66,6 @@ OF_MANY_REFUSED = {
     UNDECIDED: _SQL("undecided", refuses_many=True),
     OF_MANY_POOLS[ACQUIRE]: _SQL("acquire", several_pools=True, many_pools=True, refuses_many=True),
     OF_MANY_POOLS[ACQUIRE_UNLIMITED]: _SQL("acquire_unlimited", several_pools=True, many_pools=True, refuses_many=True),
-    OF_MANY_POOLS[ACQUIRE_FREE]: _SQL(
-        "acquire_unlimited", several_pools=True, many_pools=True, takes_free=True, refuses_many=True
-    ),
 }
 MANY_POOLS = 3
 """The number of slot pools from which on a step reads the first few triggers of each before it locks any."""
@@ -150,8 +141,6 @@ def _acquire(
             backlog := session.next_due.backlog(slots)
         ) is not None:
             # At high load: what is left need not be looked up after each batch.
-            if backlog.has_limits and (of_free_jobs := _acquire_free(session, step, limit)):
-                return of_free_jobs
             taken = step.claim_backlog(backlog)
             if len(taken) == limit:
                 session.next_due.note_backlog(slots, taken[-1][_SCHEDULED_TIME], has_limits=backlog.has_limits)
@@ -165,12 +154,7 @@ def _acquire(
         or (session.has_rate_limits and session.rates_have_limits)
         or session.next_due.limited_is_due(slots, look_ahead)
     )
-    if not everything:
-        text = step.unlimited
-    elif step.expects_free_jobs and not session.has_new:
-        text = step.free
-    else:
-        text = step.everything
+    text = step.everything if everything else step.unlimited
     done = step.claim(text)
     needed = _what_is_asked(session)
     is_incomplete = any(need and not was for need, was in zip(needed, applied, strict=True))
@@ -184,17 +168,7 @@ def _acquire(
     if session.has_backlog and done.waiting.new is None:
         has_limits = done.limited_is_due(look_ahead)
         session.next_due.note_backlog(slots, done.taken[-1][_SCHEDULED_TIME], has_limits=has_limits)
-    if text == step.free and len(done.taken) < limit and done.limited_is_due(look_ahead):
-        return replace(done.outcome(), is_partial=True)
     return done.outcome()
-
-
-def _acquire_free(session: SqlSession, step: _Step, limit: int) -> Acquisition | None:
-    """Take triggers of free jobs if a full batch of these is expected. None: take some of all jobs."""
-    if not step.expects_free_jobs or not (taken := step.claim_without_read(step.free)):
-        return None
-    session.next_due.note_backlog(step.slots, taken[-1][_SCHEDULED_TIME], has_limits=True)
-    return replace(_outcome_without_read(taken), is_partial=len(taken) < limit)
 
 
 def _what_is_asked(session: SqlSession) -> tuple[bool, ...]:
@@ -218,8 +192,6 @@ def _acquire_full(
     if (reads_first or step.is_costly) and not (round_trip := step.peek()).is_due(look_ahead):
         return round_trip.outcome()
     has_limits = session.next_due.limited_is_due(step.slots, look_ahead)
-    if has_limits and (of_free_jobs := _acquire_free(session, step, limit)):
-        return of_free_jobs
     taken = step.claim_without_read(step.everything if has_limits else step.unlimited)
     if len(taken) < limit:
         return step.peek(taken, has_claimed=has_limits).outcome()
@@ -272,7 +244,6 @@ class _Step:
             "channel": session.channel,
         }
         self.everything = ACQUIRE_OF_ONE_POOL if of_one_pool else ACQUIRE
-        self.free = ACQUIRE_FREE_OF_ONE_POOL if of_one_pool else ACQUIRE_FREE
         self.unlimited = ACQUIRE_UNLIMITED_OF_ONE_POOL if of_one_pool else ACQUIRE_UNLIMITED
         self._others = (node.epoch, tuple(self._due["passed_over"]))
         self._parts = [(pool, spares_skips) for pool in self._due["slot_pools"]]
@@ -283,17 +254,6 @@ class _Step:
 
     def _next_read(self) -> NextDueRead:
         return self._session.next_due.next_read(self._parts, self._others)
-
-    @property
-    def expects_free_jobs(self) -> bool:
-        """True if this step is to take triggers of jobs with a limit by the shorter statement."""
-        # Rate limits are asked by statements of their own.
-        return self._session.free_jobs.are_expected(self._take["limit"]) and not self._session.has_rate_limits
-
-    def _note_batch(self, text: str, taken: Sequence[tuple[Any, ...]]) -> None:
-        """Note what a batch of jobs with a limit says about the next one."""
-        if text != self.unlimited:
-            self._session.free_jobs.note(len(taken), self._take["limit"], by_shorter=text == self.free)
 
     @property
     def is_costly(self) -> bool:
@@ -370,7 +330,6 @@ class _Step:
         done = _RoundTrip(waiting, taken.rows, turn, meets_undecided, read)
         if text == self.everything:
             self._note_vain(done)
-        self._note_batch(text, taken.rows)
         return self._noted(done)
 
     def _before(self) -> list[BoundStatement]:
@@ -430,7 +389,6 @@ class _Step:
         """Claim triggers, and do not read what is left."""
         claim = self._claim(text, sinces or _begins(self._next_read()))
         [taken] = self._session.locked(claim, keeps_next_due=True)
-        self._note_batch(text, taken.rows)
         return taken.rows
 
 

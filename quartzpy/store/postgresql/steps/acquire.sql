@@ -179,7 +179,7 @@ SELECT * FROM claimed ORDER BY scheduled_fire_time, priority DESC;
 
 -- name: acquire_unlimited
 -- Claims triggers of jobs without a limit, and fires those that are due already. For one executor and one group as in
--- `acquire`. With `takes_free`, it takes those of free jobs with a limit, too.
+-- `acquire`.
 WITH
 -- The guard of the step. It is empty if this epoch is no longer registered, and then all that follows is empty, too.
 -- `at` is the one instant by which the whole step decides.
@@ -218,9 +218,6 @@ front AS MATERIALIZED (
                t.job_type, t.placement, t.prev_fire_time AS previous_time, t.coalesced_fire_times,
                -- include: key_hash
                AS key_hash,
-\if :takes_free
-               t.job_group, t.job_name, t.concurrency_key, t.overlap_policy,
-\endif
                t.next_fire_time <= node.at
                    AND (t.upcoming_is_complete OR cardinality(t.upcoming) > 0) AS is_due
           FROM qrtz_triggers t
@@ -261,26 +258,6 @@ candidates AS MATERIALIZED (
      ORDER BY scheduled_time, priority DESC, row
      LIMIT :'limit'::int
 ),
-\if :takes_free
--- Those of jobs with a limit that are the only ones of their job and key here, and of which nothing runs. All others stay
--- as they are, for the other statement.
-free AS MATERIALIZED (
-    SELECT due.row
-      FROM (SELECT job_group, job_name, concurrency_key, min(row) AS row, min(at) AS at,
-                   min(scheduled_time) AS scheduled_time
-              FROM candidates WHERE max_concurrent IS NOT NULL
-             GROUP BY job_group, job_name, concurrency_key
-            HAVING count(*) = 1 AND min(overlap_policy) IN ('block', 'skip')) AS due
-     WHERE NOT EXISTS (
-        SELECT FROM qrtz_fired_triggers r
-         WHERE r.sched_name = :'sched' AND r.job_group = due.job_group AND r.job_name = due.job_name
-           AND r.concurrency_key = due.concurrency_key AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL
-        OFFSET 0)
-       AND NOT (
-           -- include: sooner_waits
-       )
-),
-\endif
 -- A trigger that is due fires and moves on to the next of its upcoming fire times, or to COMPLETE where there is none;
 -- any other is claimed. A trigger whose job has got a limit stays as it is, for the other statement. A trigger that
 -- catches up does so until its next fire time is later than the end of the catch-up.
@@ -300,11 +277,7 @@ advanced AS (
            -- include: keeps_old_entries
            times_triggered = t.times_triggered + d.is_due::int
       FROM (SELECT *, nextval('qrtz_fire_ids') AS fire_id FROM candidates
-\if :takes_free
-             WHERE max_concurrent IS NULL OR row IN (SELECT row FROM free)) AS d
-\else
              WHERE max_concurrent IS NULL) AS d
-\endif
      WHERE t.ctid = d.row
     RETURNING CASE WHEN d.is_due THEN 'FIRE' ELSE 'CLAIM' END AS decision, d.fire_id AS given_fire_id, d.at,
               d.scheduled_time, d.previous_time, d.coalesced_fire_times AS coalesced,
