@@ -1,0 +1,159 @@
+"""Random worlds of limits: whatever holds a fire back, alone or in any mixture.
+
+Jobs have limits of their own, limits by key, limits that they share, rates, or several of these. Nodes take as much as
+they have room for, end what they run in any order, and die. No limit is ever exceeded, and in the end each trigger has
+fired once, and nothing waits.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from quartzpy.jobs.job import JobDetail
+from quartzpy.jobs.rate_limit import RateLimit
+from quartzpy.jobs.shared_limit import Limit
+from quartzpy.store.protocol import FiredTrigger, Node
+from quartzpy.store.queries import TriggerQuery
+from tests.contract.harness import SECOND, Harness, at, data_of, job, names, once
+
+JOBS, TRIGGERS_OF_JOB, MOST_ROUNDS = 8, 6, 1_500
+MOST_DEATHS = 2
+"""After three deaths of nodes, the triggers of a job that ran on them are set to ERROR."""
+RATES = ("30/minute", "2/second", "90/minute")
+
+
+class World:
+    """What the limits of a random world allow, what runs in it, and what has fired."""
+
+    def __init__(self, store: Harness, chance: random.Random) -> None:
+        self.store = store
+        self.chance = chance
+        self.nodes = [store.node(name) for name in "abc"]
+        self.limits = {
+            "slots": Limit(chance.choice([1, 2, 5])),
+            "few": Limit(1),
+            "rate": Limit(rate_limit=chance.choice(RATES)),
+            "both": Limit(2, chance.choice(RATES)),
+        }
+        for name, limit in self.limits.items():
+            store.store.put_limit(name, limit)
+        self.jobs = {detail.name: detail for detail in map(self._job, range(JOBS))}
+        self.triggers: list[str] = []
+        for name, detail in self.jobs.items():
+            triggers = [
+                once(
+                    f"{name}_{n}",
+                    at(chance.uniform(-20, 20)),
+                    priority=chance.randint(1, 9),
+                    data={"customer": chance.choice("xyz")},
+                )
+                for n in range(TRIGGERS_OF_JOB)
+            ]
+            store.schedule(detail, *triggers)
+            self.triggers += [trigger.name or "" for trigger in triggers]
+        self.deaths = 0
+        self.running: list[tuple[Node, FiredTrigger]] = []
+        self.fired: list[str] = []
+        self.fires_of_rate: dict[str, list[datetime]] = defaultdict(list)
+
+    def _job(self, number: int) -> JobDetail:
+        own: dict[str, Any] = {}
+        if self.chance.random() < 0.7:
+            own["max_concurrent"] = self.chance.choice([1, 1, 2, 4])
+            if self.chance.random() < 0.4:
+                own["concurrency_key"] = "customer"
+        if shared := self.chance.sample(sorted(self.limits), self.chance.choice([0, 0, 0, 1, 1, 2, 3])):
+            own["limits"] = shared
+        elif not own and self.chance.random() < 0.8:
+            # What a rate of the job has admitted, and what then waits for a slot, may fire beside the next.
+            own["rate_limit"] = self.chance.choice(RATES)
+        return job(f"j{number}", durable=True, **own)
+
+    def rates_of(self, detail: JobDetail) -> dict[str, RateLimit]:
+        shared = {name: self.limits[name].rate_limit for name in detail.limits or ()}
+        return {name: rate for name, rate in {**shared, f"={detail.name}": detail.rate_limit}.items() if rate}
+
+    def take(self, node: Node) -> None:
+        limit = self.chance.choice([1, 2, 5, 50])
+        fired = self.store.fire_due(node, limit=limit)
+        assert len(fired) <= limit
+        self.running += [(node, execution) for execution in fired]
+        self.fired += names(fired)
+        for execution in fired:
+            for name in self.rates_of(self.jobs[execution.job_name]):
+                self.fires_of_rate[name].append(self.store.clock.now())
+        self.check()
+
+    def check(self) -> None:
+        used: Counter[object] = Counter()
+        for _, execution in self.running:
+            detail = self.jobs[execution.job_name]
+            used.update(detail.limits or ())
+            of_job, of_trigger = data_of(execution)
+            value = {**of_job, **of_trigger}.get("customer") if detail.concurrency_key else None
+            used[detail.name, value] += 1
+            most = detail.max_concurrent
+            assert most is None or used[detail.name, value] <= most, detail
+        for name, limit in self.limits.items():
+            assert limit.max_concurrent is None or used[name] <= limit.max_concurrent, name
+
+    def end_some(self) -> None:
+        self.chance.shuffle(self.running)
+        for _ in range(self.chance.randint(0, len(self.running))):
+            node, execution = self.running.pop()
+            self.store.complete(node, execution)
+
+    def lose(self, node: Node) -> None:
+        """A node dies, a neighbour recovers what it ran, and it starts anew."""
+        place = self.nodes.index(node)
+        survivor = self.nodes[place - 1]
+        self.store.recover(survivor, node)
+        self.running = [(owner, execution) for owner, execution in self.running if owner != node]
+        self.nodes[place] = self.store.node(node.instance_id)
+
+    def check_in(self) -> None:
+        for node in self.nodes:
+            self.store.store.check_in(node)
+
+    def live(self) -> None:
+        for _ in range(MOST_ROUNDS):
+            if len(self.fired) == len(self.triggers) and not self.running:
+                return
+            node = self.chance.choice(self.nodes)
+            match self.chance.randint(0, 19):
+                case 0 if self.deaths < MOST_DEATHS:
+                    self.deaths += 1
+                    self.lose(node)
+                case 0 | 1:
+                    self.store.misfire(node)
+                case 2 | 3 | 4 | 5 | 6:
+                    self.end_some()
+                case 7 | 8 | 9 | 10:
+                    self.store.clock.advance(self.chance.choice([0.1, 0.5, 1]) * SECOND)
+                    self.check_in()
+                case _:
+                    self.take(node)
+
+    def check_rates(self) -> None:
+        rates = {name: rate for detail in self.jobs.values() for name, rate in self.rates_of(detail).items()}
+        for name, fires in self.fires_of_rate.items():
+            rate = rates[name]
+            for gaps in (1, 2, 5):
+                spans = [(first, first + gaps * rate.emission_interval) for first in fires]
+                most = max(sum(first <= fire < until for fire in fires) for first, until in spans)
+                assert most < gaps + rate.burst, (name, rate)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_limit_is_exceeded_each_trigger_fires_once_and_nothing_is_left_waiting(store: Harness, seed: int) -> None:
+    world = World(store, random.Random(seed))
+    world.live()
+    assert sorted(world.fired) == sorted(world.triggers)
+    world.check_rates()
+    assert not store.store.find(TriggerQuery(), 1000)
+    assert not any(record.used or record.waiting for record in store.store.limits().values())
