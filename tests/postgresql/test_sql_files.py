@@ -93,26 +93,6 @@ def test_an_update_sets_a_column_that_the_generated_columns_depend_on(name: str)
         assert not wanted or wanted & assigned, f"line {line}: set one of {wanted}"
 
 
-UPDATES_OF_FIRES = {"advanced", "crowded", "released", "held_back", "admitted", "moved", "refill"}
-"""The updates of triggers that many fires need, by the name of their part or statement."""
-
-
-def test_the_updates_of_fires_set_a_column_of_the_index_of_the_triggers_of_jobs() -> None:
-    """Otherwise PostgreSQL searches its full pages for old versions: a fire takes up to a tenth more; decision 65."""
-    [index] = (index for index in metadata.tables["qrtz_triggers"].indexes if index.name == "qrtz_triggers_job")
-    columns = {column.name for column in index.columns}
-    met = set()
-    for name in (name for name in FILES if name.startswith("steps/")):
-        text = whole(FILES[name])
-        for update in re.finditer(
-            r"^(?:(\w+) AS \(\n|-- name: (\w+)\n(?:--.*\n)*) *UPDATE qrtz_triggers t\s+SET", text, re.MULTILINE
-        ):
-            if (what := update[1] or update[2]) in UPDATES_OF_FIRES:
-                met.add(what)
-                assert columns & _assigned_columns(text[update.end() :]), f"{name}: {what}"
-    assert met == UPDATES_OF_FIRES
-
-
 def _assigned_columns(text: str) -> set[str]:
     """Return what a list of assignments sets: it ends at the first FROM, WHERE or RETURNING outside of parentheses."""
     depth, end = 0, len(text)

@@ -164,7 +164,6 @@ full_jobs AS MATERIALIZED (
 crowded AS (
     UPDATE qrtz_triggers t
        SET trigger_state = 'BLOCKED',
-           -- include: keeps_old_entries
            -- include: prepared_once
       FROM (SELECT mine.row
               FROM further
@@ -274,7 +273,6 @@ advanced AS (
            catch_up_until = CASE WHEN t.catch_up_until
                                       >= CASE WHEN d.is_due THEN t.upcoming[1] ELSE t.next_fire_time END
                                  THEN t.catch_up_until END,
-           -- include: keeps_old_entries
            times_triggered = t.times_triggered + d.is_due::int
       FROM (SELECT *, nextval('qrtz_fire_ids') AS fire_id FROM candidates
              WHERE max_concurrent IS NULL) AS d

@@ -21,7 +21,6 @@ UPDATE qrtz_job_details j
 -- were computed. The calendar is looked up by its key, because of OFFSET 0.
 UPDATE qrtz_triggers t
    SET upcoming = t.upcoming || r.more::timestamptz[], upcoming_is_complete = r.is_complete,
-       -- include: keeps_old_entries
        -- include: prepared_once
   FROM (SELECT x.row, w.more, w.is_complete
           FROM unnest(:'groups'::text[], :'names'::text[], :'generations'::bigint[], :'after'::timestamptz[],

@@ -53,7 +53,6 @@ WITH claimed AS (
 released AS (
     UPDATE qrtz_triggers t
        SET trigger_state = 'WAITING', fire_id = NULL,
-           -- include: keeps_old_entries
            -- include: prepared_once
       FROM claimed
      WHERE t.ctid = claimed.row

@@ -158,7 +158,6 @@ moved AS (
                          THEN (coalesce(t.coalesced_fire_times, '{}') || l.missed::timestamptz[])[:1000] END,
            missed_policy = NULL,
            -- include: admission_afresh
-           -- include: keeps_old_entries
            catch_up_until = CASE WHEN l.caught_up > 0 THEN :'at'::timestamptz END
       FROM late l
      WHERE t.ctid = l.row AND l.next_fire_time IS NOT NULL

@@ -121,7 +121,6 @@ turns AS MATERIALIZED (
 held_back AS (
     UPDATE qrtz_triggers t
        SET rate_limited_until = u.turn,
-           -- include: keeps_old_entries
            -- include: prepared_once
       FROM turns u WHERE t.ctid = u.row
 ),
@@ -130,9 +129,7 @@ late AS (
 ),
 admitted AS (
     UPDATE qrtz_triggers t
-       SET
-           -- include: keeps_old_entries
-           admission = 'ADMITTED'
+       SET admission = 'ADMITTED'
       FROM chosen c WHERE t.ctid = c.row AND c.slot <= c.slots
     RETURNING c.*
 ),

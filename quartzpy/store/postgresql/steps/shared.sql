@@ -292,7 +292,6 @@ advanced AS (
                                  THEN t.catch_up_until END,
            upcoming = CASE WHEN d.moves_on THEN d.following[2 + d.coalesced:] ELSE t.upcoming END,
            upcoming_is_complete = CASE WHEN d.moves_on THEN d.following_is_complete ELSE t.upcoming_is_complete END,
-           -- include: keeps_old_entries
            times_triggered = t.times_triggered + CASE WHEN d.moves_on THEN 1 + d.coalesced ELSE 0 END
       FROM (SELECT *, cardinality(following) = coalesced AS is_last
               FROM (SELECT *, decision IN ('FIRE', 'SKIP') AS moves_on,
@@ -309,10 +308,6 @@ advanced AS (
               t.overlap_policy, t.concurrency_key, t.placement, t.job_data, t.kind, t.schedule, t.description,
               t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold, t.calendar_name
 ),
-
--- part: keeps_old_entries
--- PostgreSQL does not search the full pages of `qrtz_triggers_job` for old versions (decision 65).
-concurrency_key = t.concurrency_key,
 
 -- part: claimed
 -- All that the node needs to run the job: the trigger as it is now, its job, and its calendar. Of the fire times after
@@ -590,7 +585,6 @@ in_time AS MATERIALIZED (
 released AS (
     UPDATE qrtz_triggers t
        SET trigger_state = 'WAITING',
-           -- include: keeps_old_entries
            -- include: prepared_once
       FROM (SELECT row FROM in_time
             UNION ALL

@@ -135,9 +135,7 @@ blocked AS (
 ),
 admitted AS (
     UPDATE qrtz_triggers t
-       SET
-           -- include: keeps_old_entries
-           admission = 'ADMITTED'
+       SET admission = 'ADMITTED'
       FROM allotted a WHERE t.ctid = a.row AND a.gets
     RETURNING t.trigger_group, t.trigger_name, t.limits
 ),
