@@ -157,7 +157,6 @@
 \set old '30 s'
 \set long '10 min'
 \set look_ahead '1 s'
-\set looks_at 500
 \set margin '1 min'
 \set max_concurrent_list {NULL,1}
 \set max_deaths 3

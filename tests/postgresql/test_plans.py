@@ -114,7 +114,6 @@ VALUES: dict[str, Any] = {
     "threshold": "10 min",
     "look_ahead": "1 s",
     "limit": LIMIT,
-    "looks_at": 500,
     "older_than": "7 days",
     "before": None,
     "trigger_group": "DEFAULT",

@@ -15,7 +15,7 @@ from quartzpy import Scheduler
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.states import Outcome
-from quartzpy.store.postgresql.steps.rate_limits import LOOKS_AT_BESIDE, LOOKS_AT_FIRST
+from quartzpy.store.memory.rate_limits import LEAST_ASKED
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import AvailableSlots, Completion, FiredTrigger, JobEntry, Node
 from quartzpy.triggers.simple import SimpleTrigger
@@ -78,7 +78,7 @@ def test_more_triggers_than_one_statement_stores_or_one_step_looks_at_all_queue(
     store.store_jobs([JobEntry(replace(JOB, rate_limit=limit), due(2_500))], replace=False)
     first = acquire(store, node)
     assert [one.trigger_name for one in first] == ["t0", "t1", "t2", "t3"]
-    for _ in range(8):
+    for _ in range(25):
         assert not acquire(store, node)
     waiting = connect().execute(
         "SELECT count(*), count(DISTINCT rate_limited_until), max(rate_limited_until) - min(rate_limited_until)"
@@ -101,61 +101,43 @@ def beside(count: int) -> JobEntry:
     return JobEntry(PLAIN, [prepare(trigger, now, None) for trigger in triggers])
 
 
-def test_beside_a_backlog_of_other_jobs_few_triggers_are_held_back(
+def held_back(connection: psycopg.Connection[Any]) -> int:
+    [(count,)] = connection.execute("SELECT count(*) FROM qrtz_triggers WHERE rate_limited_until IS NOT NULL")
+    return int(count)
+
+
+def test_beside_a_backlog_of_other_jobs_a_step_holds_few_triggers_back(
     store: SqlJobStore, connect: Callable[[], psycopg.Connection[Any]]
 ) -> None:
     """To hold a trigger back takes a write, as a fire does. 1,000 wait for their limit here, beside 1,000 others."""
-    node = register(store)
+    node, admin = register(store), connect()
     store.store_jobs([JobEntry(JOB, due(1_000)), beside(1_000)], replace=False)
-    passes = fires = 0
-    while fires < 1_000:
+    for passes in range(1, 26):
         fired = acquire(store, node, BATCH)
-        fires += sum(one.job_name == PLAIN.name for one in fired)
-        passes += 1
-        assert passes <= 25
+        assert sum(one.job_name == PLAIN.name for one in fired) >= (BATCH - 1 if passes <= 20 else 0)
+        assert held_back(admin) <= passes * LEAST_ASKED
         complete(store, node, fired)
-    [(held_back,)] = connect().execute("SELECT count(*) FROM qrtz_triggers WHERE rate_limited_until IS NOT NULL")
-    assert 0 < held_back <= LOOKS_AT_FIRST + 6 * LOOKS_AT_BESIDE
-    # Once the others have fired, the rest follows in steps of twice as many each.
-    for _ in range(6):
-        assert len(acquire(store, node, BATCH)) == 0
-    [(held_back,)] = connect().execute("SELECT count(*) FROM qrtz_triggers WHERE rate_limited_until IS NOT NULL")
-    assert held_back == 999
+    assert held_back(admin) == 999
+    assert admin.execute("SELECT count(*) FROM qrtz_triggers WHERE next_fire_time <= now()").fetchone() == (999,)
 
 
-def test_beside_a_backlog_of_other_jobs_what_a_limit_admits_fires_by_its_fire_time(store: SqlJobStore) -> None:
+@pytest.mark.parametrize("batch", [BATCH, 3 * LEAST_ASKED])
+def test_beside_a_backlog_of_other_jobs_what_a_limit_admits_fires_by_its_fire_time(
+    store: SqlJobStore, batch: int
+) -> None:
     """A limit that admits all costs its job no place: its triggers were due before those of the others."""
     node = register(store)
     generous = RateLimit(100_000, per="1s", burst=100_000)
     job = replace(JOB, rate_limit=generous)
     store.store_jobs([JobEntry(job)], replace=False)
-    assert not acquire(store, node, BATCH)
-    store.store_jobs([JobEntry(job, due(500)), beside(500)], replace=False)
+    assert not acquire(store, node, batch)
+    store.store_jobs([JobEntry(job, due(600)), beside(600)], replace=False)
     order: list[str] = []
-    while len(order) < 1_000:
-        fired = acquire(store, node, BATCH)
+    while len(order) < 1_200:
+        fired = acquire(store, node, batch)
         order += [one.job_name for one in fired]
         complete(store, node, fired)
-    assert order == [JOB.name] * 500 + [PLAIN.name] * 500
-
-
-def test_after_a_backlog_the_limit_is_asked_at_once(store: SqlJobStore) -> None:
-    """The last pass of a backlog does not ask the limits: the node looks again at once, and does not sleep."""
-    node = register(store)
-    store.store_jobs([JobEntry(JOB, due(BATCH))], replace=False)
-    assert sum(len(acquire(store, node, BATCH)) for _ in range(3)) == 1
-    store.store_jobs([beside(2 * BATCH + BATCH // 2)], replace=False)
-    slots = [AvailableSlots("", workers=BATCH, group_slots=BATCH)]
-    sizes = []
-    while True:
-        took = store.acquire(node, slots, limit=BATCH, look_ahead=timedelta(), misfire_threshold=timedelta(minutes=1))
-        sizes.append(len(took.fired))
-        complete(store, node, took.fired)
-        if len(took.fired) < BATCH:
-            break
-    assert sizes == [BATCH, BATCH, BATCH // 2], "the limit was not asked meanwhile"
-    assert took.next_due is not None
-    assert took.next_due <= took.now
+    assert order == [JOB.name] * 600 + [PLAIN.name] * 600
 
 
 def test_a_rate_limit_beside_a_limit_of_executions_is_taken_by_the_statement_for_both(store: SqlJobStore) -> None:
@@ -196,19 +178,6 @@ def test_a_step_that_fails_half_way_admits_and_charges_nothing(
     finally:
         admin.execute("ALTER TABLE qrtz_rate_limits DROP CONSTRAINT broken")
     assert len(acquire(store, node)) == 1
-
-
-def test_the_first_step_of_many_holds_few_back(
-    store: SqlJobStore, connect: Callable[[], psycopg.Connection[Any]]
-) -> None:
-    """It does not know yet what it is beside."""
-    node = register(store)
-    store.store_jobs([JobEntry(JOB, due(1))], replace=False)
-    complete(store, node, acquire(store, node, BATCH))
-    store.store_jobs([JobEntry(JOB, due(1_000)), beside(1_000)], replace=True)
-    assert len(acquire(store, node, BATCH)) == BATCH
-    [(held_back,)] = connect().execute("SELECT count(*) FROM qrtz_triggers WHERE rate_limited_until IS NOT NULL")
-    assert held_back <= LOOKS_AT_FIRST
 
 
 def test_rows_of_limits_without_effect_are_deleted_by_the_next_step_or_by_the_purge(

@@ -7,9 +7,8 @@ import re
 import pytest
 
 from quartzpy.keys import UNSCHEDULED_GROUPS
-from quartzpy.store.memory.rate_limits import LOOKED_AT
+from quartzpy.store.memory.rate_limits import LEAST_ASKED
 from quartzpy.store.postgresql.connection.locks import LOCK, MISSING
-from quartzpy.store.postgresql.steps.rate_limits import LOOKS_AT
 from quartzpy.store.postgresql.storing import LOCK_IF_NEW, SOME_STORED
 from quartzpy.triggers.misfire import MOST_MISSED
 from quartzpy.triggers.upcoming import REFILL_BELOW
@@ -17,6 +16,7 @@ from tools.sql import files, whole
 
 CONSTANTS = {
     "MOST_MISSED": (r"missed::timestamptz\[\]\)\[:(\d+)\]", str(MOST_MISSED)),
+    "LEAST_ASKED": (r"LIMIT greatest\(:'limit'::int, (\d+)\)", str(LEAST_ASKED)),
     "REFILL_BELOW": (r"cardinality\(\w+\.upcoming\) < (\d+)", str(REFILL_BELOW)),
     "UNSCHEDULED_GROUPS": (r"trigger_group\s+NOT IN \(\s*('[^)]*')\)", ", ".join(map(repr, UNSCHEDULED_GROUPS))),
 }
@@ -29,10 +29,6 @@ def in_statements(pattern: str) -> set[str]:
 @pytest.mark.parametrize(("pattern", "value"), CONSTANTS.values(), ids=list(CONSTANTS))
 def test_a_constant_of_a_statement_is_that_of_the_code(pattern: str, value: str) -> None:
     assert {re.sub(r"\s+", " ", text) for text in in_statements(pattern)} == {value}
-
-
-def test_both_stores_ask_the_rate_limits_about_as_many_triggers() -> None:
-    assert LOOKED_AT == LOOKS_AT
 
 
 def test_all_statements_hash_a_concurrency_key_from_the_same_length_on() -> None:

@@ -132,25 +132,13 @@ BULK = (
     Sabotage(
         "rate_limits_are_asked_about_all",
         "what a rate limit holds back takes the time of the jobs beside it",
-        (
-            Edit(
-                f"{_STORE}.steps.rate_limits",
-                "LOOKS_AT_BESIDE if session.rate_limits_are_short else LOOKS_AT",
-                "LOOKS_AT",
-            ),
-        ),
-        (f"{_RATES}::test_beside_a_backlog_of_other_jobs_few_triggers_are_held_back",),
+        (Edit(f"{_SQL_FILES}/steps/rate_limits.sql", "LIMIT greatest(:'limit'::int, 100)", "LIMIT 500"),),
+        (f"{_RATES}::test_beside_a_backlog_of_other_jobs_a_step_holds_few_triggers_back",),
     ),
     Sabotage(
-        "no_turn_after_a_backlog",
-        "a node sleeps beyond the turn of a rate-limited trigger after passes that did not ask the limit",
-        (
-            Edit(
-                f"{_STORE}.steps.acquire",
-                "(replace(done, turn=done.waiting.now) if session.has_rate_limits else done)",
-                "done",
-            ),
-        ),
-        (f"{_RATES}::test_after_a_backlog_the_limit_is_asked_at_once",),
+        "rate_limits_are_asked_about_few",
+        "a job whose limit admits all loses its place to the jobs beside it",
+        (Edit(f"{_SQL_FILES}/steps/rate_limits.sql", "LIMIT greatest(:'limit'::int, 100)", "LIMIT 100"),),
+        (f"{_RATES}::test_beside_a_backlog_of_other_jobs_what_a_limit_admits_fires_by_its_fire_time",),
     ),
 )

@@ -164,13 +164,6 @@ class SqlSession:
         """Whether these were rate limits of jobs, and limits that jobs share."""
         self.rates_have_limits = True
         """True if such a job had a limit of executions as well."""
-        self.rate_limits_are_short: bool | None = None
-        """True if the rate limits admitted no more triggers than they held back when they were asked last; None if they
-        were not asked yet."""
-        self.rate_limits_look_at: int | None = None
-        """The number of due triggers of a slot pool about which the next step asks the rate limits; None: few."""
-        self.has_backlog = True
-        """True if the last acquire step that read what is left took as many triggers as it could."""
         self.left_to_others: set[int] = set()
         """The generations of late triggers that this process cannot compute; see `misfire`."""
         self.reads_whole_fronts = False

@@ -137,17 +137,13 @@ def _acquire(
             round_trip = step.peek()
             if not round_trip.is_due(look_ahead):
                 return round_trip.outcome()
-        elif (not session.has_rate_limits or session.rate_limits_are_short) and (
-            backlog := session.next_due.backlog(slots)
-        ) is not None:
+        elif not session.has_rate_limits and (backlog := session.next_due.backlog(slots)) is not None:
             # At high load: what is left need not be looked up after each batch.
             taken = step.claim_backlog(backlog)
             if len(taken) == limit:
                 session.next_due.note_backlog(slots, taken[-1][_SCHEDULED_TIME], has_limits=backlog.has_limits)
                 return _outcome_without_read(taken)
-            done = step.peek(taken, has_claimed=backlog.has_limits)
-            # The rate limits were not asked.
-            return (replace(done, turn=done.waiting.now) if session.has_rate_limits else done).outcome()
+            return step.peek(taken, has_claimed=backlog.has_limits).outcome()
     applied = _what_is_asked(session)
     everything = (
         session.has_new
@@ -164,8 +160,7 @@ def _acquire(
         done = step.claim(text)
     if session.has_rate_limits and not applied[1]:
         done = replace(done, turn=done.waiting.now)
-    session.has_backlog = len(done.taken) == limit >= BACKLOG
-    if session.has_backlog and done.waiting.new is None:
+    if len(done.taken) == limit >= BACKLOG and done.waiting.new is None:
         has_limits = done.limited_is_due(look_ahead)
         session.next_due.note_backlog(slots, done.taken[-1][_SCHEDULED_TIME], has_limits=has_limits)
     return done.outcome()
@@ -340,7 +335,7 @@ class _Step:
         claim = self._claim(text, sinces, **values)
         if self._session.has_rate_limits:
             return around(self._session, claim, refuses_many=self._refuses_many)
-        return ClaimWithinLimits([claim], 0, (), (), has_asked_own=False)
+        return ClaimWithinLimits([claim], 0, ())
 
     def _statements(self, text: str, sinces: Sequence[datetime | str], **values: Any) -> list[BoundStatement]:
         claiming = self._claiming(text, sinces, **values)

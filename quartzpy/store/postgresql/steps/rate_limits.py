@@ -9,8 +9,11 @@ and stays it. A recovery is charged anew, because nobody knows whether its job h
 
 `ADMIT` passes the admitted triggers to `SPEND` in a setting of the transaction. A trigger that is held back gets the
 instant at which its turn will come (`rate_limited_until`), and no step looks at it before: however many wait, a step
-reads only those whose turn it is. That instant orders the queue; only the TAT decides whether a trigger fires. A bucket
-is a job and a value of its concurrency key. `quartzpy.jobs.rate_limit` describes the algorithm.
+reads only those whose turn it is. To hold one back takes a write, as a fire does. So a step asks the limits about as
+many triggers of a slot pool as it may take, or about 100: what the limits hold back takes about half of the time from
+what may fire, and that only in the first pass over a backlog. The instant orders the queue; only the TAT decides
+whether a trigger fires. A bucket is a job and a value of its concurrency key. `quartzpy.jobs.rate_limit` describes the
+algorithm.
 
 All changes of `rate_limits` are made under TRIGGER_ACCESS, and never in a transaction of a user, which would make the
 cluster wait for it.
@@ -39,14 +42,6 @@ OF_MANY_REFUSED = {
     **shared_limits.OF_MANY_REFUSED,
 }
 
-LOOKS_AT, LOOKS_AT_FIRST, LOOKS_AT_BESIDE = 500, 50, 25
-"""The number of due triggers of each slot pool that a step asks the limits about.
-
-To hold one back takes a write, as a fire does. So the number is small beside a backlog of other jobs while the limits
-admit few, or what the limits hold back would take the time of what may fire. The first step of many does not know what
-it is beside: it begins with the second number, which doubles with each step that meets as many and no backlog.
-"""
-
 
 @dataclass(frozen=True)
 class ClaimWithinLimits:
@@ -55,12 +50,8 @@ class ClaimWithinLimits:
     statements: list[BoundStatement]
     of_acquire: int
     """The position of the acquire statement."""
-    admitting: Sequence[int]
-    """The positions of the statements that admit triggers."""
     turns: Sequence[int]
     """Those of the statements that read the next turns."""
-    has_asked_own: bool
-    """True if the first of those that admit triggers asks the rate limits of jobs."""
 
     def note(self, session: SqlSession, results: Sequence[Result], now: datetime) -> tuple[datetime | None, bool]:
         """Keep what the next step may expect of the limits; return the next turn.
@@ -70,10 +61,6 @@ class ClaimWithinLimits:
         turns = [results[position].rows[0] for position in self.turns]
         before = session.has_own_rates, session.has_shared_limits
         session.rates_have_limits, session.has_own_rates, session.has_shared_limits = turns[-1][2]
-        session.rate_limits_are_short = all(results[position].rows[0][1] for position in self.admitting)
-        is_full = self.has_asked_own and bool(results[self.admitting[0]].rows[0][2])
-        looked_at = session.rate_limits_look_at or LOOKS_AT_FIRST
-        session.rate_limits_look_at = min(2 * looked_at, LOOKS_AT) if is_full and not session.has_backlog else None
         kinds = session.has_own_rates, session.has_shared_limits
         # The first job of a kind was stored since the last step, and its limits were not asked.
         is_incomplete = any(has and not had for has, had in zip(kinds, before, strict=True))
@@ -98,7 +85,7 @@ def around(session: SqlSession, acquire: BoundStatement, *, refuses_many: bool =
     after: list[BoundStatement] = []
     turns: list[BoundStatement] = []
     if session.has_own_rates:
-        before.append(session.bind(text(ADMIT), **values, looks_at=_looks_at(session)))
+        before.append(session.bind(text(ADMIT), **values))
         after += [session.bind(SPEND), session.bind(PRUNE)]
     if session.has_shared_limits:
         before.append(session.bind(text(shared_limits.ADMIT), **values))
@@ -107,16 +94,4 @@ def around(session: SqlSession, acquire: BoundStatement, *, refuses_many: bool =
     turns.append(session.bind(text(NEXT_TURN), **turn_values))
     statements = [*before, acquire, *after, *turns]
     first_turn = len(statements) - len(turns)
-    return ClaimWithinLimits(
-        statements,
-        len(before),
-        admitting=range(len(before)),
-        turns=range(first_turn, len(statements)),
-        has_asked_own=session.has_own_rates,
-    )
-
-
-def _looks_at(session: SqlSession) -> int:
-    if session.has_backlog and session.rate_limits_are_short is not None:
-        return LOOKS_AT_BESIDE if session.rate_limits_are_short else LOOKS_AT
-    return session.rate_limits_look_at or LOOKS_AT_FIRST
+    return ClaimWithinLimits(statements, len(before), range(first_turn, len(statements)))

@@ -33,7 +33,7 @@ due AS MATERIALIZED (
            -- include: is_not_refused
            -- include: runs_here
          ORDER BY greatest(t.rate_limited_until, t.next_fire_time)
-         LIMIT :'looks_at'::int
+         LIMIT greatest(:'limit'::int, 100)
            FOR NO KEY UPDATE OF t SKIP LOCKED) AS front
 ),
 limits AS (
@@ -151,9 +151,7 @@ SELECT set_config('quartzpy.admitted', coalesce((
     SELECT jsonb_agg(jsonb_build_object(
                'trigger_group', trigger_group, 'trigger_name', trigger_name, 'before', prev_fire_time,
                'job_group', job_group, 'job_name', job_name, 'concurrency_key', concurrency_key,
-               'tat', base, 'gap', gap)) FROM admitted), '[]')::text, true),
-       (SELECT count(*) FROM turns) >= (SELECT count(*) FROM admitted),
-       (SELECT count(*) FROM due) = :'looks_at'::int;
+               'tat', base, 'gap', gap)) FROM admitted), '[]')::text, true);
 
 -- name: spend
 -- Every fire and every claim sets one of the compared columns.

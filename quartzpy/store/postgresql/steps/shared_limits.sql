@@ -156,10 +156,7 @@ filled AS (
 )
 SELECT set_config('quartzpy.sharing', jsonb_build_object(
            'after', nextval('qrtz_fire_ids'),
-           'admitted', coalesce((SELECT jsonb_agg(to_jsonb(admitted)) FROM admitted), '[]'))::text, true),
-       -- They admit less than what waits, or nothing waits.
-       NOT EXISTS (SELECT FROM asked) OR EXISTS (SELECT FROM asked WHERE free <= 0)
-       OR EXISTS (SELECT FROM allotted WHERE row IS NOT NULL AND NOT gets);
+           'admitted', coalesce((SELECT jsonb_agg(to_jsonb(admitted)) FROM admitted), '[]'))::text, true);
 
 -- name: charge
 -- Each fire and each claim of the acquire step has a higher fire_id than the one that `admit` took.
