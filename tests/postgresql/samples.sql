@@ -182,7 +182,6 @@
 \set name a
 \set names {a,b}
 \set news scheduled
-\set news_of_due due
 \set occasion 2026-01-01
 \set occasions {2026-01-01,batch}
 \set next {2026-01-02T00:00:00Z,2026-01-02T00:00:00Z}

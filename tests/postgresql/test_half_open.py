@@ -38,7 +38,6 @@ def listener(url: str) -> Iterator[Listener]:
         "half-open",
         is_current=lambda connection: True,
         on_triggers=lambda at: None,
-        on_due=lambda at: None,
         probe_every=0.05,
         probed=probed.append,
     )

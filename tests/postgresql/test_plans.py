@@ -36,7 +36,6 @@ from quartzpy.store.postgresql.steps.acquire import (
     ACQUIRE_UNLIMITED,
     ACQUIRE_UNLIMITED_OF_ONE_POOL,
     LAST_POOL,
-    LOCK_IF_DUE,
     NEXT_DUE,
     OF_MANY_POOLS,
     OF_MANY_REFUSED,
@@ -886,8 +885,8 @@ TAKES = (ACQUIRE, ACQUIRE_OF_ONE_POOL, ACQUIRE_UNLIMITED, ACQUIRE_UNLIMITED_OF_O
 @filled(*(Fill(statistics=statistics) for statistics in STATISTICS))
 @pytest.mark.parametrize(
     "text",
-    [ACQUIRE, ACQUIRE_OF_ONE_POOL, ACQUIRE_UNLIMITED, ACQUIRE_UNLIMITED_OF_ONE_POOL, NEXT_DUE, LOCK_IF_DUE],
-    ids=["acquire", "one pool", "without limits", "without limits, one pool", "next due", "lock if due"],
+    [ACQUIRE, ACQUIRE_OF_ONE_POOL, ACQUIRE_UNLIMITED, ACQUIRE_UNLIMITED_OF_ONE_POOL, NEXT_DUE],
+    ids=["acquire", "one pool", "without limits", "without limits, one pool", "next due"],
 )
 def test_due_triggers_are_read_off_the_front_of_their_index(
     explain: Callable[..., list[dict[str, Any]]], connection: psycopg.Connection[Any], text: str
@@ -942,7 +941,7 @@ NONE_REFUSED = "DELETE FROM qrtz_triggers WHERE job_type = 'unknown'"
 
 @filled(*(Fill(statistics=statistics, then=NONE_REFUSED) for statistics in STATISTICS))
 @pytest.mark.parametrize(
-    "text", [ACQUIRE, ACQUIRE_OF_ONE_POOL, ACQUIRE_UNLIMITED, ACQUIRE_UNLIMITED_OF_ONE_POOL, NEXT_DUE, LOCK_IF_DUE]
+    "text", [ACQUIRE, ACQUIRE_OF_ONE_POOL, ACQUIRE_UNLIMITED, ACQUIRE_UNLIMITED_OF_ONE_POOL, NEXT_DUE]
 )
 def test_triggers_of_other_slot_pools_are_not_read(explain: Callable[..., list[dict[str, Any]]], text: str) -> None:
     """3,000 that another executor runs are due before those that are taken."""
@@ -1006,7 +1005,7 @@ UPDATE qrtz_triggers SET job_type = 'known', max_concurrent = 1, overlap_policy 
 
 @filled(*(Fill(statistics=statistics, then=SKIPS) for statistics in STATISTICS))
 @pytest.mark.parametrize(
-    "text", [ACQUIRE, ACQUIRE_OF_ONE_POOL, ACQUIRE_UNLIMITED, ACQUIRE_UNLIMITED_OF_ONE_POOL, NEXT_DUE, LOCK_IF_DUE]
+    "text", [ACQUIRE, ACQUIRE_OF_ONE_POOL, ACQUIRE_UNLIMITED, ACQUIRE_UNLIMITED_OF_ONE_POOL, NEXT_DUE]
 )
 def test_a_step_begins_behind_the_fires_that_it_leaves_to_be_skipped(
     explain: Callable[..., list[dict[str, Any]]], connection: psycopg.Connection[Any], text: str
@@ -1033,7 +1032,7 @@ def test_the_first_triggers_tell_which_keys_a_node_has_to_decide_about(
 @filled(*(Fill(statistics=statistics) for statistics in STATISTICS))
 def test_an_announcement_reads_few_triggers_that_are_due_before(explain: Callable[..., list[dict[str, Any]]]) -> None:
     soon = datetime.now(UTC) + timedelta(hours=1)
-    values = {"groups": ["DEFAULT"], "names": ["known"], "instants": [soon], "news": "a", "news_of_due": "b"}
+    values = {"groups": ["DEFAULT"], "names": ["known"], "instants": [soon], "news": "a"}
     scans = scans_of_triggers(explain(ANNOUNCE, **values))
     assert sum(walked(node) for node in scans) <= 4 * 20, scans
 

@@ -146,7 +146,6 @@ def everyday_life(store: SqlJobStore, node: Node, round_: int) -> int:
             for one, instruction in zip(begun, instructions, strict=False)
         ]
         store.complete(node, completions)
-    store._session.next_due.note_announcement()
     store.acquire(node, [opening], limit=BATCH, look_ahead=minute, misfire_threshold=10 * minute)
     store.recover_misfires(node, threshold=minute, limit=BATCH)
     return len(fired)

@@ -255,9 +255,6 @@ class Stage(Harness):
         for made in self.nodes:
             made.runtime.parts.deadlines.close()
         self.nodes.clear()
-        for store in self._stores.values():
-            # What one test has met decides nothing about the statements of the next.
-            store._steps.next_due.take_announcement()
 
     def close(self) -> None:
         for store in self._stores.values():

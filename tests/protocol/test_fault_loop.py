@@ -30,7 +30,7 @@ from quartzpy.states import JobMode
 from quartzpy.store.postgresql.connection import awaited_jobs, connections
 from quartzpy.store.postgresql.steps import halts
 from quartzpy.store.protocol import EVERYTHING, BatchEntry, JobEntry, JobGroups, NamedTriggers, TriggerMove
-from tests.contract.harness import SECOND, WINDOW, at, every, job, job_key, key, names, once, serial, stored_trigger
+from tests.contract.harness import SECOND, WINDOW, at, every, job, job_key, key, once, serial, stored_trigger
 from tests.protocol.driver import DrivenNode, Stage
 from tests.protocol.faults import Faults, Mode
 from tests.protocol.options import is_long
@@ -141,18 +141,6 @@ def check_in(stage: Stage, other: DrivenNode) -> Prepared:
 def acquire(stage: Stage, other: DrivenNode) -> Prepared:
     node = stage.living("a")
     scheduled(stage)
-    return Prepared(node.schedule, [node])
-
-
-@operation
-def acquire_announced(stage: Stage, other: DrivenNode) -> Prepared:
-    node = stage.living("a")
-    # It expects nothing then, so it claims at once what it is told of.
-    node.schedule()
-    scheduled(stage)
-    # The soonest one has to be of a job without a limit.
-    stage.schedule(job("early"), once("early", at(-1)))
-    stage.store_of("a")._session.next_due.note_announcement()
     return Prepared(node.schedule, [node])
 
 
@@ -473,7 +461,7 @@ JOINED = {
     "delete-of-batch": [("batched", "FIRED", 2), ("joined", "FIRED", 0)],
 }
 """What waits for several ends, its state afterwards, and the triggers that ended without a fire."""
-STEPS = ("acquire", "acquire-announced", "fire", "release", "settle", "complete", "misfire", "recover")
+STEPS = ("acquire", "fire", "release", "settle", "complete", "misfire", "recover")
 """The steps of the protocol: all their round trips, in every run."""
 OF_NODES = (*STEPS, "register", "check-in", "leave", "complete-joined")
 
@@ -598,14 +586,10 @@ def test_an_abandoned_round_trip_may_commit_at_any_later_moment(
     [
         *(
             (name, mode, 0)
-            for name in ("acquire", "acquire-announced", "fire", "release")
+            for name in ("acquire", "fire", "release")
             for mode in (Mode.ANSWER_LOST, Mode.TRIGGERS_HELD)
         ),
-        *(
-            (name, Mode.LATE, behind)
-            for name in ("acquire", "acquire-announced", "fire", "release", "settle")
-            for behind in (1, 2)
-        ),
+        *((name, Mode.LATE, behind) for name in ("acquire", "fire", "release", "settle") for behind in (1, 2)),
     ],
 )
 def test_the_next_passes_end_the_difference_with_no_check_in(
@@ -626,19 +610,6 @@ def test_the_next_passes_end_the_difference_with_no_check_in(
     held = stage.rows("SELECT fire_id, state FROM qrtz_fired_triggers WHERE epoch = %s", node.node.epoch)
     assert {fire_id for fire_id, state in held if state == "ACQUIRED"} == node.claims
     assert {fire_id for fire_id, state in held if state == "EXECUTING"} == node.executions
-
-
-def test_what_one_life_has_met_decides_nothing_about_the_statements_of_the_next(stage: Stage) -> None:
-    of_the_first_step = []
-    for operation in (acquire, acquire_announced, acquire):
-        stage.reset()
-        operation(stage, stage.living("b")).act()
-        of_the_first_step.append(names(stage.nodes[-1].workers.handed_over))
-    of_all, announced, again = of_the_first_step
-    assert {"due", "fails", "deep-0", "keyed-0", "wide-0"} <= set(of_all)
-    assert {"due", "fails", "early"} <= set(announced)
-    assert {"deep-0", "keyed-0", "wide-0"}.isdisjoint(announced)
-    assert {"deep-0", "keyed-0", "wide-0"} <= set(again)
 
 
 @pytest.mark.parametrize("name", OPERATIONS)

@@ -98,8 +98,8 @@ NODE_KEYS = (
         (
             Edit(
                 f"{_STORE}.connection.next_due",
-                "            self.note_waiting(at)\n\n    def take",
-                "            pass\n\n    def take",
+                "            self.note_waiting(at)\n\n    def require_full_read",
+                "            pass\n\n    def require_full_read",
             ),
         ),
         (f"{_FLOORS}::test_a_change_by_another_process_is_found[stored]",),

@@ -34,7 +34,7 @@ from quartzpy.store.postgresql import batches, zone_marks
 from quartzpy.store.postgresql.batches import CHUNK_BYTES, bound, chunks, computed_ahead
 from quartzpy.store.postgresql.calendars import held_revisions
 from quartzpy.store.postgresql.connection.error_translation import RefusedRowError
-from quartzpy.store.postgresql.connection.listen import DUE, announcement, news
+from quartzpy.store.postgresql.connection.listen import announcement, news
 from quartzpy.store.postgresql.connection.locks import LockName
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement, Result
 from quartzpy.store.postgresql.connection.session import CLOCK_TOLERANCE, SqlSession, Transaction
@@ -266,7 +266,7 @@ def store_in_one_round_trip(
         latest=now + LATENESS if start.is_estimate and now else None,
     )
     settle = [session.bind(SETTLE_NEW, **keys)] if prepared else []
-    wake = [news(session, DUE)] if is_due else announcement(session, due)
+    wake = [news(session)] if is_due else announcement(session, due)
     try:
         results = session.locked(
             *write,

@@ -43,8 +43,6 @@ MOST_COMPARED = 20
 The read passes over the rows that the transaction has written itself, for each job: of many jobs, and so of many
 triggers, it would cost the square of their number, under the lock.
 """
-DUE = "due"
-"""Sent in place of SCHEDULED if a trigger is due already: nodes that expect nothing else claim it without a look."""
 
 
 def announcement(
@@ -64,7 +62,6 @@ def announcement(
             ANNOUNCE,
             channel=session.channel,
             news=what,
-            news_of_due=DUE if what is Notification.SCHEDULED else what,
             groups=[key.group for key in soonest],
             names=[key.name for key in soonest],
             instants=list(soonest.values()),
@@ -95,7 +92,6 @@ class Listener:
         *,
         is_current: Callable[[object], bool],
         on_triggers: Callable[[datetime | None], None],
-        on_due: Callable[[datetime | None], None],
         probe_every: float = PROBE_EVERY,
         probed: Callable[[float], None] = lambda seconds: None,
     ) -> None:
@@ -106,14 +102,12 @@ class Listener:
             channel: the channel of the scheduler.
             is_current: returns whether a connection leads to the primary.
             on_triggers: called with the soonest fire time that others have stored.
-            on_due: called if it has come.
             probe_every: the interval, in seconds, at which the connection is probed.
             probed: called with that interval after each probe.
         """
         self._connection = connection
         self._is_current = is_current
         self._on_triggers = on_triggers
-        self._on_due = on_due
         self._probe_every = probe_every
         self._probed = probed
         self._heard_at = time.monotonic()
@@ -157,10 +151,7 @@ class Listener:
         while (notification := self._connection.pgconn.notifies()) is not None:
             word, _, instant = notification.extra.decode(errors="replace").partition(":")
             # A node of a later release may send notifications that this release does not know.
-            if word == DUE:
-                received.add(Notification.SCHEDULED)
-                self._on_due(_instant(instant))
-            elif word in _KNOWN:
+            if word in _KNOWN:
                 received.add(Notification(word))
                 if word in _OF_TRIGGERS:
                     self._on_triggers(_instant(instant))

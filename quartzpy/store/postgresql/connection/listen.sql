@@ -10,8 +10,7 @@ SELECT pg_notify(:'channel', :'news');
 -- refused, others may be far away. Rows that this transaction has written itself are recognised by their xmin. The
 -- notification tells the soonest of these instants.
 WITH clock AS MATERIALIZED (SELECT :now AS at)
-SELECT pg_notify(:'channel', CASE WHEN bool_or(w.at <= clock.at) THEN :'news_of_due' ELSE :'news' END
-                             || ':' || extract(epoch FROM min(w.at)))
+SELECT pg_notify(:'channel', :'news' || ':' || extract(epoch FROM min(w.at)))
   FROM clock
  CROSS JOIN (
         SELECT j.job_type, j.placement, min(j.slot_pool) AS slot_pool, min(o.at) AS at

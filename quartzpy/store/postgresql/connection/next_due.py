@@ -102,7 +102,6 @@ class NextDueCache:
         self._may_be_expensive = False
         """True if each part may be, until the next full read."""
         self._changes = 0
-        self._is_announced = False
 
     def forget(self) -> None:
         """Expect anything, after a change to triggers that was not read."""
@@ -118,22 +117,12 @@ class NextDueCache:
         self._backlogs = {}
         self.note_waiting(at)
 
-    def note_announcement(self, at: datetime | None = None) -> None:
-        """Note that another process has announced a trigger that is due, and its fire time."""
-        self._is_announced = True
-        self.note_announced(at)
-
     def note_announced(self, at: datetime | None = None) -> None:
         """Note that another process has stored triggers, and the soonest fire time, if it was told."""
         if at is None:
             self.require_full_read()
         else:
             self.note_waiting(at)
-
-    def take_announcement(self) -> bool:
-        """Return whether a trigger that is due was announced since the last call."""
-        is_announced, self._is_announced = self._is_announced, False
-        return is_announced
 
     def require_full_read(self) -> None:
         """Let the next read begin with the earliest fire time: triggers may wait at any time."""

@@ -5,9 +5,7 @@ takes triggers of jobs without a limit, as nothing has to be decided about them;
 triggers of jobs with a limit where they are, and `NEXT_DUE`, which follows in the same round trip, tells that they are
 due. So a wrong expectation costs a second round trip, and never a fire.
 
-A node that expects nothing, or that others were faster, reads first, without the lock. If a node that expects nothing
-was notified that a trigger is due, it claims at once, in a round trip that takes the lock only if a trigger is due and
-the lock is free, and reads afterwards.
+A node that expects nothing, or that others were faster, reads first, without the lock.
 """
 
 from __future__ import annotations
@@ -45,12 +43,6 @@ OF_MANY_POOLS = {
     ACQUIRE: _SQL("acquire", several_pools=True, many_pools=True),
     ACQUIRE_UNLIMITED: _SQL("acquire_unlimited", several_pools=True, many_pools=True),
 }
-# The same after `LOCK_IF_DUE`. They find nothing, and write nothing, if that has not taken the lock.
-_IF_LOCKED = {
-    ACQUIRE_UNLIMITED: _SQL("acquire_unlimited", several_pools=True, if_locked=True),
-    ACQUIRE_UNLIMITED_OF_ONE_POOL: _SQL("acquire_unlimited", if_locked=True),
-}
-LOCK_IF_DUE = _SQL("lock_if_due")
 NEXT_DUE = _SQL("next_due")
 UNDECIDED = _SQL("undecided")
 # The same where the node has refused so many dispatch keys that they are not named.
@@ -59,9 +51,6 @@ OF_MANY_REFUSED = {
     ACQUIRE_OF_ONE_POOL: _SQL("acquire", refuses_many=True),
     ACQUIRE_UNLIMITED: _SQL("acquire_unlimited", several_pools=True, refuses_many=True),
     ACQUIRE_UNLIMITED_OF_ONE_POOL: _SQL("acquire_unlimited", refuses_many=True),
-    _IF_LOCKED[ACQUIRE_UNLIMITED]: _SQL("acquire_unlimited", several_pools=True, if_locked=True, refuses_many=True),
-    _IF_LOCKED[ACQUIRE_UNLIMITED_OF_ONE_POOL]: _SQL("acquire_unlimited", if_locked=True, refuses_many=True),
-    LOCK_IF_DUE: _SQL("lock_if_due", refuses_many=True),
     NEXT_DUE: _SQL("next_due", refuses_many=True),
     UNDECIDED: _SQL("undecided", refuses_many=True),
     OF_MANY_POOLS[ACQUIRE]: _SQL("acquire", several_pools=True, many_pools=True, refuses_many=True),
@@ -127,11 +116,8 @@ def _acquire(
     session: SqlSession, step: _Step, limit: int, look_ahead: timedelta, *, reads_first: bool = False
 ) -> Acquisition:
     slots = step.slots
-    is_announced = session.next_due.take_announcement()
     if not session.has_new:
         if not session.has_rate_limits and (reads_first or not session.next_due.is_due(slots, look_ahead)):
-            if is_announced and not reads_first and (taken := step.claim_if_due()):
-                return _outcome_without_read(taken)
             # This read takes no lock and writes nothing, so it costs the cluster much less than a step that finds
             # nothing.
             round_trip = step.peek()
@@ -294,18 +280,6 @@ class _Step:
         """Note it if most of the triggers of jobs with a limit that are due could be neither fired nor blocked."""
         if 2 * len(done.taken) < self._take["limit"] and done.limited_is_due(timedelta()):
             self._session.awaited_jobs.note_all()
-
-    def claim_if_due(self) -> Sequence[tuple[Any, ...]]:
-        """Claim triggers if the soonest is due and its job has no limit, unless another transaction has the lock.
-
-        What is left is not read: that would delay the start of the jobs.
-        """
-        session, sinces = self._session, _begins(self._next_read())
-        _, taken = session.unlocked(
-            session.bind(self._statement(LOCK_IF_DUE), **self._due, look_ahead=self._take["look_ahead"], sinces=sinces),
-            self._claim(_IF_LOCKED[self.unlimited], sinces),
-        )
-        return taken.rows
 
     def claim(self, text: str) -> _RoundTrip:
         """Claim triggers, and read what waits then."""

@@ -180,18 +180,7 @@ SELECT * FROM claimed ORDER BY scheduled_fire_time, priority DESC;
 -- Claims triggers of jobs without a limit, and fires those that are due already. For one executor and one group as in
 -- `acquire`.
 WITH
--- The guard of the step. It is empty if this epoch is no longer registered, and then all that follows is empty, too.
--- `at` is the one instant by which the whole step decides.
-node AS MATERIALIZED (
-    SELECT :now AS at FROM qrtz_scheduler_state
-     WHERE sched_name = :'sched' AND instance_id = :'instance' AND epoch = :'epoch'::bigint
-\if :if_locked
-       -- It is empty as well if `lock_if_due`, before it in this transaction, has not taken the lock.
-       AND EXISTS (SELECT FROM qrtz_locks l
-                    WHERE l.sched_name = :'sched' AND l.lock_name = 'TRIGGER_ACCESS'
-                      AND l.xmax = pg_current_xact_id_if_assigned()::xid)
-\endif
-),
+-- include: node
 \if :many_pools
 -- include: ranges
 \endif
@@ -289,40 +278,6 @@ advanced AS (
 -- include: from_advanced
 -- include: stored
 SELECT * FROM claimed ORDER BY scheduled_fire_time, priority DESC;
-
--- name: lock_if_due
--- Takes the lock of the acquire step if a trigger without a limit is due, and unless another transaction has the lock.
--- A lock writes to the log of the server, so a node that would find nothing does not take it.
-WITH
--- The guard of the step. It is empty if this epoch is no longer registered, and then all that follows is empty, too.
--- `at` is the one instant by which the whole step decides.
-node AS MATERIALIZED (
-    SELECT :now AS at FROM qrtz_scheduler_state
-     WHERE sched_name = :'sched' AND instance_id = :'instance' AND epoch = :'epoch'::bigint
-)
-SELECT 1
-  FROM qrtz_locks
- WHERE sched_name = :'sched' AND lock_name = 'TRIGGER_ACCESS'
-   AND EXISTS (
-    SELECT FROM node
-     CROSS JOIN unnest(:'slot_pools'::text[], :'sinces'::timestamptz[]) AS slots(slot_pool, since)
-     CROSS JOIN
-        -- include: acquired_rules
-     CROSS JOIN LATERAL (
-        SELECT t.max_concurrent
-          FROM qrtz_triggers t
-         WHERE t.sched_name = :'sched' AND t.slot_pool = slots.slot_pool
-           AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
-           AND t.next_fire_time <= node.at + :'look_ahead'::interval
-           AND t.next_fire_time >= slots.since
-           -- include: is_in_time
-           -- include: is_not_refused
-           -- include: is_not_spared
-         ORDER BY t.next_fire_time
-         LIMIT 1
-     ) AS first_of_range
-     WHERE first_of_range.max_concurrent IS NULL)
-   FOR UPDATE SKIP LOCKED;
 
 -- name: next_due
 -- What waits for this node, without a lock. No row: the epoch is no longer registered.
