@@ -132,13 +132,13 @@ BULK = (
     Sabotage(
         "rate_limits_are_asked_about_all",
         "what a rate limit holds back takes the time of the jobs beside it",
-        (Edit(f"{_SQL_FILES}/steps/rate_limits.sql", "LIMIT greatest(:'limit'::int, 100)", "LIMIT 500"),),
+        (
+            Edit(
+                f"{_SQL_FILES}/steps/rate_limits.sql",
+                "LIMIT 100\n           FOR NO KEY UPDATE OF t",
+                "LIMIT 500\n           FOR NO KEY UPDATE OF t",
+            ),
+        ),
         (f"{_RATES}::test_beside_a_backlog_of_other_jobs_a_step_holds_few_triggers_back",),
-    ),
-    Sabotage(
-        "rate_limits_are_asked_about_few",
-        "a job whose limit admits all loses its place to the jobs beside it",
-        (Edit(f"{_SQL_FILES}/steps/rate_limits.sql", "LIMIT greatest(:'limit'::int, 100)", "LIMIT 100"),),
-        (f"{_RATES}::test_beside_a_backlog_of_other_jobs_what_a_limit_admits_fires_by_its_fire_time",),
     ),
 )

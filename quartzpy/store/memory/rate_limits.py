@@ -15,8 +15,8 @@ from quartzpy.store.memory.rows import RateRow, TriggerRow
 from quartzpy.store.memory.tables import Tables
 from quartzpy.store.protocol import AvailableSlots, DispatchKey
 
-LEAST_ASKED = 100
-"""A step asks the limits about as many due triggers of each slot pool as it may take, but not about fewer than this."""
+MOST_ASKED = 100
+"""The number of due triggers of each slot pool about which a step asks the limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def admit(
         return []
     slots = {key: min(limit, slot.workers, slot.group_slots) for key, slot in slots_of.items()}
     buckets: dict[tuple[JobKey, str], list[TriggerRow]] = {}
-    for row in _due(tables, slots, now, max(limit, LEAST_ASKED), passed_over):
+    for row in _due(tables, slots, now, passed_over):
         if _is_late(tables, row, now, misfire_threshold):
             tables.set_admission(row, Admission.LATE)
         else:
@@ -92,16 +92,16 @@ def next_turn(tables: Tables, keys: Collection[DispatchKey], passed_over: Collec
 
 
 def _due(
-    tables: Tables, dispatch_keys: Collection[DispatchKey], now: datetime, most: int, passed_over: Collection[int]
+    tables: Tables, dispatch_keys: Collection[DispatchKey], now: datetime, passed_over: Collection[int]
 ) -> list[TriggerRow]:
-    entries = tables.due.turns(dispatch_keys, most + len(passed_over))
+    entries = tables.due.turns(dispatch_keys, MOST_ASKED + len(passed_over))
     examined: Counter[str] = Counter()
     rows = []
     for entry in entries:
         row = tables.triggers[entry.key]
         if entry.at <= now and row.generation not in passed_over:
             examined[row.job.dispatch_key.slot_pool] += 1
-            if examined[row.job.dispatch_key.slot_pool] <= most:
+            if examined[row.job.dispatch_key.slot_pool] <= MOST_ASKED:
                 rows.append(row)
     return rows
 

@@ -9,11 +9,10 @@ and stays it. A recovery is charged anew, because nobody knows whether its job h
 
 `ADMIT` passes the admitted triggers to `SPEND` in a setting of the transaction. A trigger that is held back gets the
 instant at which its turn will come (`rate_limited_until`), and no step looks at it before: however many wait, a step
-reads only those whose turn it is. To hold one back takes a write, as a fire does. So a step asks the limits about as
-many triggers of a slot pool as it may take, or about 100: what the limits hold back takes about half of the time from
-what may fire, and that only in the first pass over a backlog. The instant orders the queue; only the TAT decides
-whether a trigger fires. A bucket is a job and a value of its concurrency key. `quartzpy.jobs.rate_limit` describes the
-algorithm.
+reads only those whose turn it is. To hold one back takes a write, as a fire does. So a step asks the limits about 100
+triggers of each slot pool: what they hold back takes less than half of the time from what may fire, and that only in
+the first pass over a backlog. The instant orders the queue; only the TAT decides whether a trigger fires. A bucket is a
+job and a value of its concurrency key. `quartzpy.jobs.rate_limit` describes the algorithm.
 
 All changes of `rate_limits` are made under TRIGGER_ACCESS, and never in a transaction of a user, which would make the
 cluster wait for it.

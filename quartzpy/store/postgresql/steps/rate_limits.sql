@@ -33,7 +33,7 @@ due AS MATERIALIZED (
            -- include: is_not_refused
            -- include: runs_here
          ORDER BY greatest(t.rate_limited_until, t.next_fire_time)
-         LIMIT greatest(:'limit'::int, 100)
+         LIMIT 100
            FOR NO KEY UPDATE OF t SKIP LOCKED) AS front
 ),
 limits AS (
