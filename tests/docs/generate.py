@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from quartzpy.dashboard.api import openapi
-from tests.docs import api_page, comparison, reference_pages, settings_page
+from tests.docs import a_fire, api_page, comparison, reference_pages, settings_page
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -33,6 +33,7 @@ def kept() -> dict[str, str]:
     """The text of each generated page that the repository has, by its path under docs."""
     return {
         "decisions/index.md": decisions(),
+        "explanation/a-fire.md": a_fire.page(),
         "explanation/comparison.md": comparison.page(),
         "settings.md": settings_page.page(),
     }
