@@ -243,7 +243,6 @@
 \set since -infinity
 \set sinces {-infinity,2026-01-01T00:00:00Z}
 \set slot_pools '{"","\\"executor\\":\\"cpu\\""}'
-\set spares_skips false
 \set start '2026-01-01 00:00:00+00'
 \set start_time_list {2030-01-01T00:00:00Z,2030-01-01T00:00:00Z}
 \set seconds 0

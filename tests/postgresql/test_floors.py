@@ -19,7 +19,6 @@ from quartzpy.states import JobMode, Outcome
 from quartzpy.store.postgresql.connection import next_due
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement
 from quartzpy.store.postgresql.connection.pool import PoolShare
-from quartzpy.store.postgresql.steps import acquire as acquire_step
 from quartzpy.store.postgresql.steps.acquire import NEXT_DUE
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import (
@@ -31,7 +30,6 @@ from quartzpy.store.protocol import (
     NamedTriggers,
     Node,
 )
-from quartzpy.store.skip_backlog import STEPS_FOR_OTHERS
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import UpcomingFireTimes, prepare
 from tests.postgresql.conftest import register
@@ -48,7 +46,6 @@ def _floors_stay(_every_read_is_full: None, monkeypatch: pytest.MonkeyPatch) -> 
     """Each full read is expensive, and no other follows while a test runs."""
     monkeypatch.setattr(next_due, "EXPENSIVE_READ", 0.0)
     monkeypatch.setattr(next_due, "FULL_READ_SHARE", 1e-9)
-    monkeypatch.setattr(next_due, "SHARE_BEHIND_SKIPS", 1e-9)
     monkeypatch.setattr(next_due, "MOST_SECONDS_BETWEEN_FULL_READS", 3_600.0)
 
 
@@ -78,7 +75,7 @@ class Scene:
     def rise(self) -> None:
         """Let the floor rise to the present."""
         assert not self.acquire().fired
-        read = self.store._session.next_due.next_read([("", False)], (self.node.epoch, ()))
+        read = self.store._session.next_due.next_read([""], (self.node.epoch, ()))
         assert read.sinces[0] is not None
         assert read.sinces[0] > datetime.now(UTC) - AGO / 2
 
@@ -322,69 +319,6 @@ def test_a_step_does_not_walk_over_refused_triggers_under_the_lock(
     assert NEXT_DUE
 
 
-def test_triggers_that_are_skipped_no_more_are_found_by_steps_that_leave_skipped_fires_out(scene: Scene) -> None:
-    skipping: dict[str, Any] = {"max_concurrent": 1, "overlap_policy": "skip"}
-    scene.put(scene.other, "running", ago=2 * AGO, **skipping)
-    assert len(scene.acquire().fired) == 1
-    for number in range(35):
-        scene.put(scene.store, f"t{number}", **skipping)
-    # The first step meets the backlog; the others look behind it, where nothing is due, before they return to it.
-    assert [len(scene.acquire().skipped) for _ in range(2)] == [10, 10]
-    [since] = scene.store._session.next_due.next_read([("", True)], (scene.node.epoch, ())).sinces
-    assert since is not None
-    listener = scene.store.subscribe()
-    assert listener is not None
-    with contextlib.closing(listener):
-        scene.other.store_jobs([JobEntry(JobDetail(TYPE, "job", durable=True))], replace=True)
-        wait_until(lambda: listener.wait(1), "a notification")
-    assert [len(scene.acquire().fired) for _ in range(2)] == [10, 5]
-
-
-def behind_skips(scene: Scene, monkeypatch: pytest.MonkeyPatch, steps: int) -> list[BoundStatement]:
-    """Put triggers of full steps behind a backlog of fires to skip; return where the statements are noted."""
-    skipping: dict[str, Any] = {"max_concurrent": 1, "overlap_policy": "skip", "job": "skipping"}
-    scene.put(scene.other, "running", ago=2 * AGO, **skipping)
-    assert len(scene.acquire().fired) == 1
-    for number in range(40):
-        scene.put(scene.store, f"skip{number}", **skipping)
-    for number in range(10 * steps):
-        scene.put(scene.store, f"t{number}", ago=AGO / 2)
-    sent: list[BoundStatement] = []
-    execute = scene.store._connections.execute
-
-    def noted(sends: list[BoundStatement], share: PoolShare) -> Any:
-        sent.extend(sends)
-        return execute(sends, share)
-
-    monkeypatch.setattr(scene.store._connections, "execute", noted)
-    return sent
-
-
-def test_no_step_walks_over_a_backlog_of_skipped_fires_under_the_lock(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sent = behind_skips(scene, monkeypatch, STEPS_FOR_OTHERS)
-    steps = [scene.acquire() for _ in range(STEPS_FOR_OTHERS + 2)]
-    taken = [(len(took.fired), len(took.skipped)) for took in steps]
-    assert taken == [(0, 10), *[(10, 0)] * STEPS_FOR_OTHERS, (0, 10)]
-    behind = [one.values["sinces"] for one in sent if "workers" in one.values and one.values["spares_skips"]]
-    assert len(behind) == STEPS_FOR_OTHERS
-    assert all(since != "-infinity" for [since] in behind)
-
-
-def test_after_a_turn_at_the_front_the_others_go_on_without_a_read(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(acquire_step, "BACKLOG", 10)
-    sent = behind_skips(scene, monkeypatch, STEPS_FOR_OTHERS + 1)
-    steps = [scene.acquire() for _ in range(STEPS_FOR_OTHERS + 2)]
-    assert len(steps[-1].skipped) == 10
-    sent.clear()
-    assert len(scene.acquire().fired) == 10
-    [claim] = [one for one in sent if "spares_skips" in one.values]
-    assert claim.values["sinces"] == [steps[-2].fired[-1].scheduled_fire_time]
-
-
 def test_a_front_of_refused_triggers_is_read_once_and_then_again_only_after_a_while(scene: Scene) -> None:
     scene.store.decide(scene.node, {DispatchKey("foreign"): False})
     for number in range(3):
@@ -394,6 +328,6 @@ def test_a_front_of_refused_triggers_is_read_once_and_then_again_only_after_a_wh
     scene.rise()
     for number in range(3):
         scene.put(scene.store, f"t{number}", ago=timedelta(), replace=False)
-        begins = scene.store._session.next_due.next_read([("", False)], (scene.node.epoch, ())).sinces
+        begins = scene.store._session.next_due.next_read([""], (scene.node.epoch, ())).sinces
         assert begins[0] is not None, "a trigger that is due now lies above the floor"
         assert len(scene.acquire().fired) == 1

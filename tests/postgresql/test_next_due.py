@@ -361,18 +361,6 @@ def test_after_a_refusal_is_read_without_the_lock_how_far_a_step_would_walk() ->
     assert not expected.is_costly([""], read_of(expected)), "that was a short way"
 
 
-def test_full_reads_behind_a_backlog_of_skipped_fires_are_rarer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(next_due, "EXPENSIVE_READ", 0.0)
-    expected, now = NextDueCache(), datetime.now(UTC)
-    for is_behind_skips, share in ((False, 0.05), (True, 0.01)):
-        part = ("", is_behind_skips)
-        read = expected.next_read([part], 0)
-        expected.note_read(read, [part], 0, now, [None], 0.01, is_behind_skips=is_behind_skips)
-        valid_for = expected.next_read([part], 0).valid_for
-        assert valid_for is not None
-        assert 0.9 * 0.01 / share < valid_for <= 0.01 / share
-
-
 def test_a_quick_read_sets_no_floor() -> None:
     expected = NextDueCache()
     note(expected, read_of(expected), datetime.now(UTC), took=0.0001)

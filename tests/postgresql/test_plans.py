@@ -101,7 +101,6 @@ VALUES: dict[str, Any] = {
     "met_pools": ["", '"executor":"elsewhere"'],
     "following_pools": ['"executor":"elsewhere"', LAST_POOL],
     "refused": ["unknown\n"],
-    "spares_skips": False,
     "few": 8,
     "admits": False,
     "executors": ["default"],
@@ -996,26 +995,6 @@ def read_and_locked(plan: list[dict[str, Any]], most: int) -> None:
     assert sum(walked(node) for node in scans_of_triggers(plan) if "Index Name" in node) <= most + 200
     updates = [node for node in plan if node["Node Type"] == "ModifyTable" and node["Relation Name"] == TRIGGERS]
     assert sum(node["Actual Rows"] for node in updates) == 200
-
-
-SKIPS = """
-UPDATE qrtz_triggers SET job_type = 'known', max_concurrent = 1, overlap_policy = 'skip' WHERE job_type = 'unknown'
-"""
-
-
-@filled(*(Fill(statistics=statistics, then=SKIPS) for statistics in STATISTICS))
-@pytest.mark.parametrize(
-    "text", [ACQUIRE, ACQUIRE_OF_ONE_POOL, ACQUIRE_UNLIMITED, ACQUIRE_UNLIMITED_OF_ONE_POOL, NEXT_DUE]
-)
-def test_a_step_begins_behind_the_fires_that_it_leaves_to_be_skipped(
-    explain: Callable[..., list[dict[str, Any]]], connection: psycopg.Connection[Any], text: str
-) -> None:
-    [(at,)] = connection.execute(
-        "SELECT min(next_fire_time) FROM qrtz_triggers WHERE overlap_policy = 'block' AND slot_pool = ''"
-    ).fetchall()
-    plan = explain(text, spares_skips=True, sinces=[at], refused=[])
-    for node in scans_of_triggers(plan):
-        assert walked(node) <= 3 * LIMIT, f"{node['Node Type']} walks over {walked(node)} rows"
 
 
 @filled(*(Fill(statistics=statistics) for statistics in STATISTICS))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,7 +26,6 @@ from quartzpy.store.protocol import (
     Notification,
     SkippedTrigger,
 )
-from quartzpy.store.skip_backlog import SkipBacklog
 from quartzpy.triggers.trigger import TriggerProgress
 from quartzpy.triggers.upcoming import UpcomingFireTimes
 
@@ -60,25 +58,6 @@ def acquire(
 ) -> Acquisition:
     """Claim triggers, and fire those that are due; see `JobStore.acquire`."""
 
-    def take(limit: int, *, spares_skips: bool, expects_full: bool) -> Acquisition:
-        return _acquire(
-            tables, node, available_slots, limit, look_ahead, misfire_threshold, passed_over, spares_skips=spares_skips
-        )
-
-    return tables.skip_backlogs.setdefault(node.epoch, SkipBacklog()).acquire(node.epoch, limit, take)
-
-
-def _acquire(
-    tables: Tables,
-    node: Node,
-    available_slots: Sequence[AvailableSlots],
-    limit: int,
-    look_ahead: timedelta,
-    misfire_threshold: timedelta,
-    passed_over: Collection[int],
-    *,
-    spares_skips: bool,
-) -> Acquisition:
     now = tables.require(node)
     result = StepResult()
     overlaps = Overlaps(tables, node, now, result)
@@ -94,7 +73,7 @@ def _acquire(
     sharing = shared_limits.admit(
         tables, slots, now, limit=limit, misfire_threshold=misfire_threshold, passed_over=passed_over
     )
-    waiting = _Waiting(tables, slots, now, misfire_threshold, passed_over, spares_skips)
+    waiting = _Waiting(tables, slots, now, misfire_threshold, passed_over)
     eligible = _eligible(waiting, limit, now + look_ahead)
     for row, passed in newest_first([(row, passed_instants(row, row.upcoming, now)) for row in eligible]):
         at = row.progress.next_fire_time
@@ -135,7 +114,6 @@ def decide(tables: Tables, node: Node, runs: Mapping[DispatchKey, bool]) -> None
     registered = {record.epoch for record in tables.nodes.values()}
     for epoch in tables.node_keys.keys() - registered:
         del tables.node_keys[epoch]
-        tables.skip_backlogs.pop(epoch, None)
     tables.node_keys.setdefault(node.epoch, {}).update(runs)
 
 
@@ -238,18 +216,14 @@ class _Waiting:
     now: datetime
     threshold: timedelta
     passed_over: Collection[int]
-    spares_skips: bool
 
     def rows(self, limit: int) -> Iterator[TriggerRow]:
         """Yield them in order, at least `limit` of each dispatch key if there are as many."""
-        beyond = sys.maxsize - limit if self.spares_skips else len(self.passed_over)
+        beyond = len(self.passed_over)
         for entry in self.tables.due.on_time(self.slots_of, self.now, self.threshold, limit, beyond=beyond):
             row = self.tables.triggers[entry.key]
-            if row.generation in self.passed_over or (
-                self.spares_skips and row.job.overlap_policy is not OverlapPolicy.BLOCK
-            ):
-                continue
-            yield row
+            if row.generation not in self.passed_over:
+                yield row
 
 
 def _eligible(waiting: _Waiting, limit: int, until: datetime) -> list[TriggerRow]:

@@ -45,7 +45,6 @@ from quartzpy.store.memory.rows import (
 )
 from quartzpy.store.protocol import DispatchKey, Node, Notification, StoredCalendar
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, NodeRecord
-from quartzpy.store.skip_backlog import SkipBacklog
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 from quartzpy.triggers.upcoming import UpcomingFireTimes
 
@@ -133,8 +132,6 @@ class Tables:
         self.nodes: dict[str, NodeRecord] = {}
         self.node_keys: dict[int, dict[DispatchKey, bool]] = {}
         """What each epoch has said about dispatch keys: whether it runs them."""
-        self.skip_backlogs: dict[int, SkipBacklog] = {}
-        """Which part of what is due the next acquire step of each epoch looks at."""
         self.calendars: dict[str, StoredCalendar] = {}
         self.calendar_owners: dict[str, str] = {}
         self.pauses = Pauses()

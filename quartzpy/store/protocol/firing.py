@@ -102,10 +102,6 @@ class FiringStore(Protocol):
         skips the fire where another trigger of the job is BLOCKED already. CANCEL_OTHER puts it into BLOCKED and asks
         the oldest execution to stop; of several that are due, it keeps the newest.
 
-        Where a step finds little but fires to skip, the next ones may leave out the triggers of jobs whose policy skips
-        fires, so that what can fire behind them does not wait, and return to the front every few steps; see
-        `skip_backlog`. They say so by `is_partial`.
-
         A trigger that is due and whose following fire times are stored is fired within the same transaction. It
         becomes WAITING; or BLOCKED, with all other triggers of the job, if the job is now at its limit; or COMPLETE
         if no fire time follows. A store may tell from the running executions that triggers are BLOCKED, and store it

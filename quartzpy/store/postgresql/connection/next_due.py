@@ -23,15 +23,10 @@ EXPENSIVE_READ = 0.001
 """The time, in seconds, from which on a full read of the next fire times is expensive, and is done rarely."""
 FULL_READ_SHARE = 0.05
 """The share of the time that full reads may take once they are expensive."""
-SHARE_BEHIND_SKIPS = 0.01
-"""The same for full reads that leave out a backlog of fires to skip, to whose front every thirtieth step returns."""
 MOST_SECONDS_BETWEEN_FULL_READS = 10.0
 """The longest time, in seconds, between two full reads."""
 MARGIN = timedelta(milliseconds=5)
 """The inaccuracy of the server's time as it is estimated here."""
-
-Part = Hashable
-"""What a read looks at: a slot pool, with or without the jobs whose policy skips fires."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +60,12 @@ class _Floor:
 
 
 class NextDueRead(NamedTuple):
-    """A read of the next fire times, which finds the soonest trigger of each part."""
+    """A read of the next fire times, which finds the soonest trigger of each slot pool."""
 
     changes: int
     """The number of changes that were known when it began."""
     sinces: tuple[datetime | None, ...]
-    """For each part the fire time at which a partial read begins; None if it is a full one."""
+    """For each slot pool the fire time at which a partial read begins; None if it is a full one."""
     valid_for: float | None
     """The seconds after which a read has to be a full one again; None if this is one."""
 
@@ -85,28 +80,28 @@ def _earliest(instants: Iterable[datetime | None]) -> datetime | None:
 class NextDueCache:
     """The soonest fire times that a session knows of; it may know nothing. Threads may share it.
 
-    Below the floor of a part, no trigger waits that the node can take. A step that begins there walks over neither
+    Below the floor of a slot pool, no trigger waits that the node can take. A step that begins there walks over neither
     dead entries of the index nor triggers that the node has refused.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._expectation: _Expectation | None = None
-        self._backlogs: dict[Hashable, Backlog] = {}
-        """By what the steps looked for that left them; beside a backlog of fires to skip, two take turns."""
-        self._floors: dict[Part, _Floor] = {}
+        self._backlog: tuple[Hashable, Backlog] | None = None
+        """What a step left, and what it looked for."""
+        self._floors: dict[str, _Floor] = {}
         self._floors_of: Hashable = None
-        """Identifies the triggers that the floors leave out of account, apart from the parts."""
-        self._expensive: set[Part] = set()
-        """The parts whose last full read was expensive."""
+        """Identifies the triggers that the floors leave out of account, apart from the pools."""
+        self._expensive: set[str] = set()
+        """The pools whose last full read was expensive."""
         self._may_be_expensive = False
-        """True if each part may be, until the next full read."""
+        """True if each slot pool may be, until the next full read."""
         self._changes = 0
 
     def forget(self) -> None:
         """Expect anything, after a change to triggers that was not read."""
         self._expectation = None
-        self._backlogs = {}
+        self._backlog = None
         self.require_full_read()
 
     def forget_from(self, at: datetime | None) -> None:
@@ -114,7 +109,7 @@ class NextDueCache:
         if at is None:
             return
         self._expectation = None
-        self._backlogs = {}
+        self._backlog = None
         self.note_waiting(at)
 
     def note_announced(self, at: datetime | None = None) -> None:
@@ -138,22 +133,22 @@ class NextDueCache:
             # A read that began before this is not noted.
             self._changes += 1
             self._floors = {
-                part: floor if floor.at <= at else replace(floor, at=at) for part, floor in self._floors.items()
+                pool: floor if floor.at <= at else replace(floor, at=at) for pool, floor in self._floors.items()
             }
 
     def note(self, slots: Hashable, now: datetime, soonest: datetime | None, soonest_limited: datetime | None) -> None:
         """Note the soonest waiting triggers for these slots: of all jobs, and of jobs with a limit."""
         offset = now - _EPOCH - timedelta(seconds=time.monotonic())
         self._expectation = _Expectation(slots, offset, soonest, soonest_limited)
-        self._backlogs = {other: backlog for other, backlog in self._backlogs.items() if other != slots}
+        self._backlog = None
 
-    def next_read(self, parts: Sequence[Part], others: Hashable) -> NextDueRead:
-        """Return where the next read of these parts may begin."""
+    def next_read(self, pools: Sequence[str], others: Hashable) -> NextDueRead:
+        """Return where the next read of these pools may begin."""
         with self._lock:
             if self._floors_of != others:
-                return NextDueRead(self._changes, (None,) * len(parts), None)
+                return NextDueRead(self._changes, (None,) * len(pools), None)
             now = time.monotonic()
-            floors = [self._floors.get(part) for part in parts]
+            floors = [self._floors.get(pool) for pool in pools]
             valid = [floor if floor is not None and floor.until > now else None for floor in floors]
             return NextDueRead(
                 self._changes,
@@ -161,11 +156,11 @@ class NextDueCache:
                 min((floor.until - now for floor in valid if floor is not None), default=None),
             )
 
-    def is_costly(self, parts: Sequence[Part], read: NextDueRead) -> bool:
+    def is_costly(self, pools: Sequence[str], read: NextDueRead) -> bool:
         """Return True if a step that begins where this read does is to be preceded by one without the lock."""
         return any(
-            since is None and (self._may_be_expensive or part in self._expensive)
-            for part, since in zip(parts, read.sinces, strict=True)
+            since is None and (self._may_be_expensive or pool in self._expensive)
+            for pool, since in zip(pools, read.sinces, strict=True)
         )
 
     def note_refused(self) -> None:
@@ -175,15 +170,13 @@ class NextDueCache:
     def note_read(
         self,
         read: NextDueRead,
-        parts: Sequence[Part],
+        pools: Sequence[str],
         others: Hashable,
         now: datetime,
         soonest: Sequence[datetime | None],
         took: float,
-        *,
-        is_behind_skips: bool = False,
     ) -> None:
-        """Note the soonest trigger that a read, which took the server `took` seconds, found of each part.
+        """Note the soonest trigger that a read, which took the server `took` seconds, found of each slot pool.
 
         If it was expensive, the reads of the next moments begin there, but not after the present: they pass over the
         dead entries of the index, which are as many as were fired since vacuum last removed them, or since the oldest
@@ -195,20 +188,19 @@ class NextDueCache:
                 return
             if self._floors_of != others:
                 self._floors, self._floors_of = {}, others
-            share = SHARE_BEHIND_SKIPS if is_behind_skips else FULL_READ_SHARE
-            until = time.monotonic() + min(took / share, MOST_SECONDS_BETWEEN_FULL_READS)
+            until = time.monotonic() + min(took / FULL_READ_SHARE, MOST_SECONDS_BETWEEN_FULL_READS)
             floors = dict(self._floors)
-            for part, since, at in zip(parts, read.sinces, soonest, strict=True):
+            for pool, since, at in zip(pools, read.sinces, soonest, strict=True):
                 to = now if at is None else min(now, at)
                 if since is not None:
-                    if part in floors:
-                        floors[part] = replace(floors[part], at=to)
+                    if pool in floors:
+                        floors[pool] = replace(floors[pool], at=to)
                 elif took >= EXPENSIVE_READ:
-                    floors[part] = _Floor(to, until)
-                    self._expensive.add(part)
+                    floors[pool] = _Floor(to, until)
+                    self._expensive.add(pool)
                 else:
-                    floors.pop(part, None)
-                    self._expensive.discard(part)
+                    floors.pop(pool, None)
+                    self._expensive.discard(pool)
             self._floors = floors
             if None in read.sinces:
                 self._may_be_expensive = False
@@ -230,18 +222,18 @@ class NextDueCache:
 
     def note_backlog(self, slots: Hashable, taken_up_to: datetime, *, has_limits: bool) -> None:
         """Note that a step took as many triggers as it could, and the fire time of the last one."""
-        before = self._backlogs.get(slots)
+        before = self._of(slots)
         backlog = Backlog(taken_up_to, has_limits, 1 if before is None else before.passes + 1)
-        self._backlogs = {**self._backlogs, slots: backlog}
-
-    def forget_other_backlogs(self, slots: Hashable) -> None:
-        """Forget what steps left that looked for other triggers."""
-        self._backlogs = {own: backlog for own, backlog in self._backlogs.items() if own == slots}
+        self._backlog = slots, backlog
 
     def backlog(self, slots: Hashable) -> Backlog | None:
         """Return what more triggers are expected to be due of; None if that has to be looked up."""
-        backlog = self._backlogs.get(slots)
+        backlog = self._of(slots)
         return None if backlog is None or backlog.passes > MOST_BLIND_PASSES else backlog
+
+    def _of(self, slots: Hashable) -> Backlog | None:
+        noted = self._backlog
+        return noted[1] if noted is not None and noted[0] == slots else None
 
     def is_due(self, slots: Hashable, look_ahead: timedelta) -> bool:
         """Return False if no trigger is expected to be due within `look_ahead`."""

@@ -31,7 +31,6 @@ from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.schema.statement import Statement, prepare
 from quartzpy.store.postgresql.slice_size import SliceSize
 from quartzpy.store.protocol import Node
-from quartzpy.store.skip_backlog import SkipBacklog
 from quartzpy.zone_rules import ZoneRules
 
 logger = logging.getLogger(__name__)
@@ -151,7 +150,6 @@ class SqlSession:
         self.next_due = NextDueCache()
         self.refused = RefusedKeys()
         """The dispatch keys that the node of this session has refused."""
-        self.skip_backlog = SkipBacklog()
         self.awaited_jobs = AwaitedJobs()
         self.clock = ClockEstimate()
         """Saves a round trip where a few milliseconds do not matter."""

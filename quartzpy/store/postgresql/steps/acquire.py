@@ -78,38 +78,28 @@ def acquire(
 ) -> Acquisition:
     """Claim triggers, and fire those that are due; see `JobStore.acquire`."""
 
-    def take(limit: int, *, spares_skips: bool, expects_full: bool) -> Acquisition:
-        step = _Step(
-            session, node, available_slots, limit, look_ahead, misfire_threshold, passed_over, spares_skips=spares_skips
-        )
-        acquired = taken_by(step, limit, expects_full=expects_full)
-        if not step.has_many_pools:
-            return acquired
-        session.reads_whole_fronts = _leaves_some(acquired, limit)
-        if not (step.has_read_parts and session.reads_whole_fronts):
-            return acquired
-        # Rows that are locked may have hidden others.
-        is_nothing = not (acquired.fired or acquired.acquired or acquired.skipped)
-        return taken_by(step, limit) if is_nothing else replace(acquired, is_partial=True)
+    step = _Step(session, node, available_slots, limit, look_ahead, misfire_threshold, passed_over)
+    acquired = _taken_by(session, step, limit, look_ahead, reads_first=reads_first)
+    if not step.has_many_pools:
+        return acquired
+    session.reads_whole_fronts = _leaves_some(acquired, limit)
+    if not (step.has_read_parts and session.reads_whole_fronts):
+        return acquired
+    # Rows that are locked may have hidden others.
+    is_nothing = not (acquired.fired or acquired.acquired or acquired.skipped)
+    return _taken_by(session, step, limit, look_ahead) if is_nothing else replace(acquired, is_partial=True)
 
-    def taken_by(step: _Step, limit: int, *, expects_full: bool = False) -> Acquisition:
-        spares_skips = step.spares_skips
-        try:
-            # After a turn at the front, the others go on where they were.
-            goes_on = spares_skips and session.next_due.backlog(step.slots) is not None
-            if spares_skips or not expects_full:
-                session.next_due.forget_other_backlogs(step.slots)
-            if expects_full and not (goes_on or session.has_new or session.has_rate_limits):
-                acquired = _acquire_full(session, step, limit, look_ahead, reads_first=reads_first or spares_skips)
-            else:
-                acquired = _acquire(session, step, limit, look_ahead, reads_first=reads_first)
-        except RefusedRowError:
-            if not step.set_bad_rows_aside():
-                raise
-            acquired = _acquire(session, step, limit, look_ahead)
-        return replace(acquired, undecided=step.undecided_keys()) if step.meets_undecided else acquired
 
-    return session.skip_backlog.acquire(node.epoch, limit, take)
+def _taken_by(
+    session: SqlSession, step: _Step, limit: int, look_ahead: timedelta, *, reads_first: bool = False
+) -> Acquisition:
+    try:
+        acquired = _acquire(session, step, limit, look_ahead, reads_first=reads_first)
+    except RefusedRowError:
+        if not step.set_bad_rows_aside():
+            raise
+        acquired = _acquire(session, step, limit, look_ahead)
+    return replace(acquired, undecided=step.undecided_keys()) if step.meets_undecided else acquired
 
 
 def _acquire(
@@ -165,21 +155,6 @@ def _leaves_some(acquired: Acquisition, limit: int) -> bool:
     return taken < limit and acquired.next_due is not None and acquired.next_due <= acquired.now
 
 
-def _acquire_full(
-    session: SqlSession, step: _Step, limit: int, look_ahead: timedelta, *, reads_first: bool
-) -> Acquisition:
-    """Take part in turn of a backlog: what is left is read only if this takes less than it may."""
-    # Behind fires to skip, a read without the lock finds where they end, so that the step does not walk over them.
-    if (reads_first or step.is_costly) and not (round_trip := step.peek()).is_due(look_ahead):
-        return round_trip.outcome()
-    has_limits = session.next_due.limited_is_due(step.slots, look_ahead)
-    taken = step.claim_without_read(step.everything if has_limits else step.unlimited)
-    if len(taken) < limit:
-        return step.peek(taken, has_claimed=has_limits).outcome()
-    session.next_due.note_backlog(step.slots, taken[-1][_SCHEDULED_TIME], has_limits=has_limits)
-    return _outcome_without_read(taken)
-
-
 class _Step:
     """The statements of one acquire step, with their values."""
 
@@ -192,8 +167,6 @@ class _Step:
         look_ahead: timedelta,
         misfire_threshold: timedelta,
         passed_over: Collection[int],
-        *,
-        spares_skips: bool = False,
     ) -> None:
         self._session = session
         self._node = node
@@ -204,9 +177,7 @@ class _Step:
             "threshold": misfire_threshold,
             "passed_over": list(passed_over),
             "refused": session.refused.named(node),
-            "spares_skips": spares_skips,
         }
-        self.spares_skips = spares_skips
         pools = len(available_slots)
         self.has_many_pools = pools >= MANY_POOLS
         self.has_read_parts = False
@@ -227,19 +198,18 @@ class _Step:
         self.everything = ACQUIRE_OF_ONE_POOL if of_one_pool else ACQUIRE
         self.unlimited = ACQUIRE_UNLIMITED_OF_ONE_POOL if of_one_pool else ACQUIRE_UNLIMITED
         self._others = (node.epoch, tuple(self._due["passed_over"]))
-        self._parts = [(pool, spares_skips) for pool in self._due["slot_pools"]]
-        """What the step looks at in each slot pool, as `next_due` knows it."""
-        self.slots = (tuple(self._parts), *self._others)
+        self._pools: list[str] = self._due["slot_pools"]
+        self.slots = (tuple(self._pools), *self._others)
         self.meets_undecided = False
         """True if a trigger waits of a dispatch key about which this node has yet to say whether it runs it."""
 
     def _next_read(self) -> NextDueRead:
-        return self._session.next_due.next_read(self._parts, self._others)
+        return self._session.next_due.next_read(self._pools, self._others)
 
     @property
     def is_costly(self) -> bool:
         """True if this step would walk over many triggers of other nodes under the lock."""
-        return self._session.next_due.is_costly(self._parts, self._next_read())
+        return self._session.next_due.is_costly(self._pools, self._next_read())
 
     def undecided_keys(self) -> list[DispatchKey]:
         """Return the dispatch keys of the next triggers about which this node has yet to say whether it runs them."""
@@ -259,9 +229,8 @@ class _Step:
         session.has_rate_limits = waiting.has_rate_limits
         session.next_due.note(self.slots, waiting.now, done.soonest, waiting.soonest_limited)
         session.next_due.note_read(
-            done.read, self._parts, self._others, waiting.now, waiting.soonest_of_pools, waiting.took,
-            is_behind_skips=self._due["spares_skips"],
-        )  # fmt: skip
+            done.read, self._pools, self._others, waiting.now, waiting.soonest_of_pools, waiting.took
+        )
         return replace(done, met_pools=session.refused.slot_pools)
 
     def peek(self, taken: Sequence[tuple[Any, ...]] = (), *, has_claimed: bool = False) -> _RoundTrip:

@@ -69,7 +69,6 @@ front AS MATERIALIZED (
            AND t.next_fire_time >= CASE WHEN :'admits'::bool AND rule.name = 'IGNORE' THEN '-infinity' ELSE slots.since END
            -- include: is_in_time
            -- include: is_not_refused
-           -- include: is_not_spared
          ORDER BY t.next_fire_time, t.priority DESC
 \if :many_pools
          LIMIT least(rule.most, slots.workers, slots.group_slots)
@@ -216,7 +215,6 @@ front AS MATERIALIZED (
            AND t.next_fire_time >= CASE WHEN :'admits'::bool AND rule.name = 'IGNORE' THEN '-infinity' ELSE slots.since END
            -- include: is_in_time
            -- include: is_not_refused
-           -- include: is_not_spared
          ORDER BY t.next_fire_time, t.priority DESC
 \if :many_pools
          LIMIT least(rule.most, slots.workers, slots.group_slots)
@@ -305,7 +303,6 @@ waiting AS (
                AND t.next_fire_time >= slots.since
                -- include: is_in_time
                -- include: is_not_refused
-               -- include: is_not_spared
              ORDER BY t.next_fire_time
              LIMIT 1) AS first_of_range ON true
      GROUP BY slots.place

@@ -68,7 +68,6 @@ few AS MATERIALIZED (
            AND t.next_fire_time >= CASE WHEN :'admits'::bool AND rule.name = 'IGNORE' THEN '-infinity' ELSE slots.since END
            -- include: is_in_time
            -- include: is_not_refused
-           -- include: is_not_spared
          ORDER BY t.next_fire_time, t.priority DESC
          LIMIT least(:'few'::int, slots.workers, slots.group_slots)) AS first_of_range
 ),
@@ -97,7 +96,6 @@ many AS MATERIALIZED (
            AND t.next_fire_time >= CASE WHEN :'admits'::bool AND rule.name = 'IGNORE' THEN '-infinity' ELSE slots.since END
            -- include: is_in_time
            -- include: is_not_refused
-           -- include: is_not_spared
          ORDER BY t.next_fire_time, t.priority DESC
          LIMIT least(:'limit'::int, slots.workers, slots.group_slots)) AS first_of_range
 ),
@@ -130,10 +128,6 @@ AND NOT EXISTS (SELECT FROM qrtz_node_keys k
 \else
 AND t.job_type || E'\n' || t.placement <> ALL(:'refused'::text[])
 \endif
-
--- part: is_not_spared
--- No part of the backlog of skipped fires that this step leaves out.
-AND (t.overlap_policy = 'block' OR NOT :'spares_skips'::bool)
 
 -- part: accepted
 -- What the node runs. With `||`, a large array is read once, and not for each row.
