@@ -30,8 +30,8 @@ from typing import Any, NamedTuple
 from quartzpy import Scheduler, job
 from quartzpy.embedded import EmbeddedPostgres
 from quartzpy.store.postgresql import migrations
-from quartzpy.store.postgresql.schema.sql_files import SqlFile, names_in
-from tools.sql import STORE, files, switches_in
+from quartzpy.store.postgresql.schema.sql_files import SqlFile, names_in, switches_in
+from tools.sql import STORE, files
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "quartzpy"

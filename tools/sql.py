@@ -7,7 +7,6 @@ A name that several files have is written with its file: `steps/acquire.sql:acqu
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from pathlib import Path
 
@@ -24,12 +23,6 @@ def files() -> list[Path]:
 def whole(file: Path) -> str:
     """Return the text of a file with the parts that it includes."""
     return expanded(file.read_text(encoding="utf-8"))
-
-
-def switches_in(path: str, name: str) -> list[str]:
-    """Return the switches of a statement of a file."""
-    [text] = re.findall(rf"^-- name: {name}\n(.*?)(?=^-- name:|\Z)", whole(STORE / path), re.MULTILINE | re.DOTALL)
-    return sorted(set(re.findall(r"^ *\\if :(\w+)", text, re.MULTILINE)))
 
 
 def statement(name: str, *on: str) -> str:

@@ -107,12 +107,7 @@ SELECT *
 \if :of_node
            AND instance_id = :'instance'
 \endif
-\if :since
-           AND scheduled_time >= :'since'::timestamptz
-\endif
-\if :until
-           AND scheduled_time < :'until'::timestamptz
-\endif
+           -- include: in_span
 \if :after
            AND (CASE state WHEN 'EXECUTING' THEN fired_time ELSE scheduled_time END, fire_id)
                < (:'after_at'::timestamptz, :'after_id'::bigint)

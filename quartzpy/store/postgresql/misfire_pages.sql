@@ -31,12 +31,7 @@ SELECT id, trigger_group, trigger_name, job_group, job_name, instance_id, handle
 \if :of_node
    AND instance_id = :'instance'
 \endif
-\if :since
-   AND scheduled_time >= :'since'::timestamptz
-\endif
-\if :until
-   AND scheduled_time < :'until'::timestamptz
-\endif
+   -- include: in_span
  ORDER BY id DESC LIMIT :'limit'::int
 \if :count
 ) AS matching

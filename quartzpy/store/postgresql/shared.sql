@@ -83,11 +83,7 @@ AND scheduled_time >= :'since'::timestamptz
 AND scheduled_time < :'until'::timestamptz
 \endif
 
--- part: is_wanted
-AND outcome = ANY(:'outcomes'::text[])
-\if :exhausted
-AND outcome = 'FAILED' AND retry_at IS NULL
-\endif
+-- part: is_of_job
 \if :of_job
 AND job_group = :'job_group' AND job_name = :'job_name'
 \endif
@@ -102,6 +98,13 @@ AND CASE :'operator'
 \if :of_type
 AND job_type = :'job_type'
 \endif
+
+-- part: is_wanted
+AND outcome = ANY(:'outcomes'::text[])
+\if :exhausted
+AND outcome = 'FAILED' AND retry_at IS NULL
+\endif
+-- include: is_of_job
 \if :has_error
 AND strpos(error, :'error') > 0
 \endif
@@ -133,20 +136,7 @@ job_name, job_type, instance_id, scheduled_time, CASE state WHEN 'EXECUTING' THE
 NULL::timestamptz, NULL::timestamptz, attempt, NULL::text, trigger_data::text, NULL::text, NULL::timestamptz
 
 -- part: is_of
-\if :of_job
-AND job_group = :'job_group' AND job_name = :'job_name'
-\endif
-\if :in_group
-AND CASE :'operator'
-        WHEN 'equals' THEN job_group = :'group'
-        WHEN 'starts_with' THEN starts_with(job_group, :'group')
-        WHEN 'ends_with' THEN right(job_group, length(:'group')) = :'group'
-        ELSE strpos(job_group, :'group') > 0
-    END
-\endif
-\if :of_type
-AND job_type = :'job_type'
-\endif
+-- include: is_of_job
 \if :of_trigger
 AND trigger_group = :'trigger_group' AND trigger_name = :'trigger_name'
 \endif

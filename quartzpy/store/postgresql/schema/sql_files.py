@@ -72,6 +72,11 @@ def names_in(path: str) -> list[str]:
     return list(_statements(path))
 
 
+def switches_in(path: str, name: str) -> list[str]:
+    """Return the switches of a statement of a file."""
+    return sorted(set(re.findall(r"^ *\\if :(\w+)", _statements(path)[name], re.MULTILINE)))
+
+
 def expanded(text: str) -> str:
     """Return a text with the parts that it includes.
 
