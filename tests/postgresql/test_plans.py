@@ -1023,9 +1023,14 @@ def test_the_keys_of_waiting_triggers_are_found_in_few_steps(explain: Callable[.
 
 
 def floor(connection: psycopg.Connection[Any], job_type: str = "known") -> datetime:
-    """The fire time before which no trigger waits that the node runs."""
+    """The fire time before which no trigger waits that the node runs.
+
+    Those of other schedulers were stored earlier, and wait for times before it.
+    """
     [(at,)] = connection.execute(
-        "SELECT min(next_fire_time) FROM qrtz_triggers WHERE job_type = %s AND placement = ''", [job_type]
+        "SELECT min(next_fire_time) FROM qrtz_triggers"
+        " WHERE sched_name = 'plans' AND job_type = %s AND placement = ''",
+        [job_type],
     ).fetchall()
     assert isinstance(at, datetime)
     return at
