@@ -1028,8 +1028,7 @@ def floor(connection: psycopg.Connection[Any], job_type: str = "known") -> datet
     Those of other schedulers were stored earlier, and wait for times before it.
     """
     [(at,)] = connection.execute(
-        "SELECT min(next_fire_time) FROM qrtz_triggers"
-        " WHERE sched_name = 'plans' AND job_type = %s AND placement = ''",
+        "SELECT min(next_fire_time) FROM qrtz_triggers WHERE sched_name = 'plans' AND job_type = %s AND placement = ''",
         [job_type],
     ).fetchall()
     assert isinstance(at, datetime)
