@@ -291,7 +291,9 @@ def budget() -> dict[str, int]:
         **{f"lines of Python: {package}": lines for package, lines in sorted(packages.items())},
         **{f"modules: {package}": number for package, number in sorted(numbers.items())},
         "lines of SQL": sum(lines_of_sql(path.read_text(encoding="utf-8")) for path in sql()),
-        "lines of SQL: steps": sum(lines_of_sql(p.read_text(encoding="utf-8")) for p in sql() if p.parent == STEPS),
+        "lines of SQL: steps": sum(
+            lines_of_sql(p.read_text(encoding="utf-8")) for p in sql() if p.is_relative_to(STEPS)
+        ),
         "switches of SQL": switches(),
         **{
             f"longest statement: {step}": longest_statement(f"steps/{step}.sql")

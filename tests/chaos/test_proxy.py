@@ -33,7 +33,6 @@ from tests.chaos.pipelines import Pipeline, PipelineReader, changed_nothing, kin
 from tests.database import connect_to, libpq_url
 from tests.waiting import wait_until
 
-_PLAIN = {"asks": False, "stores": False, "retries": False, "counts": False, "continues": False, "captures": False}
 STATEMENTS = {
     name: prepare(name, text).sql.decode()
     for name, text in {
@@ -51,8 +50,9 @@ STATEMENTS = {
         "fire_unlimited": fire.FIRE_UNLIMITED,
         "fire_still_claimed": holdings.STILL_CLAIMED,
         "release": holdings.RELEASE,
-        "complete": complete.complete_statement(**_PLAIN),
-        "complete_with_everything": complete.complete_statement(**dict.fromkeys(_PLAIN, True)),
+        "complete_record": complete.RECORD,
+        "complete_record_but_twice": complete.RECORD_BUT_TWICE,
+        "complete_leave": complete.LEAVE,
         "complete_plain": plain_completions.plain_statement(has_details=False, ends_triggers=False, has_limits=False),
         "complete_plain_with_everything": plain_completions.plain_statement(
             has_details=True, ends_triggers=True, has_limits=True
@@ -234,7 +234,7 @@ def _begun_with(*statements: str) -> Pipeline:
         (["acquire_unlimited"], ["SELECT 0"], True),
         (["fire", "release", "fire_still_claimed"], ["SELECT 0", "DELETE 0", "SELECT 1"], True),
         (["fire_unlimited", "release", "fire_still_claimed"], ["SELECT 1", "DELETE 0", "SELECT 1"], False),
-        (["complete"], ["SELECT 0"], False),
+        (["complete_record"], ["SELECT 0"], False),
     ],
 )
 def test_a_claim_that_found_nothing_is_known_by_its_answer(
@@ -261,10 +261,10 @@ def test_a_claim_that_found_nothing_is_known_among_the_statements_of_rate_limits
         ("acquire_reconcile_new", "reconcile"),
         ("fire", "fire"),
         ("fire_unlimited", "fire"),
-        ("complete", "complete"),
+        ("complete_record", "complete"),
         ("complete_plain", "complete"),
         ("complete_plain_with_everything", "complete"),
-        ("complete_with_everything", "complete"),
+        ("complete_record_but_twice", "complete"),
         ("misfire_move", "misfire"),
         ("recover_free", "recover"),
         ("recover_repair", "other"),

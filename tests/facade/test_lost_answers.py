@@ -76,7 +76,7 @@ def is_due(scheduler: Scheduler) -> bool:
     [
         fire.FIRE,
         acquire.ACQUIRE_OF_ONE_POOL,
-        complete.complete_statement(asks=False, stores=False, retries=False, counts=False, continues=False),
+        complete.RECORD,
     ],
     ids=["fire", "acquire", "complete"],
 )

@@ -40,8 +40,6 @@
 \set incident_ids {1,2}
 \set incident_kind trigger-error
 \set lanes 10
-\set ask_all {false}
-\set ask_fire_ids {1}
 \set at '2030-01-01 00:00:00+00'
 \set batch batch
 \set batch_entries '{NULL,"{\\"batch\\": \\"b\\"}"}'
@@ -68,10 +66,8 @@
 \set contains a
 \set continuations_list {NULL,NULL}
 \set count 5
-\set count_fire_ids {1,2}
 \set counts {7}
 \set data '{NULL,"{\\"region\\": \\"eu\\"}"}'
-\set data_fire_ids {2}
 \set description_list {NULL,long}
 \set died {8}
 \set display_name_list {NULL,NULL}
@@ -114,8 +110,8 @@
 \set group_slots {5}
 \set following_pools {zzz}
 \set groups {g,g}
-\set halt_fire_ids {1,2}
 \set handed_back {false,false}
+\set handed_back_fire_ids {1}
 \set hashes {1,NULL}
 \set host somewhere
 \set idle_limit 30000ms
@@ -253,7 +249,6 @@
 \set state FAILED
 \set states {PAUSED,ERROR}
 \set stored {BLOCKED,ERROR,PAUSED,WAITING}
-\set stores_data {false,true}
 \set subject everything
 \set subjects {everything,everything}
 \set table qrtz_scheduler_state
@@ -301,6 +296,5 @@
 \set oid 5
 \set database jobs
 \set commands {r,a,w,d}
-SET quartzpy.ended = '{1,2}';
 SET quartzpy.role = none;
 SET quartzpy.search_path = public;

@@ -90,7 +90,6 @@ def looks_elsewhere(node: dict[str, Any]) -> bool:
 @pytest.mark.parametrize("name", FILES)
 def test_a_row_that_is_named_by_its_key_is_looked_up_by_it(connection: psycopg.Connection[Any], name: str) -> None:
     wrong = []
-    connection.execute("SELECT set_config('quartzpy.ended', '{}', false)")
     for statement, text in statements_of(name):
         if statement in OF_ANY_FILTERS:
             continue

@@ -41,7 +41,7 @@ from quartzpy.store.postgresql.steps.acquire import (
     OF_MANY_REFUSED,
     UNDECIDED,
 )
-from quartzpy.store.postgresql.steps.complete import complete_statement
+from quartzpy.store.postgresql.steps.effects.release import RELEASE
 from quartzpy.store.postgresql.steps.misfire import LATE, MOVE
 from quartzpy.store.postgresql.steps.node_keys import NOTE_ACCEPTED
 from quartzpy.store.postgresql.steps.purge import PURGE, PURGE_BREACHES, PURGE_INCIDENTS, PURGE_NOTIFICATIONS
@@ -1091,21 +1091,15 @@ SELECT generation, 'plans', 'DEFAULT', 't' || generation, generation, 'DEFAULT',
   FROM qrtz_triggers WHERE sched_name = 'plans' AND generation > 8990;
 UPDATE qrtz_triggers SET trigger_state = 'BLOCKED' WHERE sched_name = 'plans' AND generation > 7000;
 """
-COMPLETE = complete_statement(asks=False, stores=False, retries=False, counts=False, continues=False)
+RECORDED = """
+INSERT INTO qrtz_executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
+    job_type, instance_id, fired_time, scheduled_time, ended_at, outcome)
+SELECT fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name, job_type, instance_id,
+       fired_time, scheduled_time, now(), 'SUCCEEDED'
+  FROM qrtz_fired_triggers WHERE sched_name = 'plans';
+"""
 ENDING = list(range(8991, 8991 + LIMIT))
-OF_ENDS = {
-    "fire_ids": ENDING,
-    "started": [datetime.now(UTC)] * LIMIT,
-    "ended": [datetime.now(UTC)] * LIMIT,
-    "outcomes": ["SUCCEEDED"] * LIMIT,
-    "errors": [None] * LIMIT,
-    "stores_data": [False] * LIMIT,
-    "last": [False] * LIMIT,
-    "retry_after": [None] * LIMIT,
-    "results": [None] * LIMIT,
-    "wakes_others": False,
-    "misfire_threshold": "10 min",
-}
+OF_ENDS = {"fire_ids": ENDING, "wakes_others": False, "misfire_threshold": "10 min"}
 
 
 @filled(*(Fill(statistics=statistics, then=RATE_LIMITED) for statistics in STATISTICS))
@@ -1164,11 +1158,11 @@ def test_limits_that_jobs_share_are_asked_about_as_many_triggers_as_they_have_sl
             assert [node["Actual Rows"] for node in updated] == [most - 5]
 
 
-@filled(*(Fill(statistics=statistics, then=KEYED) for statistics in STATISTICS))
+@filled(*(Fill(statistics=statistics, then=KEYED + RECORDED) for statistics in STATISTICS))
 @pytest.mark.parametrize(
     ("text", "values"),
-    [(ACQUIRE, {}), (COMPLETE, OF_ENDS)],
-    ids=["acquire", "complete"],
+    [(ACQUIRE, {}), (RELEASE, OF_ENDS)],
+    ids=["acquire", "release"],
 )
 def test_a_limit_of_a_key_costs_nothing_for_the_triggers_of_other_keys(
     explain: Callable[..., list[dict[str, Any]]],
@@ -1202,10 +1196,10 @@ ONE_LATE = "UPDATE qrtz_triggers SET trigger_state = 'WAITING' WHERE generation 
 MISFIRING = {"since": "-infinity", "limit": LIMIT}
 
 
-@filled(*(Fill(statistics=statistics, then=CROWD + RUNNING) for statistics in STATISTICS))
+@filled(*(Fill(statistics=statistics, then=CROWD + RUNNING + RECORDED) for statistics in STATISTICS))
 def test_an_end_finds_the_next_trigger_however_many_wait(explain: Callable[..., list[dict[str, Any]]]) -> None:
     """A serial job has 3,000 triggers that wait, half of them so late that they are misfires."""
-    plan = explain(COMPLETE, **OF_ENDS)
+    plan = explain(RELEASE, **OF_ENDS)
     assert sum(walked(node) for node in scans_of_triggers(plan)) <= 2 * LIMIT, scans_of_triggers(plan)
     for text in (ANYTHING_STUCK, REPAIR, PASS_ON, PASS_ON_OF_JOBS):
         plan = explain(text, job_groups=["DEFAULT"], job_names=["crowd"], misfire_threshold="10 min")

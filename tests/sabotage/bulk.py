@@ -15,7 +15,7 @@ BULK = (
     Sabotage(
         "ends_change_all_under_the_lock",
         "the end of an execution that pauses or ends very many triggers of its job holds the cluster up",
-        (Edit(f"{_SQL_FILES}/steps/complete.sql", "AS first_of_job) > :'most'::int", "AS first_of_job) < 0"),),
+        (Edit(f"{_SQL_FILES}/steps/halts.sql", "AS first_of_job) > :'most'::int", "AS first_of_job) < 0"),),
         (
             f"{_HALTS}::test_under_the_lock_no_statement_is_about_all_triggers[instruction]",
             f"{_HALTS}::test_under_the_lock_no_statement_is_about_all_triggers[failures]",

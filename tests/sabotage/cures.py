@@ -148,10 +148,11 @@ CURES = (
         "h3_recorded_without_its_data",
         "an execution is recorded although the data that it changed was not written",
         (
+            Edit(f"{_SQL}.steps.complete", "        **_hold_jobs(ends),\n", ""),
             Edit(
-                f"{_SQL_FILES}/steps/complete.sql",
-                "AND (NOT e.stores_data OR (f.job_group, f.job_name) IN (SELECT job_group, job_name FROM stored))",
-                "",
+                f"{_SQL_FILES}/steps/effects/data.sql",
+                "AND o.job_name = d.job_name\n               FOR NO KEY UPDATE",
+                "AND o.job_name = d.job_name",
             ),
         ),
         ("tests/postgresql/test_users_transactions.py::test_an_execution_is_recorded_only_with_its_data",),
@@ -162,8 +163,8 @@ CURES = (
         (
             Edit(
                 f"{_SQL_FILES}/steps/complete.sql",
-                "FOR NO KEY UPDATE SKIP LOCKED) AS j\n     WHERE e.retry_after IS NOT NULL\n",
-                "FOR NO KEY UPDATE) AS j\n     WHERE e.retry_after IS NOT NULL\n",
+                "FOR NO KEY UPDATE SKIP LOCKED) AS j ON true\n     WHERE j.is_free IS NULL\n       AND",
+                "FOR NO KEY UPDATE) AS j ON true\n     WHERE j.is_free IS NULL\n       AND",
             ),
         ),
         (
@@ -237,12 +238,6 @@ CURES = (
         ("tests/facade/test_using.py::test_what_was_paused_before_the_commit_does_not_fire",),
     ),
     Sabotage(
-        "i1_a_row_is_changed_before_it_is_held",
-        "a failure that is retried and has changed the data of its job never ends",
-        (Edit(f"{_SQL_FILES}/steps/complete.sql", "(SELECT count(*) FROM repeatable) >= 0", "true"),),
-        ("tests/contract/test_retry.py::test_a_failure_that_is_retried_stores_its_data[postgresql-1]",),
-    ),
-    Sabotage(
         "i2_running_executions_of_a_key_are_not_counted",
         "more executions run for a concurrency key than the limit",
         (
@@ -262,9 +257,9 @@ CURES = (
         "a job does not run after another one, because somebody held its row when that ended",
         (
             Edit(
-                f"{_SQL_FILES}/steps/complete.sql",
-                "AND e.fire_id NOT IN (SELECT fire_id FROM links EXCEPT ALL SELECT fire_id FROM followers)",
-                "",
+                f"{_SQL_FILES}/steps/effects/followers.sql",
+                "EXCEPT ALL SELECT fire_id FROM followers)",
+                "WHERE false)",
             ),
         ),
         (

@@ -29,9 +29,9 @@ FEATURES = (
         "a completion that is sent again counts its failure again, and pauses a job too early",
         (
             Edit(
-                f"{_SQL_FILES}/steps/failures.sql",
-                "= ANY(current_setting('quartzpy.ended')::bigint[])",
-                "IS NOT NULL",
+                f"{_SQL_FILES}/steps/effects/failures.sql",
+                "JOIN ended e USING (fire_id)",
+                "JOIN qrtz_executions e USING (fire_id)",
             ),
         ),
         (f"{_CONTRACT}/test_failures.py::test_a_completion_that_is_sent_again_is_counted_once[postgresql]",),
@@ -47,7 +47,7 @@ FEATURES = (
         "a trigger that was claimed ahead fires although its job was paused after failures",
         (
             Edit(
-                f"{_SQL_FILES}/steps/failures.sql",
+                f"{_SQL_FILES}/steps/effects/failures.sql",
                 "o.fire_id = changed.fire_id AND o.state = 'ACQUIRED'",
                 "o.fire_id = changed.fire_id AND false",
             ),
@@ -83,7 +83,7 @@ FEATURES = (
         "an execution whose node was declared dead still changes its triggers by its completion instruction",
         (
             Edit(
-                f"{_SQL_FILES}/steps/completion_effects.sql",
+                f"{_SQL_FILES}/steps/effects/instructions.sql",
                 "ON e.fire_id = a.fire_id AND e.instance_id = :'instance' AND e.outcome <> 'TERMINATED'",
                 "ON e.fire_id = a.fire_id",
             ),
@@ -97,7 +97,7 @@ FEATURES = (
         "a job runs after another one whatever the outcome of that was",
         (
             Edit(
-                f"{_SQL_FILES}/steps/complete.sql",
+                f"{_SQL_FILES}/steps/effects/followers.sql",
                 "WHERE jsonb_exists(link.spec -> 'outcomes', e.outcome)",
                 "WHERE true",
             ),
@@ -127,7 +127,7 @@ FEATURES = (
         "the end of an execution moves a trigger with a fixed delay that was rescheduled meanwhile",
         (
             Edit(
-                f"{_SQL_FILES}/steps/completion_effects.sql",
+                f"{_SQL_FILES}/steps/effects/schedules.sql",
                 "AND o.generation = e.generation AND o.next_fire_time = w.expected\n       AND",
                 "AND",
             ),

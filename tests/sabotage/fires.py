@@ -12,12 +12,13 @@ _KEEPS_TURN = "test_a_fire_that_is_handed_back_keeps_its_turn"
 _NOT_AGAIN = "test_an_execution_that_was_asked_to_stop_does_not_run_again"
 _BEGINS = "tests/facade/test_cancelled_before_start.py::test_it_does_not_begin"
 _REPEATED = "test_what_a_repeated_fire_keeps"
+_RETRIES = f"{_STEP_FILES}/effects/retries.sql"
 
 FIRES = (
     Sabotage(
         "handed_back_fires_ask_the_rate_limit_again",
         "a fire that was handed back before its job began waits for another turn of the rate limit",
-        (Edit(f"{_STEP_FILES}/complete.sql", "WHEN f.is_handed_back AND j.rate_limit", "WHEN false AND j.rate_limit"),),
+        (Edit(_RETRIES, "CASE WHEN f.fire_id = ANY(", "CASE WHEN false AND f.fire_id = ANY("),),
         (f"{_CONTRACT}/test_facts.py::{_KEEPS_TURN}_and_the_others_theirs[postgresql-1]",),
     ),
     Sabotage(
@@ -53,7 +54,7 @@ FIRES = (
     Sabotage(
         "repeated_fires_forget_what_was_missed",
         "a retry, a recovery or a fire that was handed back does not know the fire times that were missed",
-        (Edit(f"{_STEP_FILES}/complete.sql", "::int, f.coalesced_fire_times,", "::int, NULL,"),),
+        (Edit(_RETRIES, "::int, f.coalesced_fire_times,", "::int, NULL,"),),
         (f"{_CONTRACT}/test_facts.py::{_REPEATED}[postgresql-retry-recovery]",),
     ),
     Sabotage(
@@ -73,9 +74,10 @@ FIRES = (
         "a success that the job records in its own transaction does not end a row of failures",
         (
             Edit(
-                f"{_STEP_FILES}/failures.sql",
-                "c.fire_id = ANY(current_setting('quartzpy.ended')::bigint[])",
-                "(SELECT x.xmin FROM qrtz_executions x WHERE x.fire_id = c.fire_id) = pg_current_xact_id()::xid",
+                f"{_STEP_FILES}/effects/failures.sql",
+                "JOIN ended e USING (fire_id)",
+                "JOIN ended e USING (fire_id)"
+                " JOIN qrtz_executions x ON x.fire_id = e.fire_id AND x.xmin = pg_current_xact_id()::xid",
             ),
         ),
         (
@@ -89,10 +91,9 @@ FIRES = (
         (
             Edit(
                 f"{_STEP_FILES}/complete.sql",
-                "SELECT r.cancel_requested AS asked_to_stop,",
-                "SELECT false AND r.cancel_requested AS asked_to_stop,",
+                "r.trigger_data, r.cancel_requested",
+                "r.trigger_data, false AS cancel_requested",
             ),
-            Edit(f"{_STEP_FILES}/complete.sql", "AND f.cancel_requested = e.asked_to_stop", "AND true"),
         ),
         (
             f"{_CONTRACT}/test_facts.py::{_NOT_AGAIN}[postgresql-hand_back]",

@@ -14,13 +14,13 @@ HELD_ROWS = (
     Sabotage(
         "an_end_does_not_wait_for_the_trigger_it_moves",
         "the end of an execution is recorded although the row of the trigger whose delay it begins is locked",
-        (Edit(f"{_SQL}.steps.complete", " or c.moves_its_trigger())", ")"),),
+        (Edit(f"{_SQL}.steps.effects.instructions", "(asks(c) or c.moves_its_trigger())", "asks(c)"),),
         (f"{_TESTS}::test_a_fixed_delay_begins_once_the_row_of_its_trigger_is_free",),
     ),
     Sabotage(
         "the_end_of_an_execution_waits_for_its_row",
         "a completion under the lock waits for a row that a transaction of a user has locked",
-        (Edit(f"{_SQL_FILES}/steps/complete.sql", "\n           FOR UPDATE SKIP LOCKED) AS own", ") AS own"),),
+        (Edit(f"{_SQL_FILES}/steps/complete.sql", "\n           FOR UPDATE SKIP LOCKED) AS f", ") AS f"),),
         (f"{_WAITS}[complete a serial job]",),
     ),
     Sabotage(
@@ -32,7 +32,13 @@ HELD_ROWS = (
     Sabotage(
         "a_second_update_waits_for_the_job",
         "a trigger is updated twice in a completion, and the check of its foreign key waits for its job",
-        (Edit(f"{_SQL_FILES}/steps/complete.sql", "t.is_free IS NULL OR j.is_free IS NULL", "t.is_free IS NULL"),),
+        (
+            Edit(
+                f"{_SQL_FILES}/steps/effects/instructions.sql",
+                "t.is_free IS NULL OR j.is_free IS NULL",
+                "t.is_free IS NULL",
+            ),
+        ),
         (f"{_WAITS}[complete with a fixed delay]",),
     ),
     Sabotage(

@@ -6,7 +6,7 @@ from tests.sabotage.build import Edit, Sabotage
 
 _SQL = "quartzpy.store.postgresql"
 _SQL_FILES = "quartzpy/store/postgresql"
-_COMPLETE = f"{_SQL_FILES}/steps/complete.sql"
+_JOINED = f"{_SQL_FILES}/steps/effects/joins.sql"
 _JOINS = "tests/contract/test_joins.py"
 _ROWS = "tests/postgresql/test_join_rows.py"
 
@@ -15,8 +15,8 @@ JOINS = (
         "a_join_fires_again",
         "an end that comes after a job was started starts it again",
         (
-            Edit(_COMPLETE, "d.state = 'FIRED' AND d.former IS DISTINCT FROM 'FIRED'", "d.state = 'FIRED'"),
-            Edit(_COMPLETE, "o.ctid = a.row AND stored.state IS DISTINCT FROM 'FIRED'", "o.ctid = a.row"),
+            Edit(_JOINED, "d.state = 'FIRED' AND d.former IS DISTINCT FROM 'FIRED'", "d.state = 'FIRED'"),
+            Edit(_JOINED, "o.ctid = a.row AND stored.state IS DISTINCT FROM 'FIRED'", "o.ctid = a.row"),
         ),
         (f"{_JOINS}::test_as_many_ends_as_are_needed_start_the_job_and_later_ones_nothing[postgresql-any-1]",),
     ),
@@ -25,24 +25,23 @@ JOINS = (
         "a failed attempt that is retried counts for a join",
         (
             Edit(
-                _COMPLETE,
-                "done_ends AS MATERIALIZED (SELECT fire_id, outcome, result FROM done WHERE retry_after IS NULL)",
-                "done_ends AS MATERIALIZED (SELECT fire_id, outcome, result FROM done)",
+                _JOINED,
+                "bare_ends AS (SELECT * FROM ended WHERE retry_at IS NULL)",
+                "bare_ends AS (SELECT * FROM ended)",
             ),
-            Edit(_COMPLETE, "     WHERE e.retry_after IS NULL\n),\n-- include: joins", "),\n-- include: joins"),
         ),
         (f"{_JOINS}::test_a_retry_is_the_end_of_its_trigger_and_a_run_by_hand_is_none[postgresql]",),
     ),
     Sabotage(
         "a_run_by_hand_counts_for_a_batch",
         "an execution of a batch that is run again counts twice, so that the batch ends too early",
-        (Edit(_COMPLETE, "AND e.trigger_group <> 'MANUAL_TRIGGERS'\n", "\n"),),
+        (Edit(_JOINED, "AND e.trigger_group <> 'MANUAL_TRIGGERS'\n", "\n"),),
         (f"{_JOINS}::test_a_retry_is_the_end_of_its_trigger_and_a_run_by_hand_is_none[postgresql]",),
     ),
     Sabotage(
         "a_repetition_counts_for_its_own_instant",
         "a retry or a run by hand counts for the instant at which it ran",
-        (Edit(_COMPLETE, "least(f.scheduled_time,\n", "greatest(f.scheduled_time,\n"),),
+        (Edit(_JOINED, "least(f.scheduled_time,\n", "greatest(f.scheduled_time,\n"),),
         (f"{_JOINS}::test_one_that_is_run_again_by_hand_counts_for_the_instant_of_the_original[postgresql]",),
     ),
     Sabotage(
@@ -50,7 +49,7 @@ JOINS = (
         "an execution that counts is replaced by a later one of the same job that does not",
         (
             Edit(
-                _COMPLETE,
+                _JOINED,
                 "OR NOT coalesce(jsonb_exists(j.after -> 'outcomes',\n",
                 "OR coalesce(true OR jsonb_exists(j.after -> 'outcomes',\n",
             ),
@@ -60,13 +59,13 @@ JOINS = (
     Sabotage(
         "an_end_is_recorded_without_its_join",
         "an end is recorded although the row of the join is locked, and is never counted",
-        (Edit(_COMPLETE, "       AND e.fire_id NOT IN (SELECT fire_id FROM joins_held)\n", ""),),
+        (Edit(_JOINED, "(SELECT fire_id FROM joins_held)", "(SELECT fire_id FROM joins_held WHERE false)"),),
         (f"{_ROWS}::test_an_end_waits_for_the_rows_of_its_join_and_no_other_completion_does[qrtz_job_details]",),
     ),
     Sabotage(
         "an_end_waits_for_a_locked_join",
         "the complete step waits under the lock for the row of a join that a user has locked",
-        (Edit(_COMPLETE, "WHERE o.ctid = stored.row FOR UPDATE SKIP LOCKED", "WHERE o.ctid = stored.row FOR UPDATE"),),
+        (Edit(_JOINED, "WHERE o.ctid = stored.row FOR UPDATE SKIP LOCKED", "WHERE o.ctid = stored.row FOR UPDATE"),),
         (f"{_ROWS}::test_an_end_waits_for_the_rows_of_its_join_and_no_other_completion_does[qrtz_joins]",),
     ),
     Sabotage(

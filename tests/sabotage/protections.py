@@ -252,17 +252,16 @@ PROTECTIONS = (
         "a completion frees the blocked triggers of its job, whether or not its claim still stands",
         (
             Edit(
-                f"{_SQL_FILES}/steps/complete.sql",
-                "concurrency_key, count(*) AS number\n      FROM done WHERE max_concurrent IS NOT NULL",
+                f"{_SQL_FILES}/steps/effects/release.sql",
+                "concurrency_key, count(*) AS number\n      FROM ended WHERE max_concurrent IS NOT NULL",
                 "'' AS concurrency_key, count(*) AS number\n"
                 " FROM unnest(:'z_groups'::text[], :'z_names'::text[]) AS z(job_group, job_name)",
             ),
             Edit(
-                f"{_SQL}.steps.complete",
-                "            fire_ids=[c.fired.fire_id for c in completions],\n            started=",
-                "            z_groups=[c.fired.job_group for c in completions],\n"
-                "            z_names=[c.fired.job_name for c in completions],\n"
-                "            fire_ids=[c.fired.fire_id for c in completions],\n            started=",
+                f"{_SQL}.steps.effects.release",
+                "ends.waking(RELEASE, ends.completions, ",
+                "ends.waking(RELEASE, ends.completions, z_groups=[c.fired.job_group for c in ends.completions],"
+                " z_names=[c.fired.job_name for c in ends.completions], ",
             ),
         ),
         (

@@ -9,12 +9,13 @@ _STEPS = "quartzpy/store/postgresql/steps"
 _TESTS = "tests/postgresql/test_blocking.py"
 _LATER = f"{_TESTS}::test_a_slot_is_passed_on_by_the_next_check_in"
 _IN_TIME = f"{_TESTS}::test_one_that_is_in_time_does_not_wait_for_the_misfire_step_behind_late_ones"
+_RELEASE = f"{_STEPS}/effects/release.sql"
 
 SLOTS = (
     Sabotage(
         "ends_release_nothing",
         "the end of an execution leaves those that wait for its slot to the next check-in",
-        (Edit(f"{_STEPS}/complete.sql", "(SELECT row FROM in_time\n", "(SELECT row FROM in_time WHERE false\n"),),
+        (Edit(_RELEASE, "(SELECT row FROM in_time\n", "(SELECT row FROM in_time WHERE false\n"),),
         (f"{_TESTS}::test_those_that_wait_follow_by_fire_time_and_priority",),
     ),
     Sabotage(
@@ -32,7 +33,7 @@ SLOTS = (
     Sabotage(
         "ends_give_slots_to_what_they_end",
         "the slot of a trigger that an end moves or ends stays free until the next check-in",
-        (Edit(f"{_STORE}.steps.completion_effects", "*pass_on_of(session, changing), ", ""),),
+        (Edit(f"{_STORE}.steps.complete", "**release.release_anew(ends),", ""),),
         (f"{_TESTS}::test_an_end_that_moves_or_ends_its_own_trigger_leaves_its_slot_to_the_next[None]",),
     ),
     Sabotage(
@@ -76,7 +77,7 @@ SLOTS = (
         "a trigger that is in time waits for the misfire step, behind the late ones of its job",
         (
             Edit(
-                f"{_STEPS}/complete.sql",
+                _RELEASE,
                 "WHEN 'NODE' THEN open.at - :'misfire_threshold'::interval ELSE '-infinity' END",
                 "WHEN 'NODE' THEN '-infinity'::timestamptz ELSE '-infinity' END",
             ),

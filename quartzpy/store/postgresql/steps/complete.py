@@ -1,8 +1,9 @@
 """The complete step. Lock: TRIGGER_ACCESS. Ends executions by fire_id, if the claim still belongs to this epoch.
 
-All effects of a completion depend on the fired row that it deletes. An execution keeps that row and is completed later
-if another transaction has locked it, or a row that it must write: its job, whose data it stores or which runs again, a
-trigger that it asked to end, or its own trigger, whose next fire follows from this end.
+One flight records the ends, holds the rows that they must write, sends each effect that one of them has (see
+`effects`), and deletes the claims. An end that cannot hold a row is taken out of the history again: it has no effect,
+keeps its claim, and is completed later. Such a row is its job, whose data it stores or which runs again, a trigger that
+it asked to end, its own trigger, whose next fire follows from this end, or what runs after it.
 
 Most executions end without any effect on others; `plain_completions` ends those without the lock. Those whose ends
 change very many triggers of their job are ended by a transaction of their own; see `halts`.
@@ -12,55 +13,38 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
-from functools import cache, partial
-from typing import Any
 
 from quartzpy.errors import JobStoreError
-from quartzpy.keys import JobKey
-from quartzpy.states import CompletionInstruction
 from quartzpy.store.postgresql.connection.error_translation import RefusedRowError, is_unique_violation
 from quartzpy.store.postgresql.connection.locks import LockName
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement, Result
 from quartzpy.store.postgresql.connection.session import SqlSession, Transaction
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
-from quartzpy.store.postgresql.steps import failures, halts, plain_completions, shared_limits
-from quartzpy.store.postgresql.steps.completion_effects import effects
+from quartzpy.store.postgresql.steps import halts, plain_completions, shared_limits
+from quartzpy.store.postgresql.steps.effects import (
+    data,
+    failures,
+    followers,
+    instructions,
+    joins,
+    release,
+    retries,
+    schedules,
+)
+from quartzpy.store.postgresql.steps.effects.effect import Ends, Flight, Results, earliest_of
 from quartzpy.store.protocol import Completion, CompletionOutcome, Node
 
 logger = logging.getLogger(__name__)
 
 
 _SQL = SqlFile("steps/complete.sql")
+RECORD = _SQL("record")
+RECORD_BUT_TWICE = _SQL("record", tolerates=True)
+HOLD_JOBS = _SQL("hold_jobs")
+LEAVE = _SQL("leave")
 UNFINISHED = _SQL("unfinished")
-
-
-@cache
-def complete_statement(
-    *,
-    asks: bool,
-    stores: bool,
-    retries: bool,
-    counts: bool,
-    continues: bool,
-    joins: bool = False,
-    captures: bool = False,
-    may_halt: bool = False,
-    tolerates: bool = False,
-) -> str:
-    """Return the statement that ends executions; with what only some of them need, where one of these does."""
-    return _SQL(
-        "complete",
-        asks=asks,
-        stores=stores,
-        retries=retries,
-        counts=counts,
-        continues=continues or joins,
-        joins=joins,
-        captures=captures,
-        may_halt=may_halt,
-        tolerates=tolerates,
-    )
 
 
 def complete(
@@ -86,11 +70,6 @@ def complete(
     return _complete_with_lock(session, node, others, wakes_others=wakes_others)
 
 
-def _asks(completion: Completion) -> bool:
-    """Return whether an end may make any trigger wait that is due."""
-    return completion.instruction is not CompletionInstruction.NOOP
-
-
 def _makes_triggers_due(completion: Completion) -> bool:
     """Return whether an end may store, release or move a trigger, so that another one is due next."""
     return (
@@ -103,30 +82,21 @@ def _makes_triggers_due(completion: Completion) -> bool:
     )
 
 
-def earliest_of(completions: Sequence[Completion], results: Sequence[Result]) -> datetime | None:
-    """Return the soonest fire time of the triggers that the ends have released, or that wait for limits of theirs.
-
-    `results` are those of `statements`.
-    """
-    _, _, _, released, *_ = results[0].rows[0]
-    # What waits for limits that jobs share is read by the last statement.
-    asking = results[-1].rows[0][0] if any(c.fired.limits for c in completions) else None
-    earliest: datetime | None = min((at for at in (released, asking) if at is not None), default=None)
-    return earliest
-
-
 def _complete_with_lock(
     session: SqlSession, node: Node, completions: Sequence[Completion], *, wakes_others: bool
 ) -> CompletionOutcome:
-    asks = any(map(_asks, completions))
+    is_asking = any(map(instructions.asks, completions))
+    ends = Ends(session, node, completions, wakes_others)
 
-    def send(*, tolerates: bool) -> list[Result]:
-        return session.locked(
-            *statements(session, node, completions, wakes_others=wakes_others, tolerates=tolerates),
-            keeps_next_due=not (asks or any(map(_makes_triggers_due, completions))),
+    def send(*, tolerates: bool) -> dict[str, Result]:
+        flight = statements(ends, tolerates=tolerates)
+        results = session.locked(
+            *flight.values(),
+            keeps_next_due=not (is_asking or any(map(_makes_triggers_due, completions))),
             # What is stored or moved by ends that ask for nothing is due later than now, or it is the earliest.
-            soonest=None if asks else partial(earliest_of, completions),
+            soonest=None if is_asking else lambda answers: earliest_of(dict(zip(flight, answers, strict=True))),
         )
+        return dict(zip(flight, results, strict=True))
 
     try:
         results = send(tolerates=False)
@@ -134,28 +104,34 @@ def _complete_with_lock(
         if not is_unique_violation(error):
             raise
         results = send(tolerates=True)
-    now, done, twice, _, _, *more = results[0].rows[0]
-    earliest = earliest_of(completions, results)
-    repeating = {c.fired.fire_id for c in completions if c.retry_after is not None}
-    stopped = repeating.intersection(more[0]) if repeating else repeating
-    is_counted = any(c.counts_for_pause for c in completions)
-    paused = tuple(JobKey(name, group) for group, name in results[1].rows) if is_counted else ()
-    for fire_id in twice:
-        logger.error("the instant of fire %s was executed before; please report this", fire_id)
+    now, done, stopped = _ended(completions, results)
+    ended = CompletionOutcome(
+        now,
+        earliest_unblocked=earliest_of(results),
+        paused=failures.paused_jobs(results),
+        stopped=stopped,
+    )
     if len(done) == len(completions):
-        return CompletionOutcome(now, earliest_unblocked=earliest, paused=paused, stopped=stopped)
+        return ended
     missing = {c.fired.fire_id for c in completions}.difference(done)
     held, recorded = _unfinished(session, node, missing)
-    halting = frozenset(more[-1]) if any(map(halts.may_halt, completions)) else frozenset()
-    return CompletionOutcome(
-        now,
+    halting = halts.halting(results)
+    return replace(
+        ended,
         fenced=missing.difference(held, recorded),
         deferred=frozenset(held) - halting,
-        earliest_unblocked=earliest,
-        paused=paused,
-        stopped=stopped,
         halting=halting.intersection(held),
     )
+
+
+def _ended(completions: Sequence[Completion], results: Results) -> tuple[datetime, set[int], set[int]]:
+    """Return the time, and which executions have ended, and which of these do not run again as they were to."""
+    now, stopping, twice = results["record"].rows[0]
+    for fire_id in twice:
+        logger.error("the instant of fire %s was executed before; please report this", fire_id)
+    done = {*results["leave"].rows[0][0], *twice}
+    repeating = {c.fired.fire_id for c in completions if c.retry_after is not None}
+    return now, done, repeating & done & set(stopping)
 
 
 def _unfinished(session: SqlSession, node: Node, fire_ids: set[int]) -> tuple[list[int], list[int]]:
@@ -188,20 +164,22 @@ def _complete_of_job(
     fire_ids = [completion.fired.fire_id for completion in completions]
     claims = session.bind(halts.HOLD_CLAIMS, fire_ids=fire_ids, epoch=node.epoch)
 
-    def work(transaction: Transaction) -> tuple[list[Completion], bool, list[Result]]:
+    def work(transaction: Transaction) -> tuple[list[Completion], bool, dict[str, Result]]:
         _, held = transaction.execute(session.allow_pauses(), claims)
         ours = {fire_id for (fire_id,) in held.rows}
         own = [completion for completion in completions if completion.fired.fire_id in ours]
         if not own:
-            return own, False, transaction.commit()
+            transaction.commit()
+            return own, False, {}
         paused = halts.change_all(session, transaction, own)
         ended = {"fire_ids": sorted(ours), "number": len(own), "instance": node.instance_id}
-        results = transaction.commit(
+        flight = statements(Ends(session, node, own, wakes_others, at_length=True), tolerates=True)
+        _, *answers, _ = transaction.commit(
             session.lock(LockName.TRIGGER_ACCESS),
-            *statements(session, node, own, wakes_others=wakes_others, at_length=True, tolerates=True),
+            *flight.values(),
             session.bind(halts.ALL_ENDED, **ended),
         )
-        return own, paused, results
+        return own, paused, dict(zip(flight, answers, strict=True))
 
     try:
         own, has_paused, results = session.transaction(work)
@@ -219,85 +197,68 @@ def _complete_of_job(
         fenced = others.difference(held, recorded)
     if not own:
         return CompletionOutcome(session.now(), fenced=fenced, deferred=held)
-    now, _, twice, _, _, *more = results[1].rows[0]
-    for fire_id in twice:
-        logger.error("the instant of fire %s was executed before; please report this", fire_id)
-    repeating = {c.fired.fire_id for c in own if c.retry_after is not None}
+    now, _, stopped = _ended(own, results)
     return CompletionOutcome(
         now,
         fenced=fenced,
         deferred=held,
-        earliest_unblocked=earliest_of(own, results[1:-1]),
+        earliest_unblocked=earliest_of(results),
         paused=[own[0].fired.job_key] if has_paused else [],
-        stopped=repeating.intersection(more[0]) if repeating else repeating,
+        stopped=stopped,
     )
 
 
-def statements(
-    session: SqlSession,
-    node: Node,
-    completions: Sequence[Completion],
-    *,
-    wakes_others: bool = False,
-    at_length: bool = False,
-    tolerates: bool = False,
-) -> list[BoundStatement]:
-    """Return the statements that end executions, to be sent under TRIGGER_ACCESS.
+def statements(ends: Ends, *, tolerates: bool = False) -> Flight:
+    """Return the flight that ends executions, to be sent under TRIGGER_ACCESS.
 
-    With `at_length`, the same transaction has changed before what the ends change of all triggers of a job. Unless
-    `tolerates` is set, they fail if the history has the instant of one of these already.
+    Unless `tolerates` is set, it fails if the history has the instant of one of these already.
     """
-    asking = [
-        c
-        for c in completions
-        if (c.instruction is not CompletionInstruction.NOOP or c.moves_its_trigger())
-        and not (at_length and c.instruction.is_about_all_triggers)
-    ]
-    halting = [] if at_length else [c for c in completions if halts.may_halt(c)]
-    counted = [c for c in completions if c.counts_for_pause]
-    counts: dict[str, Any] = {"count_fire_ids": [c.fired.fire_id for c in counted]} if counted else {}
-    retries = any(c.retry_after is not None for c in completions)
-    again: dict[str, Any] = {"handed_back": [c.is_handed_back for c in completions]} if retries else {}
-    captures = any(c.log is not None for c in completions)
-    logs: dict[str, Any] = {"logs": [c.log for c in completions]} if captures else {}
-    return [
-        session.bind(
-            complete_statement(
-                asks=bool(asking),
-                stores=any(c.job_data is not None for c in completions),
-                retries=retries,
-                counts=bool(counted),
-                continues=any(c.fired.continues for c in completions),
-                joins=any(c.fired.joins for c in completions),
-                captures=captures,
-                may_halt=bool(halting),
-                tolerates=tolerates,
-            ),
-            **(halts.values_of(halting) if halting else {}),
-            **counts,
-            **again,
-            **logs,
-            ask_fire_ids=[c.fired.fire_id for c in asking],
-            ask_all=[c.instruction.is_about_all_triggers for c in asking],
-            epoch=node.epoch,
-            channel=session.channel,
-            wakes_others=wakes_others,
-            misfire_threshold=session.misfire_threshold,
-            fire_ids=[c.fired.fire_id for c in completions],
-            started=[c.started_at for c in completions],
-            ended=[c.ended_at for c in completions],
-            outcomes=[c.outcome for c in completions],
-            errors=[c.error for c in completions],
-            stores_data=[c.job_data is not None for c in completions],
-            data_fire_ids=[c.fired.fire_id for c in completions if c.job_data is not None],
-            data=[c.job_data for c in completions if c.job_data is not None],
-            last=[c.ends_its_trigger for c in completions],
-            retry_after=[c.retry_after for c in completions],
-            results=[c.result for c in completions],
-        ),
-        # Its result is the second of the round trip; see `complete`.
-        *([failures.count(session, counted, at_length=at_length)] if counted else []),
-        *effects(session, node, completions, at_length=at_length),
-        # Its result is the last of the round trip; see `earliest_of`.
-        *shared_limits.freed(session, node, completions, wakes_others=wakes_others),
-    ]
+    return {
+        "record": _record(ends, tolerates=tolerates),
+        **halts.hold_large_jobs(ends),
+        **_hold_jobs(ends),
+        **instructions.hold_triggers(ends),
+        **followers.hold_followers(ends),
+        **joins.hold_joins(ends),
+        **data.store_data(ends),
+        **release.release(ends),
+        **retries.retry(ends),
+        **followers.start_followers(ends),
+        **joins.count_joins(ends),
+        **failures.count_failures(ends),
+        "leave": _leave(ends),
+        **instructions.follow_instructions(ends),
+        **data.reset_node_deaths(ends),
+        **instructions.remove_orphans(ends),
+        **schedules.move_by_end(ends),
+        **release.release_anew(ends),
+        **schedules.refill(ends),
+        **shared_limits.freed(ends),
+    }
+
+
+def _record(ends: Ends, *, tolerates: bool) -> BoundStatement:
+    completions = ends.completions
+    return ends.session.bind(
+        RECORD_BUT_TWICE if tolerates else RECORD,
+        epoch=ends.node.epoch,
+        fire_ids=ends.fire_ids(completions),
+        started=[c.started_at for c in completions],
+        ended=[c.ended_at for c in completions],
+        outcomes=[c.outcome for c in completions],
+        errors=[c.error for c in completions],
+        results=[c.result for c in completions],
+        logs=[c.log for c in completions],
+        retry_after=[c.retry_after for c in completions],
+        handed_back=[c.is_handed_back for c in completions],
+    )
+
+
+def _hold_jobs(ends: Ends) -> Flight:
+    writing = [c for c in ends.completions if c.job_data is not None or c.retry_after is not None or c.counts_for_pause]
+    return {"hold_jobs": ends.session.bind(HOLD_JOBS, fire_ids=ends.fire_ids(writing))} if writing else {}
+
+
+def _leave(ends: Ends) -> BoundStatement:
+    last = [c.ends_its_trigger for c in ends.completions]
+    return ends.session.bind(LEAVE, fire_ids=ends.fire_ids(ends.completions), last=last)

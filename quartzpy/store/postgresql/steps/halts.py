@@ -19,12 +19,14 @@ from quartzpy.store.postgresql.connection.error_translation import RefusedRowErr
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement
 from quartzpy.store.postgresql.connection.session import SqlSession, Transaction
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
+from quartzpy.store.postgresql.steps.effects.effect import Ends, Flight, Results
 from quartzpy.store.protocol import Completion
 from quartzpy.store.protocol.outcomes import NOT_FAILED
 
 logger = logging.getLogger(__name__)
 
 _SQL = SqlFile("steps/halts.sql")
+HOLD_LARGE_JOBS = _SQL("hold_large_jobs")
 HOLD_CLAIMS = _SQL("hold_claims")
 HOLD_JOB = _SQL("hold_job")
 REST = _SQL("rest")
@@ -45,16 +47,26 @@ def may_halt(completion: Completion) -> bool:
     )
 
 
-def values_of(completions: Sequence[Completion]) -> dict[str, Any]:
-    """Return the values by which the complete step decides about these ends, all of which may halt their jobs."""
+def hold_large_jobs(ends: Ends) -> Flight:
+    """Return what takes out the ends that would change more triggers of their jobs than a step may."""
+    halting = [] if ends.at_length else [c for c in ends.completions if may_halt(c)]
+    if not halting:
+        return {}
     failed: defaultdict[JobKey, int] = defaultdict(int)
-    for completion in completions:
+    for completion in halting:
         failed[completion.fired.job_key] += completion.counts_for_pause
-    return {
-        "halt_fire_ids": [c.fired.fire_id for c in completions],
-        "failures": [None if c.instruction.is_about_all_triggers else failed[c.fired.job_key] for c in completions],
-        "most": MOST,
-    }
+    counts = [None if c.instruction.is_about_all_triggers else failed[c.fired.job_key] for c in halting]
+    values = {"fire_ids": ends.fire_ids(halting), "failures": counts, "most": MOST}
+    return {"hold_large_jobs": ends.session.bind(HOLD_LARGE_JOBS, **values)}
+
+
+def halting(results: Results) -> frozenset[int]:
+    """Return the executions whose ends change too many triggers."""
+    return (
+        frozenset(fire_id for (fire_id,) in results["hold_large_jobs"].rows)
+        if "hold_large_jobs" in results
+        else frozenset()
+    )
 
 
 class _Change(NamedTuple):

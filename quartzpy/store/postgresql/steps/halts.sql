@@ -1,5 +1,29 @@
 -- The planner is steered here: see docs/planner.md.
 
+-- name: hold_large_jobs
+-- The executions whose ends change more triggers than one statement may under the lock do not end here: a transaction of
+-- their own ends them.
+WITH
+-- include: ended
+held_up AS (
+    SELECT running.fire_id
+      FROM (SELECT e.fire_id, e.job_group, e.job_name, a.failures
+              FROM unnest(:'fire_ids'::bigint[], :'failures'::int[]) AS a(fire_id, failures)
+              JOIN ended e USING (fire_id)) AS running
+     CROSS JOIN LATERAL (
+        SELECT FROM qrtz_job_details o
+         WHERE o.sched_name = :'sched' AND o.job_group = running.job_group AND o.job_name = running.job_name
+           AND (running.failures IS NULL OR o.consecutive_failures + running.failures >= o.pause_after_failures)
+         LIMIT 1) AS changing
+     WHERE (SELECT count(*)
+              FROM (SELECT FROM qrtz_triggers t
+                     WHERE t.sched_name = :'sched' AND t.job_group = running.job_group
+                       AND t.job_name = running.job_name
+                     LIMIT :'most'::int + 1) AS first_of_job) > :'most'::int
+)
+-- include: unrecorded
+;
+
 -- name: hold_claims
 -- The claims of the executions that end, as far as they are still this epoch's. A recovery that starts in the meantime
 -- skips them; a request to stop need not wait. What another transaction holds is passed over.

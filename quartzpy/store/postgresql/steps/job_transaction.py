@@ -21,6 +21,7 @@ from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.schema.statement import literal
 from quartzpy.store.postgresql.steps import complete, halts
+from quartzpy.store.postgresql.steps.effects.effect import Ends, earliest_of
 from quartzpy.store.protocol import Completion, CompletionOutcome, Node
 
 if TYPE_CHECKING:
@@ -85,15 +86,16 @@ class WorkTransaction:
         # However many triggers an instruction is about, they change before the lock is taken. If the execution turns
         # out to be lost, that is rolled back with everything else.
         changes = halts.change_whole_job(self._session, completion)
+        flight = complete.statements(Ends(self._session, node, [completion], at_length=True))
         statements = [
             *changes,
             self._session.lock(LockName.TRIGGER_ACCESS),
-            *complete.statements(self._session, node, [completion], at_length=True),
+            *flight.values(),
             self._session.bind(STANDS, fire_id=completion.fired.fire_id, instance=node.instance_id),
         ]
         answers = self._commit([*held, self._ours, *statements], completion.fired.fire_id)
-        results = answers[len(held) + 1 + len(changes) + 1 : -1]
-        return CompletionOutcome(results[0].rows[0][0], earliest_unblocked=complete.earliest_of([completion], results))
+        results = dict(zip(flight, answers[-1 - len(flight) : -1], strict=True))
+        return CompletionOutcome(results["record"].rows[0][0], earliest_unblocked=earliest_of(results))
 
     def commit(self, node: Node, fire_id: int) -> None:
         guard = self._session.bind(CLAIM_STANDS, fire_id=fire_id, epoch=node.epoch, instance=node.instance_id)

@@ -56,7 +56,7 @@ from quartzpy.states import CompletionInstruction, Outcome
 from quartzpy.store.postgresql.connection.error_translation import is_unique_violation
 from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
-from quartzpy.store.postgresql.steps.completion_effects import refills
+from quartzpy.store.postgresql.steps.effects.schedules import refills
 from quartzpy.store.postgresql.steps.orphans import orphans
 from quartzpy.store.protocol import Completion, Node
 

@@ -62,6 +62,7 @@ done AS (
 ),
 \if :ends_triggers
 -- include: ended_triggers
+,
 \endif
 -- There is no ON CONFLICT, as it costs another look into each unique index and a record of the log. The instants are
 -- limited to the time between the fire and now, as in `complete.sql`.

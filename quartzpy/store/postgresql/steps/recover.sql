@@ -180,16 +180,18 @@ done_ends AS MATERIALIZED (
 ),
 -- include: joined
 successors AS (
-    SELECT fire_id, place::text AS place, NULL::timestamptz AS instant, link_data, job_group, job_name, job_type,
-           max_concurrent, overlap_policy, placement, mode, rate_limit, limits, concurrency_key, job_data
-      FROM followers
+    SELECT l.fire_id, l.place::text AS place,
+           -- include: nominal_of_f
+           AS instant,
+           l.link_data, l.job_group, l.job_name, l.job_type, l.max_concurrent, l.overlap_policy, l.placement, l.mode,
+           l.rate_limit, l.limits, l.concurrency_key, l.job_data
+      FROM followers l
+      JOIN removed f USING (fire_id)
     UNION ALL
     SELECT fire_id, place, instant, link_data, job_group, job_name, job_type, max_concurrent, overlap_policy, placement,
            mode, rate_limit, limits, concurrency_key, job_data
       FROM joined
 ),
--- A one-shot trigger for each job that runs after one of these executions. A second one of the same name, which only a
--- bug can cause, fails the statement: what is recorded as a start is one.
 continued AS (
     -- include: continued
       JOIN removed AS f USING (fire_id)

@@ -413,6 +413,32 @@ AND EXISTS (SELECT FROM qrtz_node_keys k
              WHERE k.epoch = :'epoch'::bigint AND k.job_type = t.job_type
                AND k.placement = t.placement AND k.runs OFFSET 0)
 
+-- part: ended
+-- Those of these executions that this transaction ends: they are recorded, and their claims still stand, which no commit
+-- leaves together. So what is sent again because its answer was lost finds nothing.
+ended AS MATERIALIZED (
+    SELECT f.*, record.outcome, record.result, record.retry_at
+      FROM unnest(:'fire_ids'::bigint[]) AS a(fire_id)
+     CROSS JOIN LATERAL (
+        SELECT e.outcome, e.result, e.retry_at FROM qrtz_executions e WHERE e.fire_id = a.fire_id LIMIT 1) AS record
+     CROSS JOIN LATERAL (SELECT * FROM qrtz_fired_triggers r WHERE r.fire_id = a.fire_id LIMIT 1) AS f
+),
+
+-- part: unrecorded
+-- What cannot end now has no record, and so no effects. Its claim stands, and the node tries again.
+DELETE FROM qrtz_executions e
+ USING (SELECT DISTINCT fire_id FROM held_up) AS h
+ CROSS JOIN LATERAL (SELECT o.ctid AS row FROM qrtz_executions o WHERE o.fire_id = h.fire_id LIMIT 1) AS own
+ WHERE e.ctid = own.row
+RETURNING h.fire_id
+
+-- part: wakes
+-- The node takes the triggers that wait now; it notifies the others if it takes no more work.
+SELECT min(next_fire_time),
+       (SELECT count(pg_notify(:'channel', 'scheduled'))
+          FROM (SELECT FROM waiting WHERE :'wakes_others'::bool LIMIT 1) AS any_waiting)
+  FROM waiting
+
 -- part: followers
      CROSS JOIN LATERAL (
         SELECT o.continuations FROM qrtz_job_details o
@@ -697,6 +723,8 @@ joined AS MATERIALIZED (
 ),
 
 -- part: continued
+-- A one-shot trigger for each job that runs after one of these executions. A second one of the same name, which only a
+-- bug can cause, fails the statement: what is recorded as a start is one.
 INSERT INTO qrtz_triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
     max_concurrent, overlap_policy, placement, rate_limit, limits, concurrency_key, kind, schedule, trigger_state,
     held_by_mode, next_fire_time, upcoming_is_complete, start_time, priority, misfire_instruction, attempt,
@@ -719,9 +747,7 @@ SELECT f.sched_name, nextval('qrtz_fire_ids'), 'CONTINUATIONS', 'after_' || j.fi
            'QRTZ_PREDECESSOR_RESULT', f.result::jsonb)
        || coalesce(j.link_data, '{}')
        || jsonb_build_object('QRTZ_NOMINAL_FIRE_TIME', to_char(
-           coalesce(j.instant,
-                    -- include: nominal_of_f
-                   ) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))
+           j.instant AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))
   FROM successors AS j
  CROSS JOIN LATERAL (
     SELECT EXISTS (SELECT FROM qrtz_paused_trigger_groups p
@@ -741,7 +767,7 @@ ended_triggers AS (
            AND c.generation = d.generation AND c.trigger_state || '' = 'COMPLETE' AND c.owner IS NULL
            FOR UPDATE SKIP LOCKED) AS over
      WHERE t.ctid = over.row
-),
+)
 
 -- part: paused_by_failures
 SET trigger_state = CASE WHEN t.trigger_state = 'BLOCKED' AND t.overlap_policy <> 'block'

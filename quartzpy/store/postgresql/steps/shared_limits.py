@@ -16,7 +16,7 @@ A scheduler without such jobs sends none of this: `NEXT_DUE` says whether there 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.rate_limit import RateLimit
@@ -24,10 +24,9 @@ from quartzpy.jobs.shared_limit import Limit, checked_limit_name, names_from_tex
 from quartzpy.keys import JobKey
 from quartzpy.store import refusals
 from quartzpy.store.postgresql.connection.listen import news
-from quartzpy.store.postgresql.connection.pipeline import BoundStatement
 from quartzpy.store.postgresql.connection.session import SqlSession, Transaction
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
-from quartzpy.store.protocol import Completion, Node
+from quartzpy.store.postgresql.steps.effects.effect import Ends, Flight
 from quartzpy.store.records import MOST_WAITING, LimitRecord
 
 _SQL = SqlFile("steps/shared_limits.sql")
@@ -45,18 +44,13 @@ OF_MANY_REFUSED = {
 }
 
 
-def freed(
-    session: SqlSession, node: Node, completions: Iterable[Completion], *, wakes_others: bool
-) -> list[BoundStatement]:
-    """Return the statement that reads what waits for the limits of executions that have ended, if they share any.
-
-    It follows the one that has ended them, in their transaction.
-    """
-    names = {name for c in completions for name in names_from_text(c.fired.limits)}
+def freed(ends: Ends) -> Flight:
+    """Return what reads what waits for the limits of executions that have ended, if they share any."""
+    names = {name for c in ends.completions for name in names_from_text(c.fired.limits)}
     if not names:
-        return []
-    values = {"limit_names": sorted(names), "epoch": node.epoch, "wakes_others": wakes_others}
-    return [session.bind(FREED, **values, channel=session.channel)]
+        return {}
+    values = {"limit_names": sorted(names), "epoch": ends.node.epoch, "wakes_others": ends.wakes_others}
+    return {"freed_limits": ends.session.bind(FREED, **values, channel=ends.session.channel)}
 
 
 def limits(session: SqlSession) -> dict[str, LimitRecord]:

@@ -1,19 +1,14 @@
 -- The planner is steered here: see docs/planner.md.
 
 -- name: count
--- Counts the ends of executions, and pauses the jobs that have reached their limit of failures in a row. `complete`
--- passes on the ids of the executions that it ended: a completion that is sent again, because its answer was lost, is
--- not counted twice. It has locked the jobs' rows already.
-WITH ended AS (
-    SELECT e.job_group, e.job_name, e.outcome = 'FAILED' AS has_failed, c.place
-      FROM unnest(:'fire_ids'::bigint[]) WITH ORDINALITY AS c(fire_id, place)
-     CROSS JOIN LATERAL (
-        SELECT x.job_group, x.job_name, x.outcome FROM qrtz_executions x WHERE x.fire_id = c.fire_id LIMIT 1) AS e
-     WHERE c.fire_id = ANY(current_setting('quartzpy.ended')::bigint[])
-),
+-- Counts the ends of executions, and pauses the jobs that have reached their limit of failures in a row.
+WITH
+-- include: ended
 marked AS (
     SELECT *, max(place) FILTER (WHERE NOT has_failed) OVER (PARTITION BY job_group, job_name) AS succeeded_at
-      FROM ended
+      FROM (SELECT e.job_group, e.job_name, e.outcome = 'FAILED' AS has_failed, c.place
+              FROM unnest(:'fire_ids'::bigint[]) WITH ORDINALITY AS c(fire_id, place)
+              JOIN ended e USING (fire_id)) AS counting
 ),
 totals AS (
     SELECT job_group, job_name, bool_or(NOT has_failed) AS has_succeeded,

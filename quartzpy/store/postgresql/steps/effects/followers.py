@@ -1,0 +1,24 @@
+"""Continuations: the jobs that run after others."""
+
+from __future__ import annotations
+
+from quartzpy.store.postgresql.schema.sql_files import SqlFile
+from quartzpy.store.postgresql.steps.effects.effect import Ends, Flight
+
+_SQL = SqlFile("steps/effects/followers.sql")
+HOLD_FOLLOWERS = _SQL("hold_followers")
+START_FOLLOWERS = _SQL("start_followers")
+
+
+def hold_followers(ends: Ends) -> Flight:
+    """Return what holds the jobs that run after these ends."""
+    continuing = [c for c in ends.completions if c.fired.continues]
+    if not continuing:
+        return {}
+    return {"hold_followers": ends.session.bind(HOLD_FOLLOWERS, fire_ids=ends.fire_ids(continuing))}
+
+
+def start_followers(ends: Ends) -> Flight:
+    """Return what starts them."""
+    continuing = [c for c in ends.completions if c.fired.continues]
+    return {"start_followers": ends.waking(START_FOLLOWERS, continuing)} if continuing else {}

@@ -1,0 +1,48 @@
+-- name: hold_followers
+-- Holds the jobs to run after the executions that end for good (a failure that is retried is no end yet), for the same
+-- reason as those of the jobs that run again. An execution with more links than followers is ended by a later try.
+WITH
+-- include: ended
+links AS MATERIALIZED (
+    SELECT e.fire_id, link.place, target.row, link.spec -> 'data' AS link_data
+      FROM (SELECT * FROM ended WHERE retry_at IS NULL) AS e
+-- include: followers
+held_up AS (SELECT fire_id FROM links EXCEPT ALL SELECT fire_id FROM followers)
+-- include: unrecorded
+;
+
+-- name: start_followers
+-- Starts them. What is held before is not passed over: were a link to have come in between, this waits for its job.
+WITH
+-- include: ended
+followers AS MATERIALIZED (
+    SELECT e.fire_id, link.place, link.spec -> 'data' AS link_data, j.*
+      FROM (SELECT * FROM ended WHERE retry_at IS NULL) AS e
+     CROSS JOIN LATERAL (
+        SELECT o.continuations FROM qrtz_job_details o
+         WHERE o.sched_name = :'sched' AND o.job_group = e.job_group AND o.job_name = e.job_name LIMIT 1) AS own
+     CROSS JOIN LATERAL jsonb_array_elements(own.continuations) WITH ORDINALITY AS link(spec, place)
+     CROSS JOIN LATERAL (
+        SELECT o.job_group, o.job_name, o.job_type, o.max_concurrent, o.overlap_policy, o.placement, o.mode,
+               o.rate_limit, o.limits, o.concurrency_key, o.job_data
+          FROM qrtz_job_details o
+         WHERE o.sched_name = :'sched' AND o.job_group = link.spec ->> 'job_group'
+           AND o.job_name = link.spec ->> 'job_name'
+           FOR NO KEY UPDATE) AS j
+     WHERE jsonb_exists(link.spec -> 'outcomes', e.outcome)
+),
+successors AS (
+    SELECT l.*,
+           -- include: nominal_of_f
+           AS instant
+      FROM followers l
+      JOIN ended AS f USING (fire_id)
+),
+continued AS (
+    -- include: continued
+      JOIN ended AS f USING (fire_id)
+    RETURNING trigger_state, next_fire_time
+),
+waiting AS (SELECT next_fire_time FROM continued WHERE trigger_state = 'WAITING')
+-- include: wakes
+;

@@ -1,0 +1,65 @@
+"""The instructions of jobs: what becomes of the trigger that fired, or of all triggers of the job."""
+
+from __future__ import annotations
+
+from quartzpy.states import CompletionInstruction
+from quartzpy.store.postgresql.schema.sql_files import SqlFile
+from quartzpy.store.postgresql.steps.effects.effect import Ends, Flight
+from quartzpy.store.postgresql.steps.orphans import orphans
+from quartzpy.store.protocol import Completion
+from quartzpy.store.protocol.outcomes import NOT_FAILED
+
+_SQL = SqlFile("steps/effects/instructions.sql")
+HOLD_TRIGGERS = _SQL("hold_triggers")
+SET_STATES = _SQL("set_states")
+DELETE_TRIGGERS = _SQL("delete_triggers")
+
+
+def asks(completion: Completion) -> bool:
+    """Return whether an end may make any trigger wait that is due."""
+    return completion.instruction is not CompletionInstruction.NOOP
+
+
+def hold_triggers(ends: Ends) -> Flight:
+    """Return what holds the triggers that instructions are about, or that ends move."""
+    asking = [
+        c
+        for c in ends.completions
+        if (asks(c) or c.moves_its_trigger()) and not (ends.at_length and c.instruction.is_about_all_triggers)
+    ]
+    if not asking:
+        return {}
+    values = {"fire_ids": ends.fire_ids(asking), "all": [c.instruction.is_about_all_triggers for c in asking]}
+    return {"hold_triggers": ends.session.bind(HOLD_TRIGGERS, **values)}
+
+
+def follow_instructions(ends: Ends) -> Flight:
+    """Return what gives triggers the states that jobs have asked for, and deletes those that they asked to delete."""
+    flight: Flight = {}
+    instance = ends.node.instance_id
+    asking = [
+        c
+        for c in ends.completions
+        if c.instruction.state is not None and not (ends.at_length and c.instruction.is_about_all_triggers)
+    ]
+    if asking:
+        flight["set_states"] = ends.session.bind(
+            SET_STATES,
+            instance=instance,
+            fire_ids=ends.fire_ids(asking),
+            all=[c.instruction.is_about_all_triggers for c in asking],
+            states=[c.instruction.state for c in asking],
+            not_failed=NOT_FAILED,
+        )
+    deleting = ends.fire_ids([c for c in ends.completions if c.instruction.deletes])
+    if deleting:
+        flight["delete_triggers"] = ends.session.bind(DELETE_TRIGGERS, instance=instance, fire_ids=deleting)
+    return flight
+
+
+def remove_orphans(ends: Ends) -> Flight:
+    """Return what removes the jobs that are not durable and have lost their last trigger."""
+    ending = {
+        (c.fired.job_group, c.fired.job_name) for c in ends.completions if c.ends_its_trigger or c.instruction.deletes
+    }
+    return dict(zip(("hold_orphans", "remove_orphans"), orphans(ends.session, ending), strict=False))

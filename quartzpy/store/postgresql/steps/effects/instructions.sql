@@ -1,0 +1,95 @@
+-- The planner is steered here: see docs/planner.md.
+
+-- name: hold_triggers
+-- Holds the triggers to which the instructions of jobs apply, or which an end moves, and their jobs. The trigger may be
+-- updated twice, by several statements; then its foreign key is checked, although the key does not change, and the check
+-- would wait for the job.
+WITH
+-- include: ended
+requests AS MATERIALIZED (
+    SELECT e.fire_id, about.trigger_group, about.trigger_name, e.job_group, e.job_name
+      FROM unnest(:'fire_ids'::bigint[], :'all'::bool[]) AS a(fire_id, all_triggers)
+      JOIN ended e USING (fire_id)
+     CROSS JOIN LATERAL (
+        SELECT o.trigger_group, o.trigger_name FROM qrtz_triggers o
+         WHERE a.all_triggers AND o.sched_name = :'sched' AND o.job_group = e.job_group AND o.job_name = e.job_name
+        UNION ALL
+        SELECT o.trigger_group, o.trigger_name FROM qrtz_triggers o
+         WHERE NOT a.all_triggers AND o.sched_name = :'sched' AND o.trigger_group = e.trigger_group
+           AND o.trigger_name = e.trigger_name AND o.generation = e.generation) AS about
+),
+held_up AS MATERIALIZED (
+    SELECT a.fire_id
+      FROM requests a
+      LEFT JOIN LATERAL (
+        SELECT true AS is_free FROM qrtz_triggers o
+         WHERE o.sched_name = :'sched' AND o.trigger_group = a.trigger_group AND o.trigger_name = a.trigger_name
+           FOR NO KEY UPDATE SKIP LOCKED) AS t ON true
+      LEFT JOIN LATERAL (
+        SELECT true AS is_free FROM qrtz_job_details o
+         WHERE o.sched_name = :'sched' AND o.job_group = a.job_group AND o.job_name = a.job_name
+           FOR NO KEY UPDATE SKIP LOCKED) AS j ON true
+     WHERE t.is_free IS NULL OR j.is_free IS NULL
+)
+-- include: unrecorded
+;
+
+-- name: set_states
+-- Follows the instructions of ended jobs: a state for the trigger that fired them (its generation), or for all triggers
+-- of the job. The instructions of fenced executions are ignored.
+WITH requests AS (
+    SELECT e.trigger_group, e.trigger_name, e.generation, e.job_group, e.job_name, e.error, a.all_triggers, a.state
+      FROM unnest(:'fire_ids'::bigint[], :'all'::bool[], :'states'::text[]) AS a(fire_id, all_triggers, state)
+      JOIN qrtz_executions e ON e.fire_id = a.fire_id AND e.instance_id = :'instance' AND e.outcome <> 'TERMINATED'
+),
+locked AS (
+    SELECT c.*, a.state, a.error
+      FROM requests a
+     CROSS JOIN LATERAL (
+        SELECT o.ctid AS row, o.fire_id FROM qrtz_triggers o
+         WHERE NOT a.all_triggers AND o.sched_name = :'sched' AND o.trigger_group = a.trigger_group
+           AND o.trigger_name = a.trigger_name AND o.generation = a.generation
+           FOR NO KEY UPDATE SKIP LOCKED) AS c
+    UNION ALL
+    SELECT c.*, a.state, a.error
+      FROM requests a
+     CROSS JOIN LATERAL (
+        SELECT o.ctid AS row, o.fire_id FROM qrtz_triggers o
+         WHERE a.all_triggers AND o.sched_name = :'sched' AND o.job_group = a.job_group AND o.job_name = a.job_name
+           FOR NO KEY UPDATE SKIP LOCKED) AS c
+),
+changed AS (
+    UPDATE qrtz_triggers t
+       SET trigger_state = locked.state, fire_id = NULL,
+           error = CASE locked.state WHEN 'ERROR' THEN coalesce(locked.error, :'not_failed') END,
+           -- include: prepared_once
+      FROM locked
+     WHERE t.ctid = locked.row
+    RETURNING locked.fire_id
+)
+-- The claims on them are void. One whose row another transaction has locked stays. It no longer matches its trigger, so
+-- it never fires, and its node deletes it when it tries to fire it, or at the next comparison of what it holds.
+DELETE FROM qrtz_fired_triggers f
+ USING changed
+ -- include: void_claims
+;
+
+-- name: delete_triggers
+-- Deletes the triggers that ended jobs asked to delete, with the claims on them. As above, only the generation that
+-- fired, and no claim whose row is locked.
+WITH deleted AS (
+    DELETE FROM qrtz_triggers t
+     USING unnest(:'fire_ids'::bigint[]) AS a(fire_id)
+      JOIN qrtz_executions e ON e.fire_id = a.fire_id AND e.instance_id = :'instance' AND e.outcome <> 'TERMINATED'
+     CROSS JOIN LATERAL (
+        SELECT o.ctid AS row FROM qrtz_triggers o
+         WHERE o.sched_name = :'sched' AND o.trigger_group = e.trigger_group AND o.trigger_name = e.trigger_name
+           AND o.generation = e.generation
+           FOR UPDATE SKIP LOCKED) AS own
+     WHERE t.ctid = own.row
+    RETURNING t.fire_id
+)
+DELETE FROM qrtz_fired_triggers f
+ USING deleted AS changed
+ -- include: void_claims
+;

@@ -1,0 +1,22 @@
+"""Joins and batches: the jobs that wait for the ends of several executions."""
+
+from __future__ import annotations
+
+from quartzpy.store.postgresql.schema.sql_files import SqlFile
+from quartzpy.store.postgresql.steps.effects.effect import Ends, Flight
+
+_SQL = SqlFile("steps/effects/joins.sql")
+HOLD_JOINS = _SQL("hold_joins")
+COUNT_JOINS = _SQL("count_joins")
+
+
+def hold_joins(ends: Ends) -> Flight:
+    """Return what holds the joins that these ends concern, and the jobs that they may start."""
+    joining = [c for c in ends.completions if c.fired.joins]
+    return {"hold_joins": ends.session.bind(HOLD_JOINS, fire_ids=ends.fire_ids(joining))} if joining else {}
+
+
+def count_joins(ends: Ends) -> Flight:
+    """Return what counts them, and starts the jobs that have waited for the last of them."""
+    joining = [c for c in ends.completions if c.fired.joins]
+    return {"count_joins": ends.waking(COUNT_JOINS, joining)} if joining else {}

@@ -1,0 +1,75 @@
+"""The schedules of triggers: further fire times for those that have few left, and fires that follow from ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quartzpy.store.postgresql.connection.pipeline import BoundStatement
+from quartzpy.store.postgresql.connection.session import SqlSession
+from quartzpy.store.postgresql.schema.sql_files import SqlFile
+from quartzpy.store.postgresql.steps.effects.effect import Ends, Flight
+from quartzpy.store.protocol import Completion, FiredTrigger
+from quartzpy.store.zone_renewal import Outdated
+from quartzpy.triggers.upcoming import UpcomingFireTimes
+
+_SQL = SqlFile("steps/effects/schedules.sql")
+REFILL = _SQL("refill")
+REFILL_OF_LIMITED = _SQL("refill", of_limited=True)
+MOVE_BY_END = _SQL("move_by_end")
+
+
+def move_by_end(ends: Ends) -> Flight:
+    """Return what moves the triggers whose next fires follow from these ends."""
+    moving = [c for c in ends.completions if c.moves_its_trigger()]
+    if not moving:
+        return {}
+    return {
+        "move_by_end": ends.session.bind(
+            MOVE_BY_END,
+            instance=ends.node.instance_id,
+            fire_ids=ends.fire_ids(moving),
+            expected=[c.fired.next_fire_time for c in moving],
+            next=[c.next_by_end() for c in moving],
+        )
+    }
+
+
+def refill(ends: Ends) -> Flight:
+    """Return what appends further fire times to triggers that have few left."""
+    return {f"refill {place}": statement for place, statement in enumerate(refills(ends.session, ends.completions))}
+
+
+def refills(session: SqlSession, completions: Sequence[Completion]) -> list[BoundStatement]:
+    """Return the statements that append further fire times to triggers that have few left, if there are such."""
+    more = []
+    outdated = Outdated(session.other_rules)
+    for text, is_limited in ((REFILL, False), (REFILL_OF_LIMITED, True)):
+        some = [
+            (c.fired, _once(outdated, c.fired, c.refill))
+            for c in completions
+            if c.refill and (c.fired.max_concurrent is not None) is is_limited
+        ]
+        if some:
+            more.append(_refill(session, text, some))
+    return more
+
+
+def _once(outdated: Outdated, fired: FiredTrigger, refill: UpcomingFireTimes) -> UpcomingFireTimes:
+    if not outdated.rules:
+        return refill
+    return outdated.without_repeated(fired.trigger, fired.calendar, fired.last_known_fire_time, refill)
+
+
+def _refill(
+    session: SqlSession, text: str, refilled: Sequence[tuple[FiredTrigger, UpcomingFireTimes]]
+) -> BoundStatement:
+    return session.bind(
+        text,
+        groups=[fired.trigger_group for fired, _ in refilled],
+        names=[fired.trigger_name for fired, _ in refilled],
+        generations=[fired.generation for fired, _ in refilled],
+        after=[fired.last_known_fire_time for fired, _ in refilled],
+        further=[refill.instants for _, refill in refilled],
+        complete=[refill.is_complete for _, refill in refilled],
+        revisions=[fired.calendar_revision for fired, _ in refilled],
+    )

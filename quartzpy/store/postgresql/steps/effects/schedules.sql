@@ -1,0 +1,54 @@
+-- The planner is steered here: see docs/planner.md.
+
+-- name: refill
+-- Appends fire times if nothing else has: the schedule, the calendar and the last instant must be those from which they
+-- were computed. The calendar is looked up by its key, because of OFFSET 0.
+UPDATE qrtz_triggers t
+   SET upcoming = t.upcoming || r.more::timestamptz[], upcoming_is_complete = r.is_complete,
+       -- include: prepared_once
+  FROM (SELECT x.row, w.more, w.is_complete
+          FROM unnest(:'groups'::text[], :'names'::text[], :'generations'::bigint[], :'after'::timestamptz[],
+                      :'further'::text[], :'complete'::bool[], :'revisions'::bigint[])
+               AS w(trigger_group, trigger_name, generation, after, more, is_complete, revision)
+         CROSS JOIN LATERAL (
+            SELECT o.ctid AS row, o.job_group, o.job_name
+              FROM qrtz_triggers o
+             WHERE o.sched_name = :'sched' AND o.trigger_group = w.trigger_group
+               AND o.trigger_name = w.trigger_name AND o.generation = w.generation
+               AND coalesce(o.upcoming[cardinality(o.upcoming)], o.next_fire_time) = w.after
+               AND NOT o.upcoming_is_complete
+               AND (o.calendar_name IS NULL
+                    OR EXISTS (SELECT FROM qrtz_calendars c
+                                WHERE c.sched_name = o.sched_name AND c.calendar_name = o.calendar_name
+                                  AND c.revision = w.revision
+                               OFFSET 0))
+               FOR NO KEY UPDATE SKIP LOCKED) AS x
+\if :of_limited
+         -- The end of an execution that counts for a limit may have released its trigger. A row that this transaction
+         -- has written has its foreign key checked at the next update, so the job's row is locked, or the trigger
+         -- passed over.
+         CROSS JOIN LATERAL (
+            SELECT FROM qrtz_job_details j
+             WHERE j.sched_name = :'sched' AND j.job_group = x.job_group AND j.job_name = x.job_name
+               FOR NO KEY UPDATE SKIP LOCKED) AS job
+\endif
+       ) AS r
+ WHERE t.ctid = r.row;
+
+-- name: move_by_end
+-- Moves triggers whose next fire follows from the end of the execution. One that was moved in the meantime does not
+-- change. The execution ends only if its trigger's row is free, so no row is skipped here whose execution has ended.
+UPDATE qrtz_triggers t
+   SET next_fire_time = w.next_fire_time,
+       trigger_state = CASE WHEN w.next_fire_time IS NULL THEN 'COMPLETE' ELSE t.trigger_state END,
+       -- include: prepared_once
+  FROM unnest(:'fire_ids'::bigint[], :'expected'::timestamptz[], :'next'::timestamptz[])
+           AS w(fire_id, expected, next_fire_time)
+  JOIN qrtz_executions e ON e.fire_id = w.fire_id AND e.instance_id = :'instance' AND e.outcome <> 'TERMINATED'
+ CROSS JOIN LATERAL (
+    SELECT o.ctid AS row FROM qrtz_triggers o
+     WHERE o.sched_name = :'sched' AND o.trigger_group = e.trigger_group AND o.trigger_name = e.trigger_name
+       AND o.generation = e.generation AND o.next_fire_time = w.expected
+       AND o.trigger_state || '' NOT IN ('ACQUIRED', 'COMPLETE')
+       FOR NO KEY UPDATE SKIP LOCKED) AS own
+ WHERE t.ctid = own.row;
