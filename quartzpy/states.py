@@ -33,7 +33,6 @@ class TriggerState(Word):
     """The state of a row of `triggers`."""
 
     WAITING = "WAITING"
-    ACQUIRED = "ACQUIRED"
     BLOCKED = "BLOCKED"
     PAUSED = "PAUSED"
     PAUSED_BLOCKED = "PAUSED_BLOCKED"
@@ -215,9 +214,10 @@ class JoinState(Word):
 
 
 class FiredState(StrEnum):
-    """The state of a row of `fired_triggers`."""
+    """The state of an execution that has not ended."""
 
     ACQUIRED = "ACQUIRED"
+    """A node has taken the fire, and starts the job at its instant, a few milliseconds from now."""
     EXECUTING = "EXECUTING"
 
 
@@ -242,7 +242,7 @@ class ExecutionState(Word):
     SCHEDULED = "SCHEDULED"
     """The next fire of a waiting trigger."""
     ENQUEUED = "ENQUEUED"
-    """Claimed by a node, not fired yet."""
+    """Taken by a node, which starts the job at its instant, a few milliseconds from now."""
     PROCESSING = "PROCESSING"
     """Fired: running or about to run."""
     SUCCEEDED = Outcome.SUCCEEDED
@@ -302,11 +302,11 @@ class NodeMode(StrEnum):
     """The mode of a node: it decides which work the node takes. A node that starts is RUNNING."""
 
     RUNNING = "RUNNING"
-    """The node claims and fires triggers."""
+    """The node fires triggers."""
     STANDBY = "STANDBY"
-    """The node claims no triggers. What it has claimed already runs."""
+    """The node fires no triggers. What it has fired already runs."""
     DRAINING = "DRAINING"
-    """The node claims no triggers, and gives fires that still wait for a worker back to the other nodes. Running
+    """The node fires no triggers, and gives fires that still wait for a worker back to the other nodes. Running
     executions end; after that the process can be stopped without loss."""
 
 
@@ -372,7 +372,6 @@ PAUSED_STATES = (TriggerState.PAUSED, TriggerState.PAUSED_BLOCKED)
 
 PUBLIC: dict[TriggerState, PublicState] = {
     TriggerState.WAITING: PublicState.NORMAL,
-    TriggerState.ACQUIRED: PublicState.NORMAL,
     TriggerState.BLOCKED: PublicState.BLOCKED,
     TriggerState.PAUSED: PublicState.PAUSED,
     TriggerState.PAUSED_BLOCKED: PublicState.PAUSED,
@@ -384,8 +383,7 @@ PUBLIC: dict[TriggerState, PublicState] = {
 def trigger_states(states: str | Collection[str]) -> frozenset[TriggerState]:
     """Return the states with these names, one or several, of `TriggerState` or of `PublicState`.
 
-    A public state comprises several stored states: NORMAL is WAITING or ACQUIRED, and PAUSED is PAUSED or
-    PAUSED_BLOCKED.
+    A public state comprises several stored states: PAUSED is PAUSED or PAUSED_BLOCKED.
 
     Raises:
         InvalidValueError: a name is not the name of a state.

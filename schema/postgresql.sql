@@ -523,7 +523,7 @@ CREATE TABLE qrtz_triggers (
     pause_until TIMESTAMP WITH TIME ZONE,
     pause_missed VARCHAR(10),
     CONSTRAINT qrtz_triggers_pkey PRIMARY KEY (trigger_group, trigger_name, sched_name),
-    CONSTRAINT qrtz_triggers_acquired_check CHECK (CASE trigger_state WHEN 'ACQUIRED' THEN fire_id IS NOT NULL WHEN 'COMPLETE' THEN true ELSE fire_id IS NULL END),
+    CONSTRAINT qrtz_triggers_fire_id_check CHECK (fire_id IS NULL OR trigger_state = 'COMPLETE'),
     CONSTRAINT qrtz_triggers_misfire_threshold_check CHECK (misfire_threshold BETWEEN interval '0' AND interval '876600 hours'),
     CONSTRAINT qrtz_triggers_catch_up_check CHECK (catch_up_until IS NULL OR misfire_rule = ANY ('{IGNORE,RATE_LIMIT}')),
     CONSTRAINT qrtz_triggers_missed_policy_check CHECK (missed_policy = ANY ('{skip,once}')),
@@ -531,7 +531,7 @@ CREATE TABLE qrtz_triggers (
     CONSTRAINT qrtz_triggers_unreconciled_check CHECK (unreconciled = ANY ('{NEW,HELD}')),
     CONSTRAINT qrtz_triggers_admission_check CHECK (admission IS NULL OR ((rate_limit IS NOT NULL OR limits IS NOT NULL) AND admission = ANY ('{ADMITTED,CHARGED,LATE}'))),
     CONSTRAINT qrtz_triggers_waiting_check CHECK (trigger_state <> 'WAITING' OR next_fire_time IS NOT NULL),
-    CONSTRAINT qrtz_triggers_state_check CHECK (trigger_state = ANY ('{WAITING,ACQUIRED,BLOCKED,PAUSED,PAUSED_BLOCKED,COMPLETE,ERROR}')),
+    CONSTRAINT qrtz_triggers_state_check CHECK (trigger_state = ANY ('{WAITING,BLOCKED,PAUSED,PAUSED_BLOCKED,COMPLETE,ERROR}')),
     CONSTRAINT qrtz_triggers_rate_limit_check CHECK (rate_limit IS NULL OR (int8range '[1,1000000]' @> (rate_limit ->> 'limit')::bigint AND int8range '[1,1000000]' @> (rate_limit ->> 'burst')::bigint AND int8range '[1,3155760000000000]' @> (rate_limit ->> 'per_us')::bigint) IS TRUE),
     CONSTRAINT qrtz_triggers_instants_check CHECK (least(next_fire_time, prev_fire_time, start_time, end_time, paused_at, pause_until, resumed_at) >= timestamptz '0001-01-01 00:00:00+00' AND greatest(next_fire_time, prev_fire_time, start_time, end_time, paused_at, pause_until, resumed_at) < timestamptz '10000-01-01 00:00:00+00'),
     CONSTRAINT qrtz_triggers_upcoming_check CHECK ((timestamptz '0001-01-01 00:00:00+00' <= ALL (upcoming) AND timestamptz '10000-01-01 00:00:00+00' > ALL (upcoming)) IS TRUE),
@@ -560,7 +560,7 @@ CREATE INDEX qrtz_triggers_stopped_due ON qrtz_triggers ((sched_name || ''), (tr
 
 CREATE INDEX qrtz_triggers_pause_until ON qrtz_triggers (pause_until, sched_name) WHERE pause_until IS NOT NULL;
 
-CREATE INDEX qrtz_triggers_held ON qrtz_triggers ((sched_name || ''), (job_group || ''), (job_name || ''), (concurrency_key || ''), trigger_state, misfire_rule, next_fire_time, priority DESC) WHERE trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE');
+CREATE INDEX qrtz_triggers_held ON qrtz_triggers ((sched_name || ''), (job_group || ''), (job_name || ''), (concurrency_key || ''), trigger_state, misfire_rule, next_fire_time, priority DESC) WHERE trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE');
 
 CREATE INDEX qrtz_triggers_expect ON qrtz_triggers (trigger_group, trigger_name, sched_name) WHERE has_expectation;
 
@@ -718,7 +718,7 @@ late AS (
     UNION ALL
     SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.trigger_state, t.rate_limited_until, t.limits, t.max_concurrent, t.overlap_policy, t.concurrency_key
       FROM qrtz_triggers t
-     WHERE t.trigger_state IN ('ACQUIRED', 'BLOCKED')
+     WHERE t.trigger_state = 'BLOCKED'
        AND t.next_fire_time < statement_timestamp() - interval '5 seconds'
 ),
 seen AS (
@@ -732,7 +732,6 @@ seen AS (
 SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.trigger_state,
        t.next_fire_time, statement_timestamp() - t.next_fire_time AS late_by,
        CASE WHEN t.trigger_state = 'BLOCKED' THEN 'its job is at its limit of concurrent executions'
-            WHEN t.trigger_state = 'ACQUIRED' THEN 'a node has claimed it and has not fired it yet'
             WHEN t.rate_limited_until > statement_timestamp() THEN 'the rate limit of its job holds it back'
             WHEN EXISTS (SELECT FROM full_limits l
                      WHERE l.sched_name = t.sched_name AND l.names && string_to_array(t.limits, ',')) THEN 'a limit that its job shares is used up'
@@ -784,7 +783,7 @@ coming AS (
            AND t.next_fire_time <= statement_timestamp() + interval '24 hours' OFFSET 0) AS of_key
     UNION ALL
     SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.priority, t.upcoming, t.upcoming_is_complete
-      FROM qrtz_triggers t WHERE t.trigger_state IN ('ACQUIRED', 'BLOCKED')
+      FROM qrtz_triggers t WHERE t.trigger_state = 'BLOCKED'
 )
 SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, known.fire_time, t.priority,
        known.number > cardinality(t.upcoming) AND NOT t.upcoming_is_complete AS more_follow
@@ -826,8 +825,8 @@ SELECT n.sched_name, n.instance_id, n.status, n.host, n.pid, n.facts ->> 'releas
        held.claimed, held.executing, (n.facts ->> 'clock_ahead')::float8 AS clock_ahead, n.problems
   FROM node_states n
  CROSS JOIN LATERAL (
-    SELECT count(*) FILTER (WHERE f.state = 'ACQUIRED') AS claimed,
-           count(*) FILTER (WHERE f.state = 'EXECUTING') AS executing
+    SELECT count(*) FILTER (WHERE f.fired_time > statement_timestamp()) AS claimed,
+           count(*) FILTER (WHERE f.fired_time <= statement_timestamp()) AS executing
       FROM qrtz_fired_triggers f
      WHERE f.sched_name = n.sched_name AND f.epoch = n.epoch) AS held;
 

@@ -307,10 +307,7 @@ class SchedulerConfig:
     """The labels of this node. A job runs only on nodes that have all labels in its `requires`."""
 
     batch_size: int = 200
-    """The maximum number of triggers that one transaction claims, and that wait for a worker while jobs are short."""
-
-    look_ahead: Converted[Span, timedelta] = Converted(timedelta(milliseconds=250))
-    """Triggers are claimed up to this long before their fire time."""
+    """The maximum number of triggers that one transaction fires, and that wait for a worker while jobs are short."""
 
     idle_wait: Converted[Span, timedelta] = Converted(timedelta(seconds=15))
     """The longest time between two searches for work, in case a notification (NOTIFY) is lost."""

@@ -24,7 +24,6 @@ class Settings(TypedDict, total=False):
     execution_groups: Mapping[str, int]
     labels: Sequence[str]
     batch_size: int
-    look_ahead: Span
     idle_wait: Span
     misfire_threshold: Span
     misfire_batch_size: int

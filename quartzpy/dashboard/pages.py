@@ -255,7 +255,6 @@ _TRIGGER_STATES = [
     ("", "All"),
     ("WAITING", "Waiting"),
     (LATE, "Late"),
-    ("ACQUIRED", "Acquired"),
     ("BLOCKED", "Blocked"),
     ("PAUSED", "Paused"),
     ("ERROR", "Error"),

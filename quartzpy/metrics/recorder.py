@@ -18,7 +18,6 @@ from quartzpy.store.protocol import (
     Acquisition,
     Completion,
     FiredTrigger,
-    Firing,
     MisfireOutcome,
     Reconciliation,
     RecoveryOutcome,
@@ -39,7 +38,7 @@ STEP_DURATION = "quartzpy_step_duration_seconds"
 HISTOGRAMS = {
     FIRE_LATENESS: "The time from the scheduled fire time to the fire.",
     EXECUTION_DURATION: "The time from the start of an execution to its end.",
-    CLAIM_BATCH: "Triggers in a batch that this node claimed or fired.",
+    CLAIM_BATCH: "Triggers in a batch that this node fired.",
     STEP_DURATION: "The duration of a step: a round trip to the database.",
 }
 """The histograms, and what they measure."""
@@ -93,16 +92,13 @@ class Recorder(Observer):
             self._steps[step].observe(seconds)
             match answer:
                 case Acquisition():
-                    if claimed := len(answer.fired) + len(answer.acquired):
-                        self._batches.observe(claimed)
-                    self._fired(answer.fired)
-                    self._totals["skipped"] += len(answer.skipped)
-                case Firing():
+                    if answer.fired:
+                        self._batches.observe(len(answer.fired))
                     self._fired(answer.fired)
                     self._totals["skipped"] += len(answer.skipped)
                 case Reconciliation():
                     self._fired(answer.fired)
-                    self._totals["differences"] += len(answer.fired) + len(answer.released)
+                    self._totals["differences"] += len(answer.fired)
                 case MisfireOutcome():
                     self._totals["misfires"] += len(answer.misfired)
                 case RecoveryOutcome():
@@ -158,7 +154,6 @@ class Recorder(Observer):
         self._totals["dead_nodes"] += len(outcome.nodes)
         self._totals["recovered"] += outcome.recovered
         self._totals["lost"] += outcome.lost
-        self._totals["released"] += outcome.released
         self._totals["repaired"] += outcome.repaired
         self._totals["quarantined"] += len(outcome.quarantined)
 
@@ -234,8 +229,7 @@ _TOTALS = {
     "dead_nodes": ("quartzpy_recovered_nodes", "Dead nodes whose work this node recovered."),
     "recovered": ("quartzpy_recovered_executions", "Executions of dead nodes that run again."),
     "lost": ("quartzpy_lost_executions", "Executions of dead nodes that do not run again."),
-    "released": ("quartzpy_released_claims", "Claims of dead nodes that were released."),
     "repaired": ("quartzpy_repaired_rows", "Rows that contradicted each other and were repaired."),
     "quarantined": ("quartzpy_quarantined_jobs", "Jobs set to ERROR because too many nodes died while running them."),
-    "differences": ("quartzpy_lost_answers", "Claims and fires that this node did not know of, and resolved."),
+    "differences": ("quartzpy_lost_answers", "Fires that this node did not know of, and resolved."),
 }

@@ -250,7 +250,7 @@ class Slice:
             return set()
         now = self._store.now()
         moves = [
-            TriggerMove(record, _prepared(self._wanted[key], calendars, now, record), releases_claim=True)
+            TriggerMove(record, _prepared(self._wanted[key], calendars, now, record))
             for key, record in self._store.triggers(behind).items()
         ]
         return self._store.move_triggers(moves)

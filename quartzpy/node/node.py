@@ -218,7 +218,7 @@ class SchedulerNode:
         for service in (parts.scheduler_thread, parts.misfires, parts.notifications):
             service.join(in_time(JOIN_SECONDS))
         parts.signals.scheduler.resting.set()
-        within(in_time(STEP_SECONDS), parts.scheduler_thread.release_all)
+        within(in_time(STEP_SECONDS), parts.scheduler_thread.wake_others)
         parts.dispatcher.hand_back(0.0)
         idle = wait_for_executions(self._have_executions_ended, parts.runner.running, self._allowance, self.instance_id)
         drained = idle and parts.completer.wait_until_empty(remaining())

@@ -19,9 +19,7 @@ logger = logging.getLogger(__name__)
 
 STEPS = {
     "acquire": "acquire",
-    "fire": "fire",
     "complete": "complete",
-    "release": "release",
     "recover_misfires": "misfire",
     "check_in": "check_in",
     "recover": "recover",
@@ -37,7 +35,9 @@ OWN_STEPS = {
     "apply_time_off": "time_off",
     "publish": "publish",
     "decide": "decide",
+    "refill": "refill",
     "reject": "reject",
+    "wake_others": "wake_others",
     "set_node_mode": "mode",
     "subtract_node_deaths": "deaths",
 }

@@ -247,11 +247,10 @@ class NodeEvents:
     def recovered(self, outcome: RecoveryOutcome) -> None:
         """This node has recovered the work of dead nodes."""
         logger.warning(
-            "recovered nodes %s: %d executions will run again, %d will not, %d claims released, %d rows repaired",
+            "recovered nodes %s: %d executions will run again, %d will not, %d rows repaired",
             ", ".join(outcome.nodes) or "-",
             outcome.recovered,
             outcome.lost,
-            outcome.released,
             outcome.repaired,
         )
         for key in outcome.quarantined:

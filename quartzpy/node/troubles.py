@@ -30,10 +30,10 @@ FAILURES, FAILING_FOR = 2, 5.0
 FORGOTTEN_AFTER = 60.0
 """The seconds after which a step that is not tried again is no problem any more, beside the time between two tries."""
 NAMES = {
-    "acquire": "claiming triggers",
-    "fire": "firing triggers",
+    "acquire": "firing triggers",
+    "refill": "storing fire times of triggers",
     "complete": "recording executions",
-    "release": "releasing triggers",
+    "wake_others": "waking other nodes",
     "misfire": "handling misfires",
     "recover": "recovering the work of nodes",
     "compare": "comparing its work with the database",

@@ -7,7 +7,7 @@ takes it, and looks on time again. The delay is random, so that some node is alw
 
 Somebody is on time as long as all nodes work:
 
-- The node that has claimed something last has read what waits, in the same round trip, and looks on time.
+- The node that has fired something last has read what waits, in the same round trip, and looks on time.
 - Nobody else knows when a trigger fires next that a node has just fired: it looks on time for that.
 - Each fire time, and each second in which notifications arrive, belongs to one node by its number: to the same one in
   the eyes of all nodes that can run the same jobs. It looks on time, which covers triggers that nobody has fired yet.
@@ -33,11 +33,6 @@ FIRST_GRACE = 0.032
 """The first delay, in seconds. It doubles with each further look for which others were faster."""
 LONGEST_GRACE = 0.25
 """The longest delay, in seconds, after a fire time or a notification."""
-SHARE_BEHIND = 0.25
-"""The share of the look-ahead for which a node looks ahead while others are faster: they have more time to be so.
-
-For a near fire time that is its own to be on time for, it looks as far ahead as the others. Where something is due all
-the time, they would otherwise always be faster, and some nodes would do all the work until their workers are busy."""
 LEAST_SHARE = 0.4
 """The shortest delay as a share of the longest one: until then, the node on time has usually taken the trigger."""
 DISAGREEMENT = timedelta(milliseconds=20)
@@ -89,7 +84,7 @@ class Turns:
     # --- the looks of this node
 
     def look_on_time(self) -> None:
-        """Look on time from now on: a look has claimed something, or all nodes are asked to look."""
+        """Look on time from now on: a look has fired something, or all nodes are asked to look."""
         self._losses = 0
 
     def note_loss(self) -> None:

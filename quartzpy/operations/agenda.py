@@ -20,10 +20,10 @@ from quartzpy.store.queries import TriggerOrder, TriggerQuery
 from quartzpy.store.records import TriggerRecord
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 
-HELD = frozenset({TriggerState.ACQUIRED, TriggerState.BLOCKED})
-"""The states of triggers that wait for a fire which has begun, and then follow their schedules."""
+HELD = frozenset({TriggerState.BLOCKED})
+"""The state of triggers that wait for a fire which has begun, and then follow their schedules."""
 FIRES = HELD | {TriggerState.WAITING}
-"""The states of triggers that fire. The row of one that is blocked may say WAITING or ACQUIRED: so a store finds the
+"""The states of triggers that fire. The row of one that is blocked may say WAITING: so a store finds the
 triggers of all these states off their index, and those of some only among them."""
 _STEPS_OF_TRIGGER = MOST_STEPS // 10
 _BY_TIME = TriggerOrder.NEXT_FIRE_TIME
@@ -47,7 +47,7 @@ class Agenda:
     """The fires from `since`, by default now, until just before `until`, several of one trigger included.
 
     They are those of the `limit` triggers that are due first, and of as many that fire before `since`. A trigger that
-    is claimed or blocked is among them with its times after that fire.
+    is blocked is among them with its times after that fire.
     """
 
     def __init__(

@@ -91,8 +91,6 @@ class NodeEnd:
     """The node that recovered its work; itself if it left."""
     host: str
     pid: int
-    released: int
-    """The claims that it held, whose triggers waited again."""
     repeated: int
     """Its executions that run again on another node."""
     lost: int
@@ -106,7 +104,6 @@ class NodeEnd:
         held = (
             (self.lost, "execution was lost", "executions were lost"),
             (self.repeated, "execution runs again", "executions run again"),
-            (self.released, "claim was released", "claims were released"),
         )
         lost = ", ".join(numbered(number, *words) for number, *words in held if number) or "it held nothing"
         back = " It is back." if self.is_back else ""

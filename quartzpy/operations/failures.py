@@ -44,7 +44,7 @@ MOST_SHOWN = 200
 LOOKED_AT = 10
 """The number of a trigger's last executions that are looked at."""
 RECENT = timedelta(days=7)
-_FIRES = frozenset({TriggerState.WAITING, TriggerState.ACQUIRED, TriggerState.BLOCKED})
+_FIRES = frozenset({TriggerState.WAITING, TriggerState.BLOCKED})
 _UNDECIDED = frozenset({ExecutionState.SCHEDULED, ExecutionState.ENQUEUED, ExecutionState.PROCESSING})
 _Fire = tuple[TriggerKey, datetime]
 

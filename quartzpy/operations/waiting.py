@@ -94,8 +94,6 @@ def waits_for(
         return None
     if held_until is not None and held_until > now:
         return "waits for its rate limit"
-    if state is TriggerState.ACQUIRED:
-        return "claimed"
     states = states_of(nodes, now)
     alive = [node for node in nodes if states[node.instance_id].is_alive]
     if not alive:

@@ -71,7 +71,7 @@ class Situation:
     trigger: TriggerRecord
     job: JobDetail | None
     running: Sequence[RunningRecord]
-    """The claims and executions of the trigger's job."""
+    """The executions of the trigger's job."""
     nodes: Sequence[NodeRecord]
     node_states: Mapping[str, NodeState]
     """The states of the nodes, by instance id."""
@@ -121,10 +121,6 @@ def _state(situation: Situation) -> list[str]:
     match situation.trigger.state:
         case TriggerState.WAITING:
             return _waiting(situation)
-        case TriggerState.ACQUIRED:
-            holder = next((row for row in situation.running if row.trigger_key == situation.trigger.key), None)
-            node = "a node" if holder is None else f"node {holder.instance_id}"
-            return [f"It is claimed by {node}, which will fire it at {_instant(situation)}."]
         case TriggerState.PAUSED:
             return [f"{_paused(situation)}. {_resumption(situation)}"]
         case TriggerState.PAUSED_BLOCKED:
@@ -189,7 +185,7 @@ def _waiting(situation: Situation) -> list[str]:
             f"It is {span_in_words(late)} late, which is a misfire (more than {span_in_words(threshold)}): {rule}.",
             *_takers(situation),
         ]
-    return [f"It has been due for {span_in_words(late)}, and no node has claimed it yet.", *_takers(situation)]
+    return [f"It has been due for {span_in_words(late)}, and no node has fired it yet.", *_takers(situation)]
 
 
 def _shared_limits(situation: Situation) -> str | None:
@@ -476,7 +472,7 @@ class Moment:
         return self._placements
 
     def busy(self) -> Counter[tuple[str, str]]:
-        """Count the busy workers by instance id and executor. A claim counts: it needs its worker in a moment."""
+        """Count the busy workers by instance id and executor."""
         if self._busy is None:
             of_jobs = self.look_up_placements()()
             running = (row for row in self.running() if row.job_key in of_jobs)

@@ -50,7 +50,7 @@ class RecordQuery(Generic[_Record]):
 
 
 STOPPED = frozenset({TriggerState.ERROR, TriggerState.PAUSED, TriggerState.PAUSED_BLOCKED})
-HELD = frozenset({TriggerState.ACQUIRED, TriggerState.BLOCKED, TriggerState.PAUSED_BLOCKED, TriggerState.COMPLETE})
+HELD = frozenset({TriggerState.BLOCKED, TriggerState.PAUSED_BLOCKED, TriggerState.COMPLETE})
 """The states that a database finds by an index: each state of STOPPED in the order of keys, and those of HELD in no
 order."""
 

@@ -27,7 +27,7 @@ from quartzpy.keys import JobKey, JobRef, checked_key
 from quartzpy.node.completer import refill_of
 from quartzpy.node.health import HealthState, SchedulerHealth
 from quartzpy.node.registration import Epoch
-from quartzpy.node.scheduler_thread import fire_request_of
+from quartzpy.node.scheduler_thread import refill_of as refill_of_unfilled
 from quartzpy.node.workers.execution import Execution
 from quartzpy.node.workers.job_runner import JobRunner
 from quartzpy.placement import Capabilities, placement_from_text
@@ -334,12 +334,9 @@ class SchedulerHarness(SchedulingMethods):
             look_ahead=timedelta(),
             misfire_threshold=self._threshold,
         )
-        skipped = self._skipped(due.skipped)
-        requests = [fire_request_of(claim, self.now) for claim in due.acquired]
-        if not requests:
-            return list(due.fired), skipped, due.next_due
-        firing = self._store.fire(self._node, requests)
-        return [*due.fired, *firing.fired], skipped + self._skipped(firing.skipped), due.next_due
+        if due.unfilled:
+            self._store.refill(self._node, [refill_of_unfilled(trigger, self.now) for trigger in due.unfilled])
+        return list(due.fired), self._skipped(due.skipped), self.now if due.unfilled else due.next_due
 
     def _skipped(self, skipped: Sequence[SkippedTrigger]) -> list[ExecutionRecord]:
         for record in skipped:

@@ -216,7 +216,7 @@ late AS (
     + OF_LIMIT
     + """
       FROM {place}qrtz_triggers t
-     WHERE t.trigger_state IN ('ACQUIRED', 'BLOCKED')
+     WHERE t.trigger_state = 'BLOCKED'
        AND t.next_fire_time < statement_timestamp() - interval '5 seconds'
 ),
 seen AS (
@@ -231,7 +231,6 @@ seen AS (
 SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.trigger_state,
        t.next_fire_time, statement_timestamp() - t.next_fire_time AS late_by,
        CASE WHEN t.trigger_state = 'BLOCKED' THEN 'its job is at its limit of concurrent executions'
-            WHEN t.trigger_state = 'ACQUIRED' THEN 'a node has claimed it and has not fired it yet'
             WHEN t.rate_limited_until > statement_timestamp() THEN 'the rate limit of its job holds it back'
             WHEN """
     + IS_LIMITED
@@ -277,7 +276,7 @@ coming AS (
     SELECT """
     + TRIGGER
     + """, t.priority, t.upcoming, t.upcoming_is_complete
-      FROM {place}qrtz_triggers t WHERE t.trigger_state IN ('ACQUIRED', 'BLOCKED')
+      FROM {place}qrtz_triggers t WHERE t.trigger_state = 'BLOCKED'
 )
 SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, known.fire_time, t.priority,
        known.number > cardinality(t.upcoming) AND NOT t.upcoming_is_complete AS more_follow
@@ -301,8 +300,8 @@ SELECT n.sched_name, n.instance_id, n.status, n.host, n.pid, n.facts ->> 'releas
        held.claimed, held.executing, (n.facts ->> 'clock_ahead')::float8 AS clock_ahead, n.problems
   FROM node_states n
  CROSS JOIN LATERAL (
-    SELECT count(*) FILTER (WHERE f.state = 'ACQUIRED') AS claimed,
-           count(*) FILTER (WHERE f.state = 'EXECUTING') AS executing
+    SELECT count(*) FILTER (WHERE f.fired_time > statement_timestamp()) AS claimed,
+           count(*) FILTER (WHERE f.fired_time <= statement_timestamp()) AS executing
       FROM {place}qrtz_fired_triggers f
      WHERE f.sched_name = n.sched_name AND f.epoch = n.epoch) AS held
 """,
@@ -1092,11 +1091,7 @@ def upgrade() -> None:
         sa.Column("pause_reason", sa.Text(), nullable=True),
         sa.Column("pause_until", sa.DateTime(timezone=True), nullable=True),
         sa.Column("pause_missed", sa.String(length=10), nullable=True),
-        sa.CheckConstraint(
-            "CASE trigger_state WHEN 'ACQUIRED' THEN fire_id IS NOT NULL"
-            " WHEN 'COMPLETE' THEN true ELSE fire_id IS NULL END",
-            name="qrtz_triggers_acquired_check",
-        ),
+        sa.CheckConstraint("fire_id IS NULL OR trigger_state = 'COMPLETE'", name="qrtz_triggers_fire_id_check"),
         sa.CheckConstraint(
             "misfire_threshold BETWEEN interval '0' AND interval '876600 hours'",
             name="qrtz_triggers_misfire_threshold_check",
@@ -1116,7 +1111,7 @@ def upgrade() -> None:
             "trigger_state <> 'WAITING' OR next_fire_time IS NOT NULL", name="qrtz_triggers_waiting_check"
         ),
         sa.CheckConstraint(
-            "trigger_state = ANY ('{WAITING,ACQUIRED,BLOCKED,PAUSED,PAUSED_BLOCKED,COMPLETE,ERROR}')",
+            "trigger_state = ANY ('{WAITING,BLOCKED,PAUSED,PAUSED_BLOCKED,COMPLETE,ERROR}')",
             name="qrtz_triggers_state_check",
         ),
         sa.CheckConstraint(
@@ -1254,7 +1249,7 @@ def upgrade() -> None:
             sa.text("priority DESC"),
         ],
         unique=False,
-        postgresql_where=sa.text("trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')"),
+        postgresql_where=sa.text("trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')"),
         schema=schema,
     )
     op.create_index(

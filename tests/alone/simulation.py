@@ -66,11 +66,9 @@ class _Announcing:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    def release(self, node: Node, fire_ids: Collection[int]) -> Collection[int]:
-        released = self._store.release(node, fire_ids)
-        if not fire_ids:
-            self._notify()
-        return released
+    def wake_others(self, node: Node) -> None:
+        self._store.wake_others(node)
+        self._notify()
 
 
 class SimulatedNode:
@@ -123,8 +121,8 @@ class SimulatedNode:
 
     # --- in place of the node's capacity
 
-    def available_slots(self, claims: Collection[str]) -> list[AvailableSlots]:
-        free = self.workers - len(self.running) - len(list(claims))
+    def available_slots(self) -> list[AvailableSlots]:
+        free = self.workers - len(self.running)
         return [AvailableSlots(workers=free)] if free > 0 else []
 
     def meet(self, slot_pools: object) -> bool:

@@ -10,10 +10,8 @@ import pytest
 
 from quartzpy import FixedDelayTrigger
 from quartzpy.states import Outcome, OverlapPolicy
-from quartzpy.store.protocol import TriggerMove
-from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, moved_to
 from tests.alone.simulation import SLACK, How, Simulation
-from tests.contract.harness import SECOND, START, at, every, job, once, serial, stored_trigger
+from tests.contract.harness import SECOND, START, at, every, job, once, serial
 
 Make = Callable[..., Simulation]
 NODES = pytest.mark.parametrize("nodes", [1, 3], ids=["one node", "three nodes"])
@@ -98,9 +96,8 @@ def test_a_rate_limit(simulate: Make, nodes: int) -> None:
 
 
 @NODES
-def test_a_trigger_that_fires_when_it_was_claimed_long_before(simulate: Make, nodes: int) -> None:
-    """The next fire time lies beyond the look-ahead, and then within it."""
-    simulation = simulate(nodes, look_ahead="3s")
+def test_a_trigger_that_fires_again_soon(simulate: Make, nodes: int) -> None:
+    simulation = simulate(nodes)
     simulation.harness.schedule(job(), every(2))
     simulation.notify()
     simulation.run(12)
@@ -110,21 +107,22 @@ def test_a_trigger_that_fires_when_it_was_claimed_long_before(simulate: Make, no
 
 
 def test_a_fire_whose_answer_was_lost(simulate: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The node finds what it has fired beside a claim that is due at the same time."""
+    """The node finds what it has fired beside what is due at the same time."""
     simulation = simulate()
     [node] = simulation.nodes
     simulation.harness.schedule(job(), every(1, start=at(1)))
     simulation.harness.schedule(job("other"), once("other", at(1.2)))
     simulation.notify()
-    fire = node.store.fire
+    fire = node.store.acquire
 
     def lost(*arguments: object, **values: object) -> object:
-        monkeypatch.setattr(node.store, "fire", fire)
-        fire(*arguments, **values)  # type: ignore[arg-type]
-        simulation.clock.set(at(1.3))
+        took = fire(*arguments, **values)  # type: ignore[arg-type]
+        if not took.fired:
+            return took
+        monkeypatch.setattr(node.store, "acquire", fire)
         raise ConnectionError("the answer is lost")
 
-    monkeypatch.setattr(node.store, "fire", lost)
+    monkeypatch.setattr(node.store, "acquire", lost)
     with pytest.raises(ConnectionError):
         simulation.run(5)
     node.thread.after_failure(ConnectionError())
@@ -148,21 +146,3 @@ def test_standby_and_start(simulate: Make) -> None:
     simulation.run_until(at(9.5))
     late = [one.fire_time for one in simulation.fires if one.scheduled_fire_time >= at(6)]
     assert late == [pytest.approx(at(n), abs=timedelta(seconds=SLACK)) for n in range(6, 10)]
-
-
-def test_a_claim_whose_trigger_was_moved(simulate: Make) -> None:
-    """The node that holds the claim was not told; it finds out when it fires."""
-    simulation = simulate()
-    simulation.harness.schedule(job(), every(1, start=at(1)))
-    simulation.notify()
-    simulation.run_until(at(0.99))
-    [claim] = simulation.harness.claims()
-    record = stored_trigger(simulation.harness.store, claim.trigger_key)
-    assert record is not None
-    progress = record.trigger.skipping_to(record.progress, at(2))
-    there = PreparedTrigger(record.trigger, progress, UpcomingFireTimes(), None)
-    move = TriggerMove(record, moved_to(there, progress, None), releases_claim=True)
-    assert simulation.harness.store.move_triggers([move])
-    simulation.run_until(at(4.5))
-    assert scheduled(simulation) == [2, 3, 4]
-    assert max(simulation.lateness()) < SLACK

@@ -13,23 +13,21 @@ from quartzpy.config.config import SchedulerConfig
 from quartzpy.job_data import decode
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.node.scheduler_thread import fire_request_of
+from quartzpy.node.scheduler_thread import refill_of
 from quartzpy.states import CompletionInstruction, JobMode, Outcome, TriggerState
 from quartzpy.store.memory.store import RamJobStore
 from quartzpy.store.protocol import (
-    AcquiredTrigger,
     Acquisition,
     Completion,
     CompletionOutcome,
     FiredTrigger,
-    FireRequest,
-    Firing,
     JobEntry,
     JobStore,
     MisfireOutcome,
     Node,
     Reconciliation,
     RecoveryOutcome,
+    UnfilledTrigger,
 )
 from quartzpy.store.queries import HISTORY, JobQuery, MisfireQuery, TriggerQuery
 from quartzpy.store.records import ExecutionRecord, RunningRecord, TriggerRecord
@@ -115,7 +113,7 @@ def job_key(name: str = "job", group: str = "DEFAULT") -> JobKey:
     return JobKey(name, group)
 
 
-def names(taken: Iterable[FiredTrigger] | Iterable[AcquiredTrigger]) -> list[str]:
+def names(taken: Iterable[FiredTrigger] | Iterable[UnfilledTrigger]) -> list[str]:
     """Return the names of the triggers, sorted."""
     return [one.trigger_name if isinstance(one, FiredTrigger) else one.key.name for one in taken]
 
@@ -137,7 +135,7 @@ class Harness(ABC):
     def set_state(self, trigger: TriggerKey, state: TriggerState) -> None:
         """Overwrite the state of a stored trigger, like somebody who edits the stored data manually.
 
-        ACQUIRED and COMPLETE also need a fire_id that no fire has; the tests expect -1.
+        COMPLETE also needs a fire_id that no fire has; the tests expect -1.
         """
 
     def put_calendar(self, name: str, calendar: Calendar, *, replace: bool = False) -> None:
@@ -179,7 +177,7 @@ class Harness(ABC):
         return self.store.store_jobs([JobEntry(None, prepared)], replace=replace)
 
     def exhausted(self, trigger: Trigger, job: JobKey) -> PreparedTrigger:
-        """Prepare a trigger without following fire times, so that it is claimed first: a node computes them."""
+        """Prepare a trigger without following fire times, so that it is refilled first: a node computes them."""
         whole = self.prepare(trigger, job)
         return PreparedTrigger(whole.trigger, whole.progress, UpcomingFireTimes())
 
@@ -204,25 +202,21 @@ class Harness(ABC):
             node, available_slots, limit=limit, look_ahead=look_ahead, misfire_threshold=threshold
         )
 
-    def move(self, claim: AcquiredTrigger) -> FireRequest:
-        """Compute the fire times that a node computes before it fires a claim."""
-        return fire_request_of(claim, self.clock.now())
+    def refill(self, node: Node, triggers: Iterable[UnfilledTrigger]) -> None:
+        """Compute and store the fire times of unfilled triggers, as a node does."""
+        self.store.refill(node, [refill_of(unfilled, self.clock.now()) for unfilled in triggers])
 
-    def fire(self, node: Node, claims: Iterable[AcquiredTrigger], early: timedelta = timedelta()) -> Firing:
-        return self.store.fire(node, [self.move(claim) for claim in claims], early=early)
-
-    def reconcile(
-        self, node: Node, *, claims: Iterable[AcquiredTrigger] = (), executions: Iterable[FiredTrigger] = ()
-    ) -> Reconciliation:
-        """Reconcile the claims and executions that the node knows."""
-        return self.store.reconcile(
-            node, claims=[one.fire_id for one in claims], executions=[one.fire_id for one in executions]
-        )
+    def reconcile(self, node: Node, *, executions: Iterable[FiredTrigger] = ()) -> Reconciliation:
+        """Reconcile the executions that the node knows."""
+        return self.store.reconcile(node, executions=[one.fire_id for one in executions])
 
     def fire_due(self, node: Node, **how: Any) -> list[FiredTrigger]:
-        """Fire all that is due, directly or through a claim."""
+        """Fire all that is due; what is unfilled is refilled first."""
         took = self.acquire(node, **how)
-        return [*took.fired, *self.fire(node, took.acquired).fired]
+        if not took.unfilled:
+            return list(took.fired)
+        self.refill(node, took.unfilled)
+        return [*took.fired, *self.acquire(node, **how).fired]
 
     def fire_one(self, node: Node) -> FiredTrigger:
         [fired] = self.fire_due(node)
@@ -309,7 +303,7 @@ def data_of(fired: FiredTrigger) -> tuple[dict[str, Any], dict[str, Any]]:
     return decode(fired.job_data), decode(fired.trigger_data)
 
 
-def fire_ids(rows: Collection[FiredTrigger] | Collection[AcquiredTrigger]) -> list[int]:
+def fire_ids(rows: Collection[FiredTrigger]) -> list[int]:
     return [row.fire_id for row in rows]
 
 
@@ -373,7 +367,7 @@ class SqlHarness(Harness):
             " WHERE sched_name = %s AND trigger_group = %s AND trigger_name = %s",
             [
                 str(state),
-                -1 if state in (TriggerState.ACQUIRED, TriggerState.COMPLETE) else None,
+                -1 if state is TriggerState.COMPLETE else None,
                 SqlBackend.NAME,
                 trigger.group,
                 trigger.name,

@@ -31,7 +31,6 @@ def test_what_is_due_fires_in_the_same_transaction(store: Harness) -> None:
     store.schedule(job(), every(10))
     took = store.acquire(node)
     assert names(took.fired) == ["every"]
-    assert not took.acquired
     assert took.now == START
     assert store.state("every") == "WAITING"
     assert [row.fire_id for row in store.running()] == [took.fired[0].fire_id]
@@ -70,30 +69,29 @@ def test_what_is_due_later_is_not_taken(store: Harness) -> None:
     node = store.node()
     store.schedule(job(), once(when=at(10)))
     took = store.acquire(node)
-    assert (took.fired, took.acquired) == ((), ())
+    assert took.fired == ()
     assert took.next_due == at(10)
 
 
-def test_what_is_due_within_the_look_ahead_is_claimed_and_not_fired(store: Harness) -> None:
+def test_what_is_due_within_the_look_ahead_fires_ahead_and_its_fire_time_is_its_instant(store: Harness) -> None:
     node = store.node()
     store.schedule(job(), once("soon", at(0.2)), once("later", at(0.3)))
     took = store.acquire(node, look_ahead=timedelta(milliseconds=250))
-    assert not took.fired
-    assert names(took.acquired) == ["soon"]
-    assert store.states("soon", "later") == ["ACQUIRED", "WAITING"]
+    assert took.now == START
+    assert store.states("soon", "later") == ["COMPLETE", "WAITING"]
     assert took.next_due == at(0.3)
-    [claim] = took.acquired
-    assert claim.progress.next_fire_time == at(0.2)
-    assert claim.generation == store.generation("soon")
-    assert claim.trigger == store.prepare(once("soon", at(0.2)), job_key()).trigger
-    assert [row.fire_id for row in store.claims()] == [claim.fire_id]
+    [fired] = took.fired
+    assert (fired.trigger_name, fired.scheduled_fire_time, fired.fire_time) == ("soon", at(0.2), at(0.2))
+    assert [row.fire_id for row in store.claims()] == [fired.fire_id], "it is seen as waiting for its instant"
+    store.clock.advance(SECOND)
+    assert [row.fire_id for row in store.running()] == [fired.fire_id]
 
 
-def test_one_pass_fires_what_is_due_and_claims_what_follows(store: Harness) -> None:
+def test_one_pass_fires_what_is_due_and_what_follows(store: Harness) -> None:
     node = store.node()
     store.schedule(job(), once("now"), once("soon", at(0.1)))
     took = store.acquire(node, look_ahead=SECOND)
-    assert (names(took.fired), names(took.acquired)) == (["now"], ["soon"])
+    assert [(one.trigger_name, one.fire_time) for one in took.fired] == [("now", START), ("soon", at(0.1))]
 
 
 def test_triggers_come_by_fire_time_and_then_by_priority(store: Harness) -> None:
@@ -110,10 +108,10 @@ def test_triggers_come_by_fire_time_and_then_by_priority(store: Harness) -> None
     assert names(store.acquire(node).fired) == ["early", "high", "usual", "low", "late"]
 
 
-def test_claims_come_in_the_same_order(store: Harness) -> None:
+def test_what_fires_ahead_comes_in_the_same_order(store: Harness) -> None:
     node = store.node()
     store.schedule(job(), once("b", at(2)), once("c", at(2), priority=9), once("a", at(1)))
-    assert names(store.acquire(node, look_ahead=HOUR).acquired) == ["a", "c", "b"]
+    assert names(store.acquire(node, look_ahead=HOUR).fired) == ["a", "c", "b"]
 
 
 def test_no_more_are_taken_than_the_limit(store: Harness) -> None:
@@ -128,11 +126,11 @@ def test_no_more_are_taken_than_the_limit(store: Harness) -> None:
     assert store.acquire(node).next_due is None
 
 
-def test_the_limit_counts_claims_and_fires_together(store: Harness) -> None:
+def test_the_limit_counts_what_fires_ahead(store: Harness) -> None:
     node = store.node()
     store.schedule(job(), once("now"), once("soon", at(1)), once("next", at(2)))
     took = store.acquire(node, limit=2, look_ahead=HOUR)
-    assert (names(took.fired), names(took.acquired)) == (["now"], ["soon"])
+    assert names(took.fired) == ["now", "soon"]
 
 
 def test_two_nodes_never_take_one_trigger(store: Harness) -> None:
@@ -141,9 +139,9 @@ def test_two_nodes_never_take_one_trigger(store: Harness) -> None:
     store.clock.advance(SECOND)
     ones = store.acquire(a, limit=3, look_ahead=HOUR)
     others = store.acquire(b, look_ahead=HOUR)
-    taken = [*names(ones.fired), *names(ones.acquired), *names(others.fired), *names(others.acquired)]
+    taken = [*names(ones.fired), *names(others.fired)]
     assert sorted(taken) == [f"t{n}" for n in range(6)]
-    assert not store.acquire(a, look_ahead=HOUR).acquired
+    assert not store.acquire(a, look_ahead=HOUR).fired
 
 
 def test_every_claim_has_a_fence_above_all_before(store: Harness) -> None:
@@ -174,7 +172,7 @@ def test_a_node_that_knows_no_job_type_takes_nothing(store: Harness) -> None:
     node = store.node()
     store.schedule(job(), once())
     took = store.acquire(node, types=[])
-    assert (took.fired, took.acquired, took.next_due) == ((), (), None)
+    assert (took.fired, took.next_due) == ((), None)
 
 
 def test_a_thousand_earlier_triggers_of_unknown_types_do_not_block_others(store: Harness) -> None:
@@ -256,7 +254,7 @@ def test_late_fires_keep_their_scheduled_times(store: Harness) -> None:
     assert not store.fire_due(node)
 
 
-def test_a_trigger_whose_stored_instants_are_used_up_is_claimed(store: Harness) -> None:
+def test_a_trigger_whose_stored_instants_are_used_up_is_refilled_first(store: Harness) -> None:
     node = store.node()
     store.schedule(job(), every(1))
     for _ in range(8):
@@ -264,10 +262,15 @@ def test_a_trigger_whose_stored_instants_are_used_up_is_claimed(store: Harness) 
         store.clock.advance(SECOND)
     took = store.acquire(node)
     assert not took.fired
-    assert names(took.acquired) == ["every"]
-    assert store.state("every") == "ACQUIRED"
-    assert took.acquired[0].progress.times_triggered == 8
-    assert took.acquired[0].progress.previous_fire_time == at(7)
+    [unfilled] = took.unfilled
+    assert store.state("every") == "WAITING"
+    assert (unfilled.key, unfilled.generation) == (key("every"), store.generation("every"))
+    assert unfilled.progress.times_triggered == 8
+    assert unfilled.progress.previous_fire_time == at(7)
+    store.refill(node, took.unfilled)
+    assert store.upcoming("every") == [at(n) for n in range(9, 18)]
+    [fired] = store.acquire(node).fired
+    assert (fired.scheduled_fire_time, fired.next_fire_time, fired.times_triggered) == (at(8), at(9), 9)
 
 
 def test_a_last_fire_leaves_the_trigger_complete(store: Harness) -> None:
@@ -309,7 +312,7 @@ def test_only_waiting_triggers_are_taken(store: Harness, state: str) -> None:
     else:
         store.fire_one(node)
     took = store.acquire(node, look_ahead=HOUR)
-    assert (took.fired, took.acquired, took.next_due) == ((), (), None)
+    assert (took.fired, took.next_due) == ((), None)
 
 
 def test_a_dead_epoch_takes_nothing(store: Harness) -> None:

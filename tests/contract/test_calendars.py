@@ -118,14 +118,12 @@ def test_the_triggers_of_a_calendar_are_found(named: Harness) -> None:
     assert named.store.find(TriggerQuery(calendar="absent"), None) == []
 
 
-def test_a_claim_and_a_fire_have_their_calendar(named: Harness) -> None:
+def test_a_fire_has_its_calendar(named: Harness) -> None:
     node = named.node()
     named.clock.advance(SECOND)
     fired = named.fire_one(node)
     assert fired.calendar == EVERY_DAY
     assert fired.calendar_revision == named.store.calendars([NAME])[NAME].revision
-    [claim] = named.acquire(node, look_ahead=2 * HOUR).acquired
-    assert claim.calendar == EVERY_DAY
 
 
 def test_replacing_voids_the_instants_that_were_computed_from_the_old(named: Harness) -> None:
@@ -138,24 +136,24 @@ def test_replacing_voids_the_instants_that_were_computed_from_the_old(named: Har
     named.clock.advance(SECOND)
     took = named.acquire(node)
     assert not took.fired
-    [claim] = took.acquired
-    assert claim.calendar == NOT_TODAY
-    named.fire(node, [claim])
+    [unfilled] = took.unfilled
+    assert unfilled.calendar == NOT_TODAY
+    named.fire_one(node)
     following = named.progress("hourly").next_fire_time
     assert following is not None
     assert following >= (START + DAY).replace(hour=0, minute=0, second=0), "by the new calendar"
 
 
-def test_replacing_voids_claims_so_that_nothing_fires_by_the_old(named: Harness) -> None:
+def test_what_was_computed_from_the_old_calendar_is_not_stored(named: Harness) -> None:
     node = named.node()
-    named.clock.advance(-2 * SECOND)
-    [claim] = named.acquire(node, look_ahead=2 * HOUR).acquired
+    named.put_calendar(NAME, EVERY_DAY, replace=True)
+    named.clock.advance(SECOND)
+    unfilled = named.acquire(node).unfilled
     named.put_calendar(NAME, NOT_TODAY, replace=True)
+    named.refill(node, unfilled)
+    assert named.upcoming("hourly") == []
+    named.store.reject(node, [(one, "cannot be computed") for one in unfilled])
     assert named.state("hourly") == "WAITING"
-    assert named.claims() == []
-    named.clock.advance(5 * SECOND)
-    assert not named.fire(node, [claim]).fired
-    assert named.progress("hourly").times_triggered == 0
 
 
 def test_a_refill_computed_from_the_old_calendar_is_refused(named: Harness) -> None:

@@ -184,7 +184,8 @@ def test_it_catches_up_through_claims_too(store: Harness) -> None:
         store.put_calendar("nights", NIGHTS, replace=True)
         took = store.acquire(node)
         assert not took.fired
-        [one] = store.fire(node, took.acquired).fired
+        store.refill(node, took.unfilled)
+        [one] = store.acquire(node).fired
         seen.append(one.scheduled_fire_time)
         store.complete(node, one)
     assert seen == minutes(*range(110, 120))
@@ -220,16 +221,15 @@ def test_a_pause_holds_it_and_forgets_nothing(store: Harness) -> None:
     assert run_out(store, node) == minutes(118, 119)
 
 
-def test_a_released_claim_is_still_caught_up(store: Harness) -> None:
+def test_an_unfilled_trigger_is_still_caught_up(store: Harness) -> None:
     store.put_calendar("nights", NIGHTS)
     node = store.node()
     store.schedule(job(), minutely(calendar="nights", catch_up_max=2), calendar=NIGHTS)
     store.clock.advance(OUTAGE)
     store.misfire(node)
     store.put_calendar("nights", NIGHTS, replace=True)
-    [claim] = store.acquire(node).acquired
+    [_] = store.acquire(node).unfilled
     store.clock.advance(HOUR)
-    store.store.release(node, [claim.fire_id])
     assert not store.misfire(node).misfired
     assert run_out(store, node) == minutes(118, 119)
 

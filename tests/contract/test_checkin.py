@@ -9,7 +9,7 @@ import pytest
 from quartzpy.errors import InstanceIdInUseError, LeaseLostError
 from quartzpy.states import Outcome
 from quartzpy.store.node_problems import MOST_PROBLEMS, NodeProblem
-from quartzpy.store.protocol import NamedTriggers, Node
+from quartzpy.store.protocol import Node
 from tests.contract.harness import (
     CHECKIN,
     HOUR,
@@ -22,7 +22,6 @@ from tests.contract.harness import (
     every,
     job,
     key,
-    names,
     once,
     serial,
 )
@@ -115,13 +114,12 @@ def test_the_id_of_a_living_node_is_refused(store: Harness) -> None:
 def test_an_epoch_that_was_silent_for_the_window_is_replaced_and_recovered(store: Harness) -> None:
     old = store.node("a")
     store.schedule(serial(), every(60))
-    store.schedule(job("claimed"), once(when=at(1)))
-    store.acquire(old, look_ahead=SECOND)
+    store.fire_one(old)
     store.clock.advance(WINDOW + SECOND)
     new = store.node("a")
     assert new.epoch > old.epoch
     assert [record.epoch for record in store.store.list_nodes().nodes] == [new.epoch]
-    assert store.states("every", "once") == ["WAITING", "WAITING"]
+    assert store.state("every") == "WAITING"
     assert [record.outcome for record in store.history()] == [Outcome.TERMINATED]
     with pytest.raises(LeaseLostError):
         store.store.check_in(old)
@@ -155,15 +153,13 @@ def test_registering_leaves_the_work_of_other_nodes_alone(store: Harness) -> Non
     assert not store.complete(a, fired).fenced
 
 
-def test_a_node_that_leaves_gives_back_its_claims_and_is_seen_no_more(store: Harness) -> None:
+def test_a_node_that_leaves_is_seen_no_more(store: Harness) -> None:
     a, b = store.node("a"), store.node("b")
-    store.schedule(job(), once(when=at(1)), once("theirs", at(2)))
-    store.acquire(a, look_ahead=SECOND)
-    store.acquire(b, look_ahead=2 * SECOND)
+    store.schedule(job(), once("theirs"))
+    store.fire_one(b)
     store.store.leave(a)
     assert [record.instance_id for record in store.store.list_nodes().nodes] == ["b"]
-    assert store.states("once", "theirs") == ["WAITING", "ACQUIRED"]
-    assert [row.epoch for row in store.claims()] == [b.epoch]
+    assert [row.epoch for row in store.running()] == [b.epoch]
     with pytest.raises(LeaseLostError):
         store.acquire(a)
 
@@ -195,7 +191,7 @@ def test_a_dead_epoch_cannot_check_in(store: Harness) -> None:
         store.store.check_in(Node("nobody", 12345))
 
 
-# --- comparing the node's claims and executions with the store's
+# --- comparing the node's executions with the store's
 
 
 def test_reconciling_finds_fires_whose_answer_was_lost(store: Harness) -> None:
@@ -209,24 +205,20 @@ def test_reconciling_finds_fires_whose_answer_was_lost(store: Harness) -> None:
     assert (fired.next_fire_time, fired.generation) == (at(60), unknown.generation)
     assert data_of(fired) == ({"a": 1}, {"b": 2})
     assert fired.job_detail == unknown.job_detail
-    assert not found.released
     assert found.holdings.executions == {known.fire_id, unknown.fire_id}
     store.complete(node, fired, known)
     assert not store.store.list_running()
     assert store.states("every", "known") == ["WAITING", "gone"]
 
 
-def test_a_claim_whose_fire_was_committed_without_an_answer_is_found_as_a_fire(store: Harness) -> None:
-    """The node still considers it a claim: that must not hide the execution, or nobody would ever run it."""
+def test_a_fire_ahead_of_its_instant_whose_answer_was_lost_is_found(store: Harness) -> None:
+    """Nothing may hide the execution, or nobody would ever run it."""
     node = store.node()
     store.schedule(serial(), every(60, start=at(1)), once("other", at(30)))
-    [claim] = store.acquire(node, look_ahead=2 * SECOND).acquired
-    store.clock.advance(SECOND)
-    [lost] = store.fire(node, [claim]).fired
-    found = store.reconcile(node, claims=[claim])
-    assert [one.fire_id for one in found.fired] == [lost.fire_id]
-    assert found.holdings.claims == frozenset()
-    store.complete(node, found.fired[0])
+    [lost] = store.acquire(node, look_ahead=2 * SECOND).fired
+    [fired] = store.reconcile(node).fired
+    assert (fired.fire_id, fired.fire_time) == (lost.fire_id, at(1))
+    store.complete(node, fired)
     assert store.states("every", "other") == ["WAITING", "WAITING"]
 
 
@@ -249,54 +241,28 @@ def test_reconciling_keeps_the_coalesced_fire_times(store: Harness) -> None:
     assert store.reconcile(node).fired[0].coalesced_fire_times == lost.coalesced_fire_times
 
 
-def test_reconciling_releases_claims_whose_answer_was_lost(store: Harness) -> None:
-    node = store.node()
-    store.schedule(job(), once(when=at(1)), once("known", at(2)))
-    claims = store.acquire(node, look_ahead=HOUR).acquired
-    found = store.reconcile(node, claims=claims[1:])
-    assert not found.fired
-    assert set(found.released) == {claims[0].fire_id}
-    assert found.holdings.claims == {claims[1].fire_id}
-    assert store.states("once", "known") == ["WAITING", "ACQUIRED"]
-    store.clock.advance(2 * SECOND)
-    assert names(store.fire(node, claims).fired) == ["known"]
-
-
-def test_reconciling_drops_claims_whose_trigger_has_changed(store: Harness) -> None:
-    node = store.node()
-    store.schedule(job(), once(when=at(1)))
-    claims = store.acquire(node, look_ahead=HOUR).acquired
-    store.store.pause(NamedTriggers([key("once")]))
-    assert store.reconcile(node, claims=claims).holdings.claims == frozenset()
-    assert store.state("once") == "PAUSED"
-
-
 def test_reconciling_when_all_is_known_changes_nothing(store: Harness) -> None:
     node = store.node()
     store.schedule(serial(), every(60))
     store.schedule(job("other"), once(when=at(1)))
     took = store.acquire(node, look_ahead=SECOND)
     before = store.everything()
-    found = store.reconcile(node, claims=took.acquired, executions=took.fired)
+    found = store.reconcile(node, executions=took.fired)
     assert not found.fired
-    assert not found.released
     assert store.everything() == before
     holdings = store.store.holdings(node)
     assert holdings == found.holdings
-    assert holdings.claims == {one.fire_id for one in took.acquired}
     assert holdings.executions == {one.fire_id for one in took.fired}
 
 
 def test_reconciling_is_about_the_nodes_own_epoch_only(store: Harness) -> None:
     a, b = store.node("a"), store.node("b")
-    store.schedule(job(), every(60), once(when=at(1)))
-    store.acquire(a, look_ahead=SECOND)
+    store.schedule(job(), every(60))
+    store.fire_one(a)
     found = store.reconcile(b)
     assert not found.fired
-    assert not found.released
     assert not store.store.holdings(b).executions
     assert len(store.running()) == 1
-    assert len(store.claims()) == 1
 
 
 def test_a_fire_of_a_trigger_that_is_gone_is_still_found(store: Harness) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import EVERYTHING, FiredTrigger
-from tests.contract.harness import HOUR, SECOND, Harness, at, data_of, every, job, job_key, names, once, stored_job
+from tests.contract.harness import SECOND, Harness, at, data_of, every, job, job_key, names, once, stored_job
 
 KEYED: Mapping[str, Any] = {"concurrency_key": "customer", "durable": True}
 
@@ -102,14 +102,13 @@ def test_a_resumed_trigger_waits_for_its_key_only(store: Harness) -> None:
     assert store.states("x2", "y1") == ["BLOCKED", "WAITING"]
 
 
-def test_the_limit_of_a_key_holds_for_what_is_claimed_ahead(store: Harness) -> None:
+def test_the_limit_of_a_key_holds_for_what_is_refilled(store: Harness) -> None:
     node = store.node()
     store.schedule_exhausted(
         job(**KEYED),
         *[every(60, f"{who}{n}", data={"customer": who}, priority=9 - n) for n in range(2) for who in "xy"],
     )
-    claims = [*store.acquire(node).acquired, *store.acquire(node).acquired]
-    assert sorted(names(store.fire(node, claims).fired)) == ["x0", "y0"]
+    assert sorted(names([*store.fire_due(node), *store.fire_due(node)])) == ["x0", "y0"]
     assert sorted(store.states("x0", "x1", "y0", "y1")) == ["BLOCKED"] * 4
 
 
@@ -214,15 +213,12 @@ def test_never_more_than_the_limit_run_for_a_key_whatever_the_order(store: Harne
     assert done == 18
 
 
-@pytest.mark.parametrize("claimed", [False, True])
-def test_a_trigger_that_is_stored_again_with_other_data_waits_for_the_new_key(store: Harness, claimed: bool) -> None:
+def test_a_trigger_that_is_stored_again_with_other_data_waits_for_the_new_key(store: Harness) -> None:
     node = store.node()
     store.schedule(job(**KEYED), once("x1", data={"customer": "x"}), once("y1", data={"customer": "y"}))
     x, y = sorted(store.fire_due(node), key=lambda one: one.trigger_name)
     moved = every(100, "moved", start=at(50), data={"customer": "z"})
     store.add_triggers(job_key(), moved)
-    if claimed:
-        assert names(store.acquire(node, look_ahead=HOUR).acquired) == ["moved"]
     for who, state in (("x", "BLOCKED"), ("y", "BLOCKED"), ("z", "WAITING")):
         store.add_triggers(job_key(), replace(moved, data={"customer": who}), replace=True)
         store.clock.set(at(50))
@@ -230,7 +226,6 @@ def test_a_trigger_that_is_stored_again_with_other_data_waits_for_the_new_key(st
         assert names(fired) == (["moved"] if who == "z" else [])
         assert store.state("moved") == ("BLOCKED" if fired else state)
     store.complete(node, x, y)
-    assert not store.claims()
 
 
 @pytest.mark.parametrize("way", ["retry", "recovery"])

@@ -49,7 +49,7 @@ def world(store: Harness) -> Harness:
     store.schedule(job("runs"), once("processing", at(9)))
     store.fire_one(alive)
     store.schedule(job("claimed"), once("enqueued", at(14)))
-    [_] = store.acquire(alive, look_ahead=10 * SECOND).acquired
+    [_] = store.acquire(alive, look_ahead=10 * SECOND).fired
     store.schedule(job("later"), once("late", at(0) + 9 * HOUR), once("paused", at(0) + HOUR))
     store.store.pause(NamedTriggers([key("paused")]))
     store.schedule(job("sooner", job_type=INVOICE), once("soon", at(0) + HOUR, misfire="ignore"))

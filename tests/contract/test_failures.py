@@ -8,7 +8,7 @@ from typing import Any
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import MANUAL_TRIGGERS
 from quartzpy.states import Outcome
-from quartzpy.store.protocol import CompletionOutcome, JobEntry, Node, TriggersOfJobs
+from quartzpy.store.protocol import CompletionOutcome, Node, TriggersOfJobs
 from tests.contract.harness import SECOND, Harness, every, job, job_key, key, once, stored_job, stored_trigger
 
 
@@ -94,18 +94,6 @@ def test_all_triggers_of_the_schedule_are_paused_and_other_jobs_go_on(store: Har
     assert set(outcome.paused) == {job_key()}
     assert store.states("every", "second", "other") == ["PAUSED", "PAUSED", "WAITING"]
     assert store.state("by hand", MANUAL_TRIGGERS) == "WAITING"
-
-
-def test_a_claimed_trigger_is_paused_and_its_claim_void(store: Harness) -> None:
-    node = store.node()
-    store.schedule(careful(1), every(1))
-    [fired] = store.fire_due(node)
-    claimed = store.exhausted(every(1, "claimed", start=store.clock.now()), job_key())
-    store.store.store_jobs([JobEntry(None, [claimed])], replace=False)
-    [claim] = store.acquire(node).acquired
-    assert store.complete(node, fired, outcome=FAILED).paused
-    assert store.claims() == []
-    assert not store.fire(node, [claim]).fired
 
 
 def test_a_job_that_does_not_ask_is_never_paused(store: Harness) -> None:

@@ -117,19 +117,3 @@ def test_data_that_the_execution_leaves_is_stored_with_its_end(store: Harness) -
     end(store, node, store.ended(first, instruction=asked, job_data='{"n": 1}'))
     assert store.job_data(job_key()) == {"n": 1}
     assert set(store.states("first", *NAMES)) == {"COMPLETE"}
-
-
-def test_claims_on_the_triggers_are_void(store: Harness) -> None:
-    node = store.node()
-    scheduled(store)
-    [first] = store.fire_due(node)
-    claims = store.acquire(node, look_ahead=HOUR).acquired
-    assert claims
-    asked = CompletionInstruction.SET_ALL_JOB_TRIGGERS_COMPLETE
-    completion = store.ended(first, instruction=asked)
-    outcome = store.store.complete(node, [completion])
-    if outcome.halting:
-        store.store.complete(node, [completion], at_length=True)
-    store.clock.advance(HOUR)
-    assert store.fire(node, claims).fired == ()
-    assert set(store.states("first", *NAMES)) == {"COMPLETE"}

@@ -104,18 +104,6 @@ def test_a_trigger_whose_last_fire_failed_so_is_complete_when_it_is_reset(store:
     assert store.state("once") == "COMPLETE"
 
 
-def test_claims_on_triggers_that_a_job_ends_are_dropped(store: Harness) -> None:
-    a, b = store.node("a"), store.node("b")
-    store.schedule(job(durable=True), every(10), once("claimed", at(1)))
-    fired = store.acquire(a).fired[0]
-    [claim] = store.acquire(b, look_ahead=HOUR, limit=1).acquired
-    assert claim.key == key("claimed")
-    store.complete_asking(a, fired, ALL_COMPLETE)
-    store.clock.advance(SECOND)
-    assert not store.fire(b, [claim]).fired
-    assert not store.store.list_running()
-
-
 def test_a_job_can_delete_the_trigger_that_fired(store: Harness) -> None:
     node = store.node()
     store.schedule(serial(), every(10), once("other", at(5)))
@@ -142,18 +130,6 @@ def test_a_trigger_can_be_deleted_at_its_last_fire(store: Harness) -> None:
     store.schedule(job(durable=True), once())
     store.complete_asking(node, store.fire_one(node), DELETE)
     assert store.state("once") == "gone"
-
-
-def test_a_claim_on_a_trigger_that_a_job_deletes_is_dropped(store: Harness) -> None:
-    a, b = store.node("a"), store.node("b")
-    store.schedule(job(durable=True), every(10))
-    fired = store.acquire(a).fired[0]
-    [claim] = store.acquire(b, look_ahead=HOUR, limit=1).acquired
-    store.complete_asking(a, fired, DELETE)
-    store.clock.advance(10 * SECOND)
-    assert not store.fire(b, [claim]).fired
-    assert not store.store.list_running()
-    assert store.state("every") == "gone"
 
 
 def test_an_execution_continues_when_another_one_deletes_its_trigger(store: Harness) -> None:

@@ -47,15 +47,13 @@ def test_a_recurring_trigger_of_a_full_job_is_blocked_itself(store: Harness) -> 
     assert store.states("a", "b") == ["WAITING", "WAITING"]
 
 
-def test_the_limit_holds_for_what_is_claimed_ahead(store: Harness) -> None:
+def test_the_limit_holds_for_what_is_refilled(store: Harness) -> None:
     node = store.node()
     store.schedule_exhausted(job(max_concurrent=2), *[every(60, f"t{n}", priority=9 - n) for n in range(4)])
-    claims = [*store.acquire(node).acquired, *store.acquire(node).acquired]
-    fired = store.fire(node, claims).fired
+    fired = [*store.fire_due(node), *store.fire_due(node)]
     assert len(fired) == 2
     assert len(store.running()) == 2
     assert sorted(store.states("t0", "t1", "t2", "t3")) == ["BLOCKED"] * 4
-    assert not store.claims()
 
 
 @pytest.mark.parametrize("limit", [1, 3])
@@ -143,14 +141,14 @@ def test_a_skipped_trigger_that_has_no_more_fire_time_goes(store: Harness) -> No
     assert stored_job(store.store, job_key()) is None
 
 
-def test_what_was_claimed_ahead_is_skipped_at_its_instant(store: Harness) -> None:
+def test_what_was_refilled_is_skipped(store: Harness) -> None:
     node = store.node()
     store.schedule_exhausted(skipping(2), *[every(60, f"t{n}", priority=9 - n) for n in range(4)])
-    firing = store.fire(node, store.acquire(node).acquired)
+    store.refill(node, store.acquire(node).unfilled)
+    firing = store.acquire(node)
     assert (names(firing.fired), [one.trigger_key.name for one in firing.skipped]) == (["t0", "t1"], ["t2", "t3"])
     assert store.states("t0", "t1", "t2", "t3") == ["WAITING"] * 4
     assert store.upcoming("t3"), "computed before the fire"
-    assert not store.claims()
 
 
 def test_new_and_resumed_triggers_of_a_skipping_job_wait(store: Harness) -> None:

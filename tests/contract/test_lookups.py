@@ -117,13 +117,11 @@ def test_public_states_are_quartzs(store: Harness) -> None:
     store.store.pause(NamedTriggers([key("paused_blocked")]))
     store.schedule(job(), once("complete"))
     store.fire_due(node)
-    store.schedule(job("more"), once("waiting", at(9)), once("paused"), once("acquired", at(1)), once("error", at(9)))
+    store.schedule(job("more"), once("waiting", at(9)), once("paused"), once("error", at(9)))
     store.store.pause(NamedTriggers([key("paused")]))
     store.set_state(key("error"), TriggerState.ERROR)
-    store.acquire(node, look_ahead=SECOND)
     wanted = {
         "waiting": PublicState.NORMAL,
-        "acquired": PublicState.NORMAL,
         "blocked": PublicState.BLOCKED,
         "paused": PublicState.PAUSED,
         "paused_blocked": PublicState.PAUSED,
@@ -137,9 +135,9 @@ def test_public_states_are_quartzs(store: Harness) -> None:
 def test_the_states_in_the_rows_are_quartzs(store: Harness) -> None:
     node = store.node()
     store.schedule(serial("serial"), every(10, "blocked"))
-    store.schedule(job(), once("complete"), once("acquired", at(1)))
-    store.acquire(node, look_ahead=SECOND)
-    assert store.states("blocked", "complete", "acquired") == ["BLOCKED", "COMPLETE", "ACQUIRED"]
+    store.schedule(job(), once("complete"))
+    store.acquire(node)
+    assert store.states("blocked", "complete") == ["BLOCKED", "COMPLETE"]
 
 
 @each_match
@@ -220,15 +218,15 @@ def test_triggers_are_listed_by_fire_time_those_without_one_last(store: Harness)
     assert len(store.store.find(TriggerQuery(order=TriggerOrder.NEXT_FIRE_TIME), 3)) == 3
 
 
-def test_claims_and_executions_are_listed(store: Harness) -> None:
+def test_executions_are_listed_before_their_instants_too(store: Harness) -> None:
     a, b = store.node("a"), store.node("b")
     store.schedule(job(), once("claimed", at(2)))
-    [claim] = store.acquire(b, look_ahead=HOUR).acquired
+    [early] = store.acquire(b, look_ahead=HOUR).fired
     store.schedule(job("other"), once("runs", at(1)))
     store.clock.advance(SECOND)
     fired = store.fire_one(a)
-    claimed, running = store.store.list_running()
-    assert (claimed.fire_id, claimed.trigger_key, claimed.job_key) == (claim.fire_id, key("claimed"), job_key())
+    running, claimed = store.store.list_running()
+    assert (claimed.fire_id, claimed.trigger_key, claimed.job_key) == (early.fire_id, key("claimed"), job_key())
     assert (claimed.instance_id, claimed.epoch, claimed.state) == ("b", b.epoch, "ACQUIRED")
     assert (claimed.scheduled_fire_time, claimed.recovering) == (at(2), False)
     assert (running.fire_id, running.trigger_key, running.job_key) == (
@@ -243,11 +241,11 @@ def test_claims_and_executions_are_listed(store: Harness) -> None:
 def test_everything_is_counted(store: Harness) -> None:
     node = store.node()
     store.schedule(serial("serial"), every(10, "blocked"))
-    store.schedule(job(), once("complete"), once("acquired", at(1)), once("waiting", at(9)), once("more", at(9)))
-    store.acquire(node, look_ahead=SECOND)
+    store.schedule(job(), once("complete"), once("waiting", at(9)), once("more", at(9)))
+    store.acquire(node)
     assert Scheduler(store.store, name="contract").counts() == {
         "jobs": 2,
-        "triggers": {"BLOCKED": 1, "COMPLETE": 1, "ACQUIRED": 1, "WAITING": 2},
+        "triggers": {"BLOCKED": 1, "COMPLETE": 1, "WAITING": 2},
         "running": 2,
     }
 

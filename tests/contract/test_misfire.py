@@ -234,18 +234,18 @@ def test_only_known_job_types_are_handled(store: Harness) -> None:
 def test_only_waiting_triggers_misfire(store: Harness) -> None:
     node = store.node()
     store.schedule(serial(), every(60), once("blocked", at(1)))
-    store.schedule(job("other"), every(86400, "paused"), once("claimed", at(1)))
+    store.schedule(job("other"), every(86400, "paused"), once("fired", at(1)))
     store.store.pause(NamedTriggers([key("paused")]))
     fired = store.acquire(node, limit=1).fired
     assert names(fired) == ["every"]
-    assert names(store.acquire(node, look_ahead=SECOND).acquired) == ["claimed"]
+    assert names(store.acquire(node, look_ahead=SECOND).fired) == ["fired"]
     store.clock.advance(HOUR)
     assert not store.misfire(node).misfired
-    assert store.states("every", "blocked", "paused", "claimed") == [
+    assert store.states("every", "blocked", "paused", "fired") == [
         "BLOCKED",
         "BLOCKED",
         "PAUSED",
-        "ACQUIRED",
+        "COMPLETE",
     ]
 
 

@@ -18,11 +18,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from quartzpy.errors import LeaseLostError
 from quartzpy.keys import RECOVERING_JOBS, TriggerKey
 from quartzpy.matchers import GroupMatcher
-from quartzpy.states import CompletionInstruction, FiredState, Missed, Outcome, OverlapPolicy, TriggerState
+from quartzpy.states import CompletionInstruction, Missed, Outcome, OverlapPolicy, TriggerState
 from quartzpy.store.memory.tables import BLOCKED_STATES
 from quartzpy.store.protocol import (
     EVERYTHING,
-    AcquiredTrigger,
     AvailableSlots,
     DispatchKey,
     FiredTrigger,
@@ -71,7 +70,6 @@ class Virtual:
 
     def __init__(self, node: Node) -> None:
         self.node = node
-        self.claims: list[AcquiredTrigger] = []
         self.running: list[FiredTrigger] = []
 
 
@@ -193,22 +191,9 @@ class Cluster(RuleBasedStateMachine):
     def acquire(self, name: str, limit: int, seconds: int) -> None:
         with self._as(name) as virtual:
             took = self.harness.acquire(virtual.node, limit=limit, look_ahead=seconds * SECOND)
-            assert len(took.fired) + len(took.acquired) <= limit
-            virtual.claims += took.acquired
+            assert took.taken <= limit
+            self.harness.refill(virtual.node, took.unfilled)
             self._fired(virtual, took.fired)
-
-    @rule(name=a_node)
-    def fire(self, name: str) -> None:
-        with self._as(name) as virtual:
-            firing = self.harness.fire(virtual.node, virtual.claims)
-            virtual.claims = [claim for claim in virtual.claims if claim.fire_id in firing.not_due]
-            self._fired(virtual, firing.fired)
-
-    @rule(name=a_node)
-    def release(self, name: str) -> None:
-        with self._as(name) as virtual:
-            assert not self.store.release(virtual.node, [claim.fire_id for claim in virtual.claims])
-            virtual.claims = []
 
     @rule(
         name=a_node,
@@ -239,16 +224,13 @@ class Cluster(RuleBasedStateMachine):
         """A node's everyday life."""
         self.clock.advance(seconds * SECOND)
         self.check_in(name)
-        self.acquire(name, 10, 31)
-        self.clock.advance(SECOND)
-        self.fire(name)
+        self.acquire(name, 10, 0)
 
     @rule(name=a_node)
     def compare(self, name: str) -> None:
         with self._as(name) as virtual:
             found = self._reconciled(virtual)
             assert not found.fired, "every answer arrived"
-            assert not found.released
             assert found.holdings.executions == {one.fire_id for one in virtual.running}
 
     @rule(name=a_node, seconds=st.sampled_from([0, 60]))
@@ -259,20 +241,8 @@ class Cluster(RuleBasedStateMachine):
             assert {one.fire_id for one in found.fired} == {one.fire_id for one in lost.fired}
             self._fired(virtual, found.fired)
 
-    @rule(name=a_node)
-    def lose_the_answer_to_a_fire(self, name: str) -> None:
-        with self._as(name) as virtual:
-            lost = self.harness.fire(virtual.node, virtual.claims)
-            found = self._reconciled(virtual)
-            assert {one.fire_id for one in found.fired} == {one.fire_id for one in lost.fired}
-            assert {one.fire_id: one.coalesced_fire_times for one in found.fired} == {
-                one.fire_id: one.coalesced_fire_times for one in lost.fired
-            }
-            virtual.claims = [claim for claim in virtual.claims if claim.fire_id in found.holdings.claims]
-            self._fired(virtual, found.fired)
-
     def _reconciled(self, virtual: Virtual) -> Reconciliation:
-        return self.harness.reconcile(virtual.node, claims=virtual.claims, executions=virtual.running)
+        return self.harness.reconcile(virtual.node, executions=virtual.running)
 
     # --- what happened
 
@@ -334,17 +304,10 @@ class Cluster(RuleBasedStateMachine):
     @invariant()
     def s4_nothing_is_held_by_nobody(self) -> None:
         tables = self.store._tables
-        epochs = {record.epoch for record in tables.nodes.values()}
-        claims = {row.fire_id: row for row in tables.fired.values() if row.state is FiredState.ACQUIRED}
-        assert all(row.epoch in epochs for row in claims.values())
-        acquired = [row for row in tables.triggers.values() if row.state is TriggerState.ACQUIRED]
-        assert {row.fire_id: row.key for row in acquired} == {
-            fire_id: row.trigger_key for fire_id, row in claims.items()
-        }
         for row in tables.triggers.values():
             if row.state in ENDED_STATES:
                 continue
-            assert (row.fire_id is not None) == (row.state is TriggerState.ACQUIRED)
+            assert row.fire_id is None
             match row.job.overlap_policy:
                 case OverlapPolicy.BLOCK:
                     assert tables.is_blocked(row) == (row.state in BLOCKED_STATES)
@@ -369,7 +332,7 @@ class Cluster(RuleBasedStateMachine):
     @invariant()
     def s8_every_fire_ends_in_exactly_one_way(self) -> None:
         lost = {record.fire_id for record in self.store._tables.history if record.outcome is Outcome.TERMINATED}
-        running = {row.fire_id for row in self.harness.running()}
+        running = {row.fire_id for row in self.store.list_running()}
         ends = Counter([*lost, *running, *self.ended, *self.recovered])
         assert ends == Counter(fired.fire_id for fired in self.fires)
 
@@ -407,9 +370,7 @@ class Cluster(RuleBasedStateMachine):
         for _ in range(2000):
             while self.harness.misfire(last.node).more:
                 pass
-            took = self.harness.acquire(last.node)
-            firing = self.harness.fire(last.node, took.acquired)
-            fired = [*took.fired, *firing.fired]
+            fired = self.harness.fire_due(last.node)
             if not fired:
                 break
             self._fired(last, fired)

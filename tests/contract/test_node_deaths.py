@@ -89,15 +89,6 @@ def test_a_death_counts_once_however_many_executions_of_the_job_there_were(store
     assert die_of_it(store, "a") == []
 
 
-def test_a_claim_that_was_not_executing_is_no_reason(store: Harness) -> None:
-    store.schedule(job(), once(when=at(1)))
-    for name in "abcd":
-        node, survivor = store.node(name), store.node("s" + name)
-        assert store.acquire(node, look_ahead=SECOND).acquired
-        assert not store.recover(survivor, node).quarantined
-        store.store.leave(survivor)
-
-
 def test_a_node_that_left_with_executions_did_not_die_of_them(store: Harness) -> None:
     store.schedule(job(requests_recovery=True), once())
     survivor = store.node("survivor")
@@ -136,19 +127,6 @@ def test_a_node_that_is_started_again_at_once_each_time_counts_too(store: Harnes
     assert not store.fire_due(node)
     store.store.recover(node, [])
     assert [str(record.state) for record in store.store.find(TriggerQuery(), 10)] == ["ERROR"]
-
-
-def test_claims_of_other_nodes_on_a_quarantined_jobs_triggers_are_void(store: Harness) -> None:
-    store.schedule(job(), every(10), once("claimed", at(1)))
-    a, b = store.node("a"), store.node("b")
-    store.fire_one(a)
-    claims = store.acquire(b, look_ahead=SECOND).acquired
-    dead = [record for record in store.store.list_nodes().nodes if record.epoch == a.epoch]
-    store.store.recover(b, dead, max_node_deaths=1)
-    assert store.states("every", "claimed") == ["ERROR", "ERROR"]
-    store.clock.advance(SECOND)
-    assert not store.fire(b, claims).fired
-    assert not store.claims()
 
 
 def test_the_window_that_judges_a_node_is_its_own(store: Harness) -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from quartzpy.node.scheduler_thread import fire_request_of
+from quartzpy.node.scheduler_thread import refill_of
 from quartzpy.states import Outcome
-from quartzpy.store.protocol import JobEntry, NamedTriggers
-from tests.contract.harness import SECOND, Harness, at, every, job, job_key, key, names, once
+from quartzpy.store.protocol import NamedTriggers
+from tests.contract.harness import SECOND, Harness, at, every, job, key, names, once
 
 BUFFER: dict[str, Any] = {"max_concurrent": 1, "overlap_policy": "buffer_one"}
 CANCEL: dict[str, Any] = {"max_concurrent": 1, "overlap_policy": "cancel_other"}
@@ -19,7 +19,7 @@ def skipped(store: Harness) -> list[str]:
     return [record.trigger_key.name for record in store.history() if record.outcome is Outcome.SKIPPED]
 
 
-@pytest.mark.parametrize("exhausted", [False, True], ids=["known ahead", "claimed"])
+@pytest.mark.parametrize("exhausted", [False, True], ids=["known ahead", "refilled"])
 def test_one_fire_waits_and_coalesces_all_of_its_trigger(store: Harness, exhausted: bool) -> None:
     node = store.node()
     store.schedule_exhausted(job(**BUFFER), every(10)) if exhausted else store.schedule(job(**BUFFER), every(10))
@@ -28,7 +28,6 @@ def test_one_fire_waits_and_coalesces_all_of_its_trigger(store: Harness, exhaust
     store.clock.set(at(10))
     assert not store.fire_due(node)
     assert store.state("every") == "BLOCKED"
-    assert not store.claims()
     store.clock.set(at(45))
     assert not store.fire_due(node)
     outcome = store.complete(node, first)
@@ -89,7 +88,7 @@ def test_a_last_fire_that_coalesces_others_ends_its_trigger(store: Harness) -> N
     assert store.state("every") == "gone"
 
 
-@pytest.mark.parametrize("exhausted", [False, True], ids=["known ahead", "claimed"])
+@pytest.mark.parametrize("exhausted", [False, True], ids=["known ahead", "refilled"])
 def test_a_fire_asks_what_runs_to_stop_and_takes_its_place(store: Harness, exhausted: bool) -> None:
     node = store.node()
     store.schedule_exhausted(job(**CANCEL), every(10)) if exhausted else store.schedule(job(**CANCEL), every(10))
@@ -178,33 +177,14 @@ def test_one_that_waits_is_freed_when_the_node_dies(store: Harness) -> None:
     assert store.fire_one(b).scheduled_fire_time == at(30)
 
 
-def test_skipping_a_claim_skips_one_fire_and_no_other(store: Harness) -> None:
-    """Every fire time is accounted for: each that passes in the meantime is skipped by itself, or fires."""
-    node = store.node()
-    store.schedule(job(**BUFFER), once("first"), once("waits", at(1)))
-    late = store.exhausted(every(10, "late", start=at(2)), job_key())
-    store.store.store_jobs([JobEntry(None, [late])], replace=False)
-    running = store.fire_one(node)
-    store.clock.set(at(1))
-    assert not store.fire_due(node)
-    claims = store.acquire(node, look_ahead=SECOND).acquired
-    assert [claim.key.name for claim in claims] == ["late"]
-    store.clock.set(at(25))
-    firing = store.fire(node, claims)
-    assert [one.scheduled_fire_time for one in firing.skipped] == [at(2)]
-    assert store.progress("late").next_fire_time == at(12)
-    assert store.progress("late").times_triggered == 1
-    store.complete(node, running)
-    assert store.fire_one(node).trigger_name == "waits"
-
-
 def test_the_stores_clock_decides_how_many_fires_are_coalesced(store: Harness) -> None:
     """A node whose estimate of the store's time runs ahead does not fire too early."""
     node = store.node()
     store.schedule_exhausted(job(**BUFFER), every(10))
     store.clock.set(at(5))
-    [claim] = store.acquire(node).acquired
-    [fired] = store.store.fire(node, [fire_request_of(claim, at(45))]).fired
+    [unfilled] = store.acquire(node).unfilled
+    store.store.refill(node, [refill_of(unfilled, at(45))])
+    [fired] = store.acquire(node).fired
     assert fired.coalesced_fire_times == ()
     assert (fired.next_fire_time, fired.times_triggered) == (at(10), 1)
     assert store.upcoming("every")[:4] == [at(20), at(30), at(40), at(50)]

@@ -9,7 +9,7 @@ from quartzpy.matchers import GroupMatcher
 from quartzpy.scheduler.singles import reset_from_error
 from quartzpy.states import TriggerState
 from quartzpy.store.protocol import EVERYTHING, JobGroups, NamedTriggers, TriggerGroups, TriggersOfJobs
-from tests.contract.harness import HOUR, SECOND, Harness, at, every, job, job_key, key, names, once, serial
+from tests.contract.harness import HOUR, Harness, at, every, job, job_key, key, names, once, serial
 
 GROUPS = ["billing", "billing-eu", "eu-billing", "100%", "100x", "a_b", "axb"]
 MATCHES = [
@@ -60,15 +60,6 @@ def test_resuming_answers_with_the_soonest_fire_time(store: Harness) -> None:
     store.schedule(job(), once("a", at(30)), once("b", at(20)), once("c", at(10)))
     store.store.pause(EVERYTHING)
     assert store.store.resume(NamedTriggers([key("a"), key("b")])) == at(20)
-
-
-def test_pausing_an_acquired_trigger_drops_the_claim(store: Harness) -> None:
-    node = store.node()
-    store.schedule(job(), once(when=at(1)))
-    store.acquire(node, look_ahead=SECOND)
-    store.store.pause(NamedTriggers([key("once")]))
-    assert store.state("once") == "PAUSED"
-    assert not store.claims()
 
 
 def test_a_blocked_trigger_is_paused_and_blocked(store: Harness) -> None:

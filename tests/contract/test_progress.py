@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from quartzpy.jobs.context import Progress
-from tests.contract.harness import Harness, at, every, job, once
+from tests.contract.harness import Harness, every, job, once
 
 
 def progress_of(store: Harness) -> dict[int, tuple[float | None, str | None]]:
@@ -33,16 +33,6 @@ def test_another_epoch_and_an_ended_execution_report_nothing(store: Harness) -> 
     reports = {one.fire_id: Progress(0.5), two.fire_id: Progress(0.7), 10**15: Progress(0.9)}
     assert set(store.store.report_progress(a, reports)) == {two.fire_id}
     assert progress_of(store) == {two.fire_id: (0.7, None)}
-
-
-def test_a_claim_has_no_progress(store: Harness) -> None:
-    node = store.node()
-    store.schedule(job(), once(when=at(5)))
-    [claim] = store.acquire(node, look_ahead=timedelta(seconds=10)).acquired
-    assert not store.store.report_progress(node, {claim.fire_id: Progress(0.5)})
-    store.clock.advance(timedelta(seconds=5))
-    [fired] = store.fire(node, [claim]).fired
-    assert progress_of(store) == {fired.fire_id: (None, None)}
 
 
 def test_progress_affects_neither_the_completion_nor_the_next_fire(store: Harness) -> None:

@@ -1,4 +1,4 @@
-"""Tests of recovery: the claims and executions of dead nodes are released exactly once, and never by a dead node."""
+"""Tests of recovery: the executions of dead nodes are ended exactly once, and never by a dead node."""
 
 from __future__ import annotations
 
@@ -42,28 +42,13 @@ def milliseconds(seconds: float) -> str:
     return str(int(at(seconds).timestamp() * 1000))
 
 
-def test_a_dead_node_is_removed_and_what_it_acquired_waits_again(store: Harness) -> None:
-    a, b = store.node("a"), store.node("b")
-    store.schedule(job(), once(when=at(1)))
-    store.acquire(a, look_ahead=SECOND)
-    outcome = store.recover(b, a)
-    assert list(outcome.nodes) == ["a"]
-    assert (outcome.recovered, outcome.lost, outcome.released, outcome.repaired) == (0, 0, 1, 0)
-    assert outcome.changed_anything
-    assert [record.instance_id for record in store.store.list_nodes().nodes] == ["b"]
-    assert store.state("once") == "WAITING"
-    assert not store.store.list_running()
-    store.clock.advance(SECOND)
-    assert names(store.fire_due(b)) == ["once"]
-
-
 def test_an_execution_that_does_not_request_recovery_is_lost(store: Harness) -> None:
     a, b = store.node("a"), store.node("b")
     store.schedule(job(), every(10))
     fired = store.fire_one(a)
     store.clock.advance(5 * SECOND)
     outcome = store.recover(b, a)
-    assert (outcome.recovered, outcome.lost, outcome.released) == (0, 1, 0)
+    assert (outcome.recovered, outcome.lost) == (0, 1)
     [record] = store.history()
     assert (record.fire_id, record.trigger_key, record.instance_id) == (fired.fire_id, key("every"), "a")
     assert (record.outcome, record.started_at, record.ended_at) == (Outcome.TERMINATED, None, at(5))
@@ -81,7 +66,7 @@ def test_an_execution_that_requests_recovery_runs_again_exactly_once(store: Harn
     store.clock.advance(5 * SECOND)
     dead = store.fire_one(a)
     outcome = store.recover(b, a)
-    assert (outcome.recovered, outcome.lost, outcome.released) == (1, 0, 0)
+    assert (outcome.recovered, outcome.lost) == (1, 0)
     recovery = key(f"recover_a_{dead.fire_id}", RECOVERING)
     record = stored_trigger(store.store, recovery)
     assert record is not None
@@ -252,11 +237,10 @@ def test_recovering_twice_changes_nothing(store: Harness) -> None:
     a, b, c = store.node("a"), store.node("b"), store.node("c")
     store.schedule(job(requests_recovery=True), every(10))
     store.schedule(serial("lost"), every(10, "lost"))
-    store.schedule(job("claimed"), once(when=at(1)))
-    store.acquire(a, look_ahead=SECOND)
+    store.acquire(a)
     dead = [record for record in store.store.list_nodes().nodes if record.instance_id == "a"]
     first = store.store.recover(b, dead)
-    assert (first.recovered, first.lost, first.released) == (1, 1, 1)
+    assert (first.recovered, first.lost) == (1, 1)
     before = store.everything()
     for survivor in (b, c):
         assert not store.store.recover(survivor, dead).changed_anything
@@ -296,10 +280,9 @@ def test_several_dead_nodes_are_recovered_at_once(store: Harness) -> None:
 def test_the_work_of_living_nodes_is_left_alone(store: Harness) -> None:
     a, b, c = store.node("a"), store.node("b"), store.node("c")
     store.schedule(serial(), every(10))
-    store.schedule(job("other"), once(when=at(1)))
-    fired = store.acquire(c, look_ahead=SECOND).fired[0]
+    fired = store.fire_one(c)
     store.recover(b, a)
-    assert store.states("every", "once") == ["BLOCKED", "ACQUIRED"]
+    assert store.state("every") == "BLOCKED"
     assert not store.complete(c, fired).fenced
 
 
@@ -315,7 +298,6 @@ def test_nothing_to_recover_changes_nothing(store: Harness) -> None:
 @pytest.mark.parametrize(
     ("state", "freed"),
     [
-        (TriggerState.ACQUIRED, "WAITING"),
         (TriggerState.BLOCKED, "WAITING"),
         (TriggerState.PAUSED_BLOCKED, "PAUSED"),
     ],
@@ -342,9 +324,8 @@ def test_a_complete_trigger_whose_last_fire_is_lost_is_deleted(store: Harness) -
 
 def test_every_step_of_a_dead_epoch_is_refused_and_changes_nothing(store: Harness) -> None:
     a, b = store.node("a"), store.node("b")
-    store.schedule(job(), every(10), once("claimed", at(1)), every(86400, "late", start=at(-HOUR.total_seconds())))
-    took = store.acquire(a, look_ahead=SECOND)
-    fired: FiredTrigger = took.fired[0]
+    store.schedule(job(), every(10), every(86400, "late", start=at(-HOUR.total_seconds())))
+    fired: FiredTrigger = store.acquire(a).fired[0]
     store.recover(b, a)
     store.clock.advance(5 * SECOND)
     before = store.everything()
@@ -353,7 +334,7 @@ def test_every_step_of_a_dead_epoch_is_refused_and_changes_nothing(store: Harnes
     with pytest.raises(LeaseLostError):
         store.acquire(a)
     with pytest.raises(LeaseLostError):
-        store.fire(a, took.acquired)
+        store.store.refill(a, [])
     with pytest.raises(LeaseLostError):
         store.misfire(a)
     with pytest.raises(LeaseLostError):

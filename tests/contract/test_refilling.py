@@ -45,12 +45,12 @@ def test_a_fire_tells_the_stored_instants_when_few_are_left(store: Harness) -> N
     assert fired.last_known_fire_time == at(80)
 
 
-def test_a_trigger_that_is_topped_up_never_needs_a_claim(store: Harness) -> None:
+def test_a_trigger_that_is_topped_up_is_never_unfilled(store: Harness) -> None:
     node = store.node()
     store.schedule(job(), every(1, times=40))
     for n in range(40):
         took = store.acquire(node)
-        assert not took.acquired
+        assert not took.unfilled
         [fired] = took.fired
         assert fired.scheduled_fire_time == at(n)
         more = None if fired.next_fire_time is None else refill_of(fired)
@@ -101,7 +101,7 @@ def test_instants_are_appended_only_to_the_generation_they_were_computed_from(st
 def test_fire_times_that_reach_the_end_of_the_schedule_are_marked_complete(store: Harness) -> None:
     node = store.node()
     store.schedule_exhausted(job(), every(10, times=3))
-    [fired] = store.fire(node, store.acquire(node).acquired).fired
+    [fired] = store.fire_due(node)
     assert fired.upcoming == UpcomingFireTimes((at(20),), is_complete=True)
     store.complete(node, fired)
     for _ in range(2):

@@ -8,9 +8,7 @@ from quartzpy.store.protocol import EVERYTHING, JobGroups, TriggerGroups
 from quartzpy.store.queries import JobQuery, TriggerQuery
 from tests.contract.harness import (
     HOUR,
-    SECOND,
     Harness,
-    at,
     every,
     job,
     job_key,
@@ -55,20 +53,10 @@ def test_a_running_execution_continues_when_its_job_is_removed(store: Harness) -
     assert not store.complete(node, fired).fenced
 
 
-def test_claims_on_removed_triggers_are_dropped(store: Harness) -> None:
-    node = store.node()
-    store.schedule(job("one"), once("a", at(1)))
-    store.schedule(job("two"), once("b", at(1)))
-    store.acquire(node, look_ahead=SECOND)
-    store.store.delete_triggers([key("a")])
-    store.store.delete_jobs([job_key("two")])
-    assert not store.store.list_running()
-
-
 def test_clearing_removes_everything_but_what_runs(store: Harness) -> None:
     node = store.node()
-    store.schedule(job("one", durable=True), every(10), once("claimed", at(1)))
-    fired = store.acquire(node, look_ahead=SECOND).fired[0]
+    store.schedule(job("one", durable=True), every(10))
+    fired = store.fire_one(node)
     store.put_calendar("weekdays", WeeklyCalendar(time_zone="UTC"))
     store.store.pause(TriggerGroups(GroupMatcher.equals("a")))
     store.store.pause(JobGroups(GroupMatcher.equals("b")))

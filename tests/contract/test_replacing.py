@@ -72,15 +72,6 @@ def test_a_job_that_becomes_serial_is_serial_from_its_next_fire_on(store: Harnes
     assert not store.fire_due(node)
 
 
-def test_replacing_a_trigger_drops_the_claim_on_it(store: Harness) -> None:
-    node = store.node()
-    store.schedule(job(), once(when=at(1)))
-    store.acquire(node, look_ahead=SECOND)
-    store.add_triggers(job_key(), once(when=at(2)), replace=True)
-    assert store.state("once") == "WAITING"
-    assert not store.claims()
-
-
 def test_a_trigger_can_be_moved_to_another_job(store: Harness) -> None:
     store.schedule(job("one", durable=True), once())
     store.schedule(job("two", durable=True))

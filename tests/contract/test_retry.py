@@ -161,13 +161,6 @@ def test_an_execution_can_be_asked_to_stop_from_anywhere(store: Harness) -> None
     assert store.store.request_cancel(two.fire_id)
 
 
-def test_what_only_is_claimed_cannot_be_asked_to_stop(store: Harness) -> None:
-    node = store.node()
-    store.schedule(job(), once(when=at(5)))
-    [claim] = store.acquire(node, look_ahead=timedelta(seconds=10)).acquired
-    assert not store.store.request_cancel(claim.fire_id)
-
-
 def test_a_snoozed_execution_runs_again_as_the_same_attempt(store: Harness) -> None:
     node = store.node()
     store.schedule(job(durable=True), once(data={"a": 1}))

@@ -15,7 +15,6 @@ from quartzpy.store.protocol import EVERYTHING, JobEntry, JobGroups, TriggerGrou
 from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.trigger import Trigger
 from tests.contract.harness import (
-    SECOND,
     START,
     Harness,
     at,
@@ -29,7 +28,6 @@ from tests.contract.harness import (
     stored_job,
     stored_trigger,
 )
-from tests.run_by import Slots
 
 HEAVY = job(execution_group="heavy").placement.text
 
@@ -245,35 +243,7 @@ def test_a_serial_job_that_is_deleted_and_stored_again_while_it_runs_is_blocked(
     assert store.state("every") == "WAITING"
 
 
-# --- claims, and values that a replaced job keeps
-
-
-@pytest.mark.parametrize(
-    "other", [{"job_type": "other"}, {"max_concurrent": 3}, {"overlap_policy": "skip"}, {"execution_group": "heavy"}]
-)
-def test_a_claim_is_void_once_its_job_is_stored_with_other_values(store: Harness, other: dict[str, str]) -> None:
-    """A node that claimed a job of one type must not fire it as another type, which it may not know."""
-    node = store.node()
-    store.schedule(job(durable=True), once(when=at(5)))
-    took = store.acquire(node, look_ahead=10 * SECOND)
-    assert names(took.acquired) == ["once"]
-    store.store.store_jobs([JobEntry(job(durable=True, **other))], replace=True)
-    assert store.state("once") == "WAITING"
-    assert store.store.list_running() == []
-    store.clock.advance(5 * SECOND)
-    firing = store.fire(node, took.acquired)
-    assert (list(firing.fired), list(firing.not_due)) == ([], [])
-    took = store.acquire(node, types=[Slots("report", group=""), Slots("other"), Slots("report", HEAVY)])
-    assert [one.job_type for one in took.fired] == [other.get("job_type", "report")]
-
-
-def test_a_claim_stays_valid_if_its_job_is_stored_unchanged(store: Harness) -> None:
-    node = store.node()
-    store.schedule(job(durable=True), once(when=at(5)))
-    took = store.acquire(node, look_ahead=10 * SECOND)
-    store.store.store_jobs([JobEntry(job(durable=True, description="new", data={"n": 1}))], replace=True)
-    store.clock.advance(5 * SECOND)
-    assert names(store.fire(node, took.acquired).fired) == ["once"]
+# --- values that a replaced job keeps
 
 
 def test_a_job_is_replaced_all_but_its_data(store: Harness) -> None:

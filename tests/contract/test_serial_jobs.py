@@ -30,12 +30,12 @@ def test_at_most_one_trigger_of_a_serial_job_is_in_a_batch(store: Harness) -> No
     assert not store.acquire(node).fired
 
 
-def test_at_most_one_trigger_of_a_serial_job_is_claimed_in_a_batch(store: Harness) -> None:
+def test_at_most_one_trigger_of_a_serial_job_fires_ahead_in_a_batch(store: Harness) -> None:
     node = store.node()
     store.schedule(serial(), once("first", at(1)), once("second", at(2)))
     store.schedule(serial("other"), once("third", at(3)))
-    assert names(store.acquire(node, look_ahead=HOUR).acquired) == ["first", "third"]
-    assert store.states("first", "second", "third") == ["ACQUIRED", "WAITING", "ACQUIRED"]
+    assert names(store.acquire(node, look_ahead=HOUR).fired) == ["first", "third"]
+    assert store.states("first", "second", "third") == ["COMPLETE", "BLOCKED", "COMPLETE"]
 
 
 def test_the_trigger_of_a_serial_job_that_comes_first_is_the_one_with_the_highest_priority(
@@ -58,24 +58,6 @@ def test_a_serial_fire_blocks_all_other_triggers_of_its_job(store: Harness) -> N
         "BLOCKED",
         "WAITING",
     ]
-
-
-def test_a_serial_fire_takes_the_claim_of_another_node_on_a_sibling(store: Harness) -> None:
-    a, b = store.node("a"), store.node("b")
-    store.schedule(serial(), once("soon", at(1)), every(60, "now", start=at(2)))
-    [claim] = store.acquire(b, look_ahead=SECOND).acquired
-    assert claim.key == key("soon")
-    [mine] = store.acquire(a, look_ahead=2 * SECOND).acquired
-    store.clock.advance(2 * SECOND)
-    assert names(store.fire(a, [mine]).fired) == ["now"]
-    assert store.states("now", "soon") == ["BLOCKED", "BLOCKED"]
-    # What the loser does now fires nothing.
-    late = store.fire(b, [claim])
-    assert (tuple(late.fired), set(late.not_due)) == ((), set())
-    assert not store.claims()
-    store.store.release(b, [claim.fire_id])
-    assert store.states("now", "soon") == ["BLOCKED", "BLOCKED"]
-    assert len(store.running()) == 1
 
 
 def test_no_trigger_of_a_serial_job_is_taken_while_it_executes(store: Harness) -> None:

@@ -13,7 +13,7 @@ from quartzpy.errors import LimitInUseError, LimitNotFoundError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.shared_limit import Limit
 from quartzpy.states import Outcome
-from quartzpy.store.protocol import FiredTrigger, NamedTriggers, Node
+from quartzpy.store.protocol import FiredTrigger, Node
 from tests.contract.harness import (
     HOUR,
     MINUTE,
@@ -56,7 +56,10 @@ def fire_all(store: Harness, node: Node) -> list[FiredTrigger]:
     fired: list[FiredTrigger] = []
     for _ in range(50):
         took = store.acquire(node)
-        fired += [*took.fired, *store.fire(node, took.acquired).fired]
+        store.refill(node, took.unfilled)
+        fired += took.fired
+        if took.unfilled:
+            continue
         if took.next_due is None or took.next_due > store.clock.now():
             return fired
     raise AssertionError("the store says again and again that something is due, but fires nothing")
@@ -150,25 +153,6 @@ def test_the_slots_of_a_node_that_died_are_free_once_it_is_recovered(store: Harn
     # The executions that are repeated are triggers of the job, and ask for the limit.
     assert used(store) == 0
     assert len(run_all(store, b)) == 4
-
-
-def test_a_claim_uses_a_slot_and_gives_it_back_when_it_is_released_or_lost(store: Harness) -> None:
-    a, b = store.node("a"), store.node("b")
-    set_limits(store, erp=1)
-    store.schedule_exhausted(sharing(), *[every(60, f"t{n}") for n in range(3)])
-    [claim] = store.acquire(a).acquired
-    assert used(store) == 1
-    assert not store.acquire(b).acquired
-    store.store.release(a, [claim.fire_id])
-    assert used(store) == 0
-    [claim] = store.acquire(b).acquired
-    store.store.pause(NamedTriggers([claim.key]))
-    [claim] = store.acquire(a).acquired
-    [fired] = store.fire(a, [claim]).fired
-    assert used(store) == 1
-    assert not store.acquire(b).acquired
-    store.complete(a, fired)
-    assert len(store.acquire(b).acquired) == 1
 
 
 def test_a_job_with_two_limits_gets_a_slot_of_both_or_of_none(store: Harness) -> None:

@@ -49,7 +49,7 @@ def drained(store: Harness, node: Node, limit: int = LIMIT, most: int = 200) -> 
     while len(steps) < most:
         took = store.acquire(node, limit=limit)
         steps.append(took)
-        if not (took.fired or took.acquired or took.skipped):
+        if not took.taken:
             break
     return steps
 

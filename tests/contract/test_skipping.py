@@ -6,50 +6,26 @@ from quartzpy.calendars.calendar import Calendar
 from quartzpy.store.protocol import TriggerMove
 from quartzpy.store.records import TriggerRecord
 from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, moved_to
-from tests.contract.harness import SECOND, Harness, at, every, job, job_key, key, stored_job, stored_trigger
+from tests.contract.harness import Harness, at, every, job, job_key, key, stored_job, stored_trigger
 
 
-def skipping(store: Harness, name: str, fires: int, *, releases_claim: bool, calendar: Calendar | None = None) -> bool:
+def skipping(store: Harness, name: str, fires: int, *, calendar: Calendar | None = None) -> bool:
     record = stored_trigger(store.store, key(name))
     assert record is not None
-    return bool(store.store.move_triggers([_move(record, fires, releases_claim)]))
+    return bool(store.store.move_triggers([_move(record, fires)]))
 
 
-def _move(record: TriggerRecord, fires: int, releases_claim: bool) -> TriggerMove:
+def _move(record: TriggerRecord, fires: int) -> TriggerMove:
     following = record.trigger.following(record.progress, None, fires)
     progress = record.trigger.skipping_to(record.progress, following[-1] if len(following) == fires else None)
     there = PreparedTrigger(record.trigger, progress, UpcomingFireTimes())
-    return TriggerMove(record, moved_to(there, progress, None), releases_claim)
-
-
-def test_a_move_releases_a_claim_only_where_that_is_asked(store: Harness) -> None:
-    node = store.node()
-    store.schedule_exhausted(job(), every(10))
-    [claim] = store.acquire(node).acquired
-    assert not skipping(store, "every", 1, releases_claim=False)
-    assert store.state("every") == "ACQUIRED"
-    assert skipping(store, "every", 1, releases_claim=True)
-    assert store.state("every") == "WAITING"
-    assert store.claims() == []
-    assert not store.fire(node, [claim]).fired
-    assert store.progress("every").next_fire_time == at(10)
-
-
-def test_a_claim_ahead_of_its_time_that_is_released_is_not_fired_when_due(store: Harness) -> None:
-    node = store.node()
-    store.schedule_exhausted(job(), every(10, start=at(5)))
-    [claim] = store.acquire(node, look_ahead=10 * SECOND).acquired
-    assert skipping(store, "every", 2, releases_claim=True)
-    store.clock.set(at(6))
-    assert not store.fire(node, [claim]).fired
-    store.clock.set(at(25))
-    assert store.fire_one(node).scheduled_fire_time == at(25)
+    return TriggerMove(record, moved_to(there, progress, None))
 
 
 def test_skipped_fires_are_taken_from_a_repeat_count(store: Harness) -> None:
     node = store.node()
     store.schedule(job(), every(10, times=4))
-    assert skipping(store, "every", 2, releases_claim=True)
+    assert skipping(store, "every", 2)
     fired = []
     for second in range(0, 100, 10):
         store.clock.set(at(second))
@@ -64,7 +40,7 @@ def test_what_skips_its_last_fire_is_complete_and_no_claim_stays(store: Harness)
     node = store.node()
     store.schedule_exhausted(job(), every(10, times=2))
     store.acquire(node)
-    assert skipping(store, "every", 2, releases_claim=True)
+    assert skipping(store, "every", 2)
     assert store.state("every") == "COMPLETE"
     assert store.claims() == []
     assert stored_job(store.store, job_key()) is not None

@@ -86,13 +86,10 @@ def test_the_limit_of_a_pass_holds_over_all_executors(store: Harness) -> None:
     assert names(store.acquire(node, types=available_slots, limit=3).fired) == ["h0", "l0", "h1"]
 
 
-def test_a_claim_carries_its_placement(store: Harness) -> None:
+def test_a_fire_carries_its_placement(store: Harness) -> None:
     node = store.node()
     store.schedule(placed("heavy"), once("soon", at(5)))
-    [claim] = store.acquire(node, types=[Slots(REPORT, CPU)], look_ahead=10 * SECOND).acquired
-    assert claim.placement == CPU
-    store.clock.set(at(5))
-    [fired] = store.fire(node, [claim]).fired
+    [fired] = store.acquire(node, types=[Slots(REPORT, CPU)], look_ahead=10 * SECOND).fired
     assert fired.placement == CPU
 
 

@@ -110,14 +110,6 @@ def test_a_replaced_trigger_of_the_same_schedule_stays_paused(store: Harness) ->
     assert store.state("every") == "PAUSED"
 
 
-def test_a_replaced_trigger_of_the_same_schedule_keeps_the_claim_on_it(store: Harness) -> None:
-    node = fired_once(store)
-    claim = store.acquire(node, look_ahead=MINUTE).acquired
-    store.schedule(job(description="new"), begins_when_stored(), replace=True)
-    store.clock.set(at(10))
-    assert [one.scheduled_fire_time for one in store.fire(node, claim).fired] == [at(10)]
-
-
 def test_a_replaced_trigger_of_a_running_serial_job_stays_blocked_until_it_ends(store: Harness) -> None:
     node = store.node()
     store.schedule(serial(), begins_when_stored())

@@ -313,7 +313,8 @@ class Simulation:
         took = self.store.acquire(
             self.node, [plan.slots.of_pool], limit=100, look_ahead=timedelta(), misfire_threshold=THRESHOLD
         )
-        fired = [*took.fired, *self.harness.fire(self.node, took.acquired).fired]
+        self.harness.refill(self.node, took.unfilled)
+        fired = took.fired
         for skip in took.skipped:
             self.happened["skipped"] += 1
             self._watch_triggers(self.plans[skip.job_key])

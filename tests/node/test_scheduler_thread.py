@@ -115,21 +115,18 @@ class Behind:
         return False
 
 
-@pytest.mark.parametrize(
-    ("is_near", "is_its_turn", "share"), [(True, True, 1.0), (True, False, 0.25), (False, True, 0.25)]
-)
-def test_a_node_that_is_behind_looks_as_far_ahead_as_the_others_for_a_near_fire_time_of_its_own(
-    is_near: bool, is_its_turn: bool, share: float
-) -> None:
+@pytest.mark.parametrize("is_its_turn", [True, False])
+def test_a_node_that_is_behind_leaves_time_to_the_others_but_for_a_fire_time_of_its_own(is_its_turn: bool) -> None:
     """Where something is due all the time, it would otherwise take nothing until the others have no free worker."""
     store, clock = Behind(), SystemClock()
     thread = cast("Any", _thread([]))
     thread._store = thread._capacity = store
     thread._store_time = StoreTime(clock)
-    thread._config = SchedulerConfig.of({"name": "behind", "look_ahead": "10s"})
+    thread._config = SchedulerConfig.of({"name": "behind"})
+    thread._lead = 0.01
     thread._turns = turns_of(1, node(1), node(2))
     epoch = Epoch(Node("node", 1), clock, 1e6, 0.0)
-    first = datetime.now(UTC) + timedelta(seconds=7 if is_near else 30)
+    first = datetime.now(UTC) + timedelta(seconds=7)
     store.next_due = next(
         at
         for number in range(99)
@@ -137,4 +134,4 @@ def test_a_node_that_is_behind_looks_as_far_ahead_as_the_others_for_a_near_fire_
     )
     for _ in range(2):
         thread._acquire(epoch, [AvailableSlots(workers=5)])
-    assert store.look_aheads == [timedelta(seconds=2.5), share * timedelta(seconds=10)]
+    assert store.look_aheads == [timedelta(), timedelta(seconds=0.02 if is_its_turn else 0)]

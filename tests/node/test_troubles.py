@@ -62,8 +62,8 @@ def stage() -> Stage:
 def test_any_error_that_lasts_beside_check_ins_is_a_problem_until_a_success(stage: Stage, error: Exception) -> None:
     stage.fails(error)
     [problem] = stage.troubles.problems()
-    assert (problem.kind, problem.subject) == ("failing-step", "claiming triggers")
-    assert problem.what == f"claiming triggers has failed 4 times in a row, first 8 s ago: {error}"
+    assert (problem.kind, problem.subject) == ("failing-step", "firing triggers")
+    assert problem.what == f"firing triggers has failed 4 times in a row, first 8 s ago: {error}"
     stage.troubles.stepped("acquire", 0.0, None)
     assert stage.problems() == []
 
@@ -81,7 +81,7 @@ def test_a_lasting_error_is_logged_once_and_then_ever_fewer(
     assert 5 <= len(lines) <= 7, "within an hour: after 0, 1, 3, 7, 15, 31 minutes"
     assert str(error) in lines[0]
     stage.troubles.stepped("acquire", 0.0, None)
-    assert caplog.records[-1].getMessage() == "claiming triggers works again after 1800 failures"
+    assert caplog.records[-1].getMessage() == "firing triggers works again after 1800 failures"
 
 
 def test_an_outage_is_told_by_the_check_ins_alone(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
@@ -93,7 +93,7 @@ def test_an_outage_is_told_by_the_check_ins_alone(stage: Stage, caplog: pytest.L
     assert stage.problems() == []
     assert not [record for record in caplog.records if "claiming" in record.getMessage() and record.levelno > 10]
     stage.fails(down)
-    assert stage.problems() == [("failing-step", "claiming triggers")]
+    assert stage.problems() == [("failing-step", "firing triggers")]
 
 
 @pytest.mark.parametrize(("times", "every"), [(1, 60.0), (4, 0.5)])

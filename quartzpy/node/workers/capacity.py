@@ -111,8 +111,8 @@ class Capacity:
 
     # --- free slots
 
-    def available_slots(self, claims: Iterable[str]) -> list[AvailableSlots]:
-        """Return the slot pools with free slots, beyond those reserved for `claims` (given by their placements).
+    def available_slots(self) -> list[AvailableSlots]:
+        """Return the slot pools with free slots.
 
         While jobs are short, an executor takes more executions than it has free workers. An execution group never does.
         """
@@ -120,10 +120,6 @@ class Capacity:
         with self._lock:
             running = self._running.copy()
             pools = self._pools
-        for text in claims:
-            placement = placement_from_text(text)
-            free[placement.pool] -= 1
-            running[placement.group] += 1
         available = []
         for slot_pool, (executor, group, limit) in pools.items():
             slots = MANY if limit is None else limit - running[group]

@@ -405,7 +405,7 @@ class PausingMethods(Methods):
             there = PreparedTrigger(
                 record.trigger, progress, UpcomingFireTimes(), None if stored is None else stored.revision
             )
-            if store.move_triggers([TriggerMove(record, moved_to(there, progress, calendar), releases_claim=True)]):
+            if store.move_triggers([TriggerMove(record, moved_to(there, progress, calendar))]):
                 if at is None:
                     self._emit(TriggerFinalized(key))
                 self._changed(at)

@@ -23,7 +23,6 @@ from quartzpy.triggers.simple import SimpleTrigger
 
 _WAITS = (
     TriggerState.WAITING,
-    TriggerState.ACQUIRED,
     TriggerState.BLOCKED,
     TriggerState.PAUSED,
     TriggerState.PAUSED_BLOCKED,

@@ -1,4 +1,4 @@
-"""The acquire step: claims due triggers, and fires those that are due already; also the common part of all fires."""
+"""The acquire step: fires due triggers."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from typing import TypeVar
 
 from quartzpy.jobs.fired_trigger import FireFacts, LoadedFire
 from quartzpy.keys import JobKey
-from quartzpy.states import FiredState, Outcome, OverlapPolicy, TriggerState
+from quartzpy.states import Outcome, OverlapPolicy, TriggerState
 from quartzpy.store.memory import shared_limits
 from quartzpy.store.memory.rate_limits import admit, next_turn, spend
 from quartzpy.store.memory.rows import FiredRow, TriggerRow, load_job, load_trigger
 from quartzpy.store.memory.tables import Tables
 from quartzpy.store.protocol import (
-    AcquiredTrigger,
     Acquisition,
     AvailableSlots,
     DispatchKey,
@@ -25,24 +24,24 @@ from quartzpy.store.protocol import (
     Node,
     Notification,
     SkippedTrigger,
+    UnfilledTrigger,
 )
 from quartzpy.triggers.trigger import TriggerProgress
-from quartzpy.triggers.upcoming import UpcomingFireTimes
+from quartzpy.triggers.upcoming import UpcomingFireTimes, is_unfilled
 
 _BLOCKING = {
     TriggerState.WAITING: TriggerState.BLOCKED,
-    TriggerState.ACQUIRED: TriggerState.BLOCKED,
     TriggerState.PAUSED: TriggerState.PAUSED_BLOCKED,
 }
 
 
 @dataclass(slots=True)
-class StepResult:
-    """The triggers that a step has fired, claimed and skipped so far."""
+class _StepResult:
+    """The triggers that a step has fired and skipped so far, and those that it has found unfilled."""
 
     fired: list[FiredTrigger] = field(default_factory=list)
-    acquired: list[AcquiredTrigger] = field(default_factory=list)
     skipped: list[SkippedTrigger] = field(default_factory=list)
+    unfilled: list[UnfilledTrigger] = field(default_factory=list)
 
 
 def acquire(
@@ -56,11 +55,11 @@ def acquire(
     passed_over: Collection[int] = (),
     reads_first: bool = False,
 ) -> Acquisition:
-    """Claim triggers, and fire those that are due; see `JobStore.acquire`."""
+    """Fire triggers; see `JobStore.acquire`."""
 
     now = tables.require(node)
-    result = StepResult()
-    overlaps = Overlaps(tables, node, now, result)
+    result = _StepResult()
+    overlaps = _Overlaps(tables, node, now, result)
     slots, undecided = _slots_of_keys(tables, node, available_slots)
     admitted = admit(
         tables,
@@ -75,22 +74,24 @@ def acquire(
     )
     waiting = _Waiting(tables, slots, now, misfire_threshold, passed_over)
     eligible = _eligible(waiting, limit, now + look_ahead)
-    for row, passed in newest_first([(row, passed_instants(row, row.upcoming, now)) for row in eligible]):
+    for row, passed in _newest_first([(row, _passed_instants(row, now)) for row in eligible]):
         at = row.progress.next_fire_time
         assert at is not None
         if tables.is_blocked(row):
             tables.move(row, TriggerState.BLOCKED)
             continue
-        if at > now or not (row.upcoming.is_complete or len(row.upcoming.instants) > len(passed)):
-            result.acquired.append(_claim(tables, node, row, now))
+        if is_unfilled(row.upcoming, passed):
+            result.unfilled.append(_unfilled(tables, row))
             continue
-        if overlaps.may_fire(row, *following(row, row.upcoming, 0)):
+        if not row.upcoming.is_complete:
+            # At least one known fire time must remain for the trigger to wait for.
+            passed = passed[: len(row.upcoming.instants) - 1]
+        if overlaps.may_fire(row, *_following(row, row.upcoming, 0)):
             coalesced_fire_times = (at, *passed) if passed else ()
-            to = following(row, row.upcoming, len(passed))
-            result.fired.append(fire_row(tables, node, row, tables.next_number(), *to, now, coalesced_fire_times))
+            to = _following(row, row.upcoming, len(passed))
+            result.fired.append(_fire_row(tables, node, row, *to, max(now, at), coalesced_fire_times))
     spend(tables, admitted, now)
     taken = {fired.trigger_key: fired.fire_id for fired in result.fired}
-    taken |= {claim.key: claim.fire_id for claim in result.acquired}
     shared_limits.charge(tables, sharing, taken, now)
     turns = (
         next_turn(tables, slots, passed_over),
@@ -100,11 +101,11 @@ def acquire(
     return Acquisition(
         now,
         tuple(result.fired),
-        tuple(result.acquired),
         min((at for at in (remaining and remaining.entry.at, *turns) if at), default=None),
         tuple(result.skipped),
         undecided,
         tables.due.slot_pools,
+        unfilled=tuple(result.unfilled),
     )
 
 
@@ -135,17 +136,17 @@ def _slots_of_keys(
     return slots_of, undecided
 
 
-def passed_instants(row: TriggerRow, following: UpcomingFireTimes, now: datetime) -> tuple[datetime, ...]:
+def _passed_instants(row: TriggerRow, now: datetime) -> tuple[datetime, ...]:
     """Return the passed instants that a fire coalesces with the next one, if the job's overlap policy asks for it."""
     if not row.job.overlap_policy.coalesces:
         return ()
-    return tuple(instant for instant in following.instants if instant <= now)
+    return tuple(instant for instant in row.upcoming.instants if instant <= now)
 
 
 _Extra = TypeVar("_Extra")
 
 
-def newest_first(rows: Sequence[tuple[TriggerRow, _Extra]]) -> list[tuple[TriggerRow, _Extra]]:
+def _newest_first(rows: Sequence[tuple[TriggerRow, _Extra]]) -> list[tuple[TriggerRow, _Extra]]:
     """These rows, which come in order, with those of jobs whose newest fire takes the place of others turned round."""
     replacing: dict[tuple[JobKey, str], list[tuple[TriggerRow, _Extra]]] = {}
     for row, other in rows:
@@ -163,10 +164,10 @@ def newest_first(rows: Sequence[tuple[TriggerRow, _Extra]]) -> list[tuple[Trigge
     return ordered
 
 
-class Overlaps:
+class _Overlaps:
     """Applies the overlap policies SKIP, BUFFER_ONE and CANCEL_OTHER to due fires of jobs at their limits."""
 
-    def __init__(self, tables: Tables, node: Node, now: datetime, result: StepResult) -> None:
+    def __init__(self, tables: Tables, node: Node, now: datetime, result: _StepResult) -> None:
         self._tables = tables
         self._node = node
         self._now = now
@@ -253,20 +254,16 @@ def _eligible(waiting: _Waiting, limit: int, until: datetime) -> list[TriggerRow
     return chosen
 
 
-def _claim(tables: Tables, node: Node, row: TriggerRow, now: datetime) -> AcquiredTrigger:
-    fire_id = tables.next_number()
-    tables.claim(_fired_row(node, row, fire_id, FiredState.ACQUIRED, now))
-    tables.move(row, TriggerState.ACQUIRED, fire_id=fire_id)
+def _unfilled(tables: Tables, row: TriggerRow) -> UnfilledTrigger:
     stored = tables.calendar_of(row)
-    return AcquiredTrigger(
-        fire_id,
+    return UnfilledTrigger(
         row.key.group,
         row.key.name,
         row.progress,
         row.generation,
         partial(_value, row.bare),
         partial(_value, None if stored is None else stored.calendar),
-        row.job.dispatch_key.placement,
+        None if stored is None else stored.revision,
         row.job.overlap_policy,
     )
 
@@ -278,7 +275,7 @@ def _value(value: _T) -> _T:
     return value
 
 
-def following(row: TriggerRow, upcoming: UpcomingFireTimes, passed: int) -> tuple[TriggerProgress, UpcomingFireTimes]:
+def _following(row: TriggerRow, upcoming: UpcomingFireTimes, passed: int) -> tuple[TriggerProgress, UpcomingFireTimes]:
     """Return a trigger's progress and upcoming fire times after a fire that consumes `passed` of `upcoming`."""
     next_fire_time, *later = upcoming.instants[passed:] or (None,)
     times = row.progress.times_triggered + 1 + passed
@@ -293,7 +290,7 @@ def _skip(
     scheduled = row.progress.next_fire_time
     assert scheduled is not None
     fire_id = tables.next_number()
-    tables.history.append(_fired_row(node, row, fire_id, FiredState.EXECUTING, now).ended(Outcome.SKIPPED, now))
+    tables.history.append(_fired_row(node, row, fire_id, now).ended(Outcome.SKIPPED, now))
     moved = replace(progress, previous_fire_time=row.progress.previous_fire_time)
     over = progress.next_fire_time is None
     state = TriggerState.COMPLETE if over else TriggerState.WAITING
@@ -302,11 +299,10 @@ def _skip(
     return SkippedTrigger(row.key, row.job.key, scheduled, moved.next_fire_time)
 
 
-def fire_row(
+def _fire_row(
     tables: Tables,
     node: Node,
     row: TriggerRow,
-    fire_id: int,
     progress: TriggerProgress,
     upcoming: UpcomingFireTimes,
     now: datetime,
@@ -314,7 +310,8 @@ def fire_row(
 ) -> FiredTrigger:
     """Fire a trigger: move it on to `progress`, and block the other triggers of the job if it reaches its limit."""
     job = row.job
-    execution = _fired_row(node, row, fire_id, FiredState.EXECUTING, now)
+    fire_id = tables.next_number()
+    execution = _fired_row(node, row, fire_id, now)
     fills_job = job.overlap_policy is OverlapPolicy.BLOCK and tables.free_slots(row) == 1
     previous = row.progress.previous_fire_time
     if progress.next_fire_time is None:
@@ -363,7 +360,7 @@ def fire_row(
         load_calendar=partial(_value, None if calendar is None else calendar.calendar),
     )
     row.coalesced_fire_times = ()
-    tables.claim(execution)
+    tables.start(execution)
     if fills_job:
         for sibling in job.triggers.values():
             if sibling is not row and sibling.state in _BLOCKING and sibling.concurrency_key == row.concurrency_key:
@@ -376,7 +373,7 @@ def _coalesced(missed: tuple[datetime, ...], passed: tuple[datetime, ...]) -> tu
     return (*missed, *passed[1:]) if missed and passed else missed or passed
 
 
-def _fired_row(node: Node, row: TriggerRow, fire_id: int, state: FiredState, now: datetime) -> FiredRow:
+def _fired_row(node: Node, row: TriggerRow, fire_id: int, now: datetime) -> FiredRow:
     scheduled = row.progress.next_fire_time
     assert scheduled is not None
     return FiredRow(
@@ -387,7 +384,6 @@ def _fired_row(node: Node, row: TriggerRow, fire_id: int, state: FiredState, now
         job_type=row.job.job_type,
         instance_id=node.instance_id,
         epoch=node.epoch,
-        state=state,
         fire_time=now,
         scheduled_time=scheduled,
         priority=row.bare.priority,

@@ -25,8 +25,6 @@ def put_calendar(tables: Tables, name: str, calendar: Calendar, *, replace: bool
     for row in naming(tables, name):
         if row.state is TriggerState.COMPLETE:
             continue
-        if row.state is TriggerState.ACQUIRED:
-            tables.move(row, TriggerState.WAITING)
         row.upcoming = UpcomingFireTimes()
 
 
@@ -52,7 +50,7 @@ def move_triggers(tables: Tables, moves: Sequence[TriggerMove]) -> set[TriggerKe
             continue
         if row.progress.next_fire_time != move.record.progress.next_fire_time:
             continue
-        if row.state is TriggerState.COMPLETE or (row.state is TriggerState.ACQUIRED and not move.releases_claim):
+        if row.state is TriggerState.COMPLETE:
             continue
         moved.add(row.key)
         if move.to.progress.next_fire_time is None:
@@ -64,8 +62,9 @@ def move_triggers(tables: Tables, moves: Sequence[TriggerMove]) -> set[TriggerKe
                 missed_policy=Missed.MISFIRE,
             )
         else:
-            state = TriggerState.WAITING if row.state is TriggerState.ACQUIRED else row.state
-            tables.move(row, state, progress=move.to.progress, upcoming=move.to.upcoming, missed_policy=Missed.MISFIRE)
+            tables.move(
+                row, row.state, progress=move.to.progress, upcoming=move.to.upcoming, missed_policy=Missed.MISFIRE
+            )
     return moved
 
 

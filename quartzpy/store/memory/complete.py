@@ -1,4 +1,4 @@
-"""The complete step: ends executions by fire_id, if the claim still belongs to the calling epoch."""
+"""The complete step: ends executions by fire_id, if they still belong to the calling epoch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from quartzpy.jobs.context import Progress
 from quartzpy.keys import JobKey
-from quartzpy.states import FiredState, JoinState, Outcome, TriggerState
+from quartzpy.states import JoinState, Outcome, TriggerState
 from quartzpy.store.memory import shared_limits
 from quartzpy.store.memory.joins import Arrivals
 from quartzpy.store.memory.pausing import pause_schedule
@@ -49,7 +49,7 @@ def complete(
     stopped: set[int] = set()
     for completion in completions:
         row = tables.fired.get(completion.fired.fire_id)
-        if row is None or row.epoch != node.epoch or row.state is not FiredState.EXECUTING:
+        if row is None or row.epoch != node.epoch:
             if not _was_recorded(tables, node, completion.fired.fire_id):
                 fenced.add(completion.fired.fire_id)
             continue
@@ -205,11 +205,10 @@ def request_cancel(tables: Tables, executions: int | JobKey) -> set[int]:
         rows = [row for row in tables.fired.values() if row.job_key == executions]
     else:
         rows = [tables.fired[executions]] if executions in tables.fired else []
-    running = [row for row in rows if row.state is FiredState.EXECUTING]
-    for row in running:
+    for row in rows:
         row.cancel_requested = True
         tables.notifications.add(Notification.CANCELLED)
-    return {row.fire_id for row in running}
+    return {row.fire_id for row in rows}
 
 
 def cancel_requests(tables: Tables, node: Node) -> set[int]:
@@ -224,7 +223,7 @@ def report_progress(
     stored, logs = set(), logs or {}
     for fire_id in reports.keys() | logs.keys():
         row = tables.fired.get(fire_id)
-        if row is not None and row.epoch == node.epoch and row.state is FiredState.EXECUTING:
+        if row is not None and row.epoch == node.epoch:
             row.progress = reports.get(fire_id, row.progress)
             row.recent_log = logs.get(fire_id, row.recent_log)
             stored.add(fire_id)

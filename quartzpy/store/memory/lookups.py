@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -148,17 +147,18 @@ def list_running(tables: Tables) -> list[RunningRecord]:
         for fire_id in problem.fire_ids
     }
     rows = sorted(tables.fired.values(), key=lambda row: (row.fire_time, row.fire_id))
-    return [_running(row, is_unrecorded=(row.epoch, row.fire_id) in unrecorded) for row in rows]
+    now = tables.now()
+    return [_running(row, now, is_unrecorded=(row.epoch, row.fire_id) in unrecorded) for row in rows]
 
 
-def _running(row: FiredRow, *, is_unrecorded: bool) -> RunningRecord:
+def _running(row: FiredRow, now: datetime, *, is_unrecorded: bool) -> RunningRecord:
     return RunningRecord(
         fire_id=row.fire_id,
         trigger_key=row.trigger_key,
         job_key=row.job_key,
         instance_id=row.instance_id,
         epoch=row.epoch,
-        state=row.state,
+        state=FiredState.ACQUIRED if row.fire_time > now else FiredState.EXECUTING,
         scheduled_fire_time=row.scheduled_time,
         fire_time=row.fire_time,
         attempt=row.attempt,
@@ -173,7 +173,7 @@ def _running(row: FiredRow, *, is_unrecorded: bool) -> RunningRecord:
 def execution(tables: Tables, fire_id: int) -> ExecutionRecord | None:
     fired = tables.fired.get(fire_id)
     if fired is not None:
-        return replace(fired.record(), log_is_read=True)
+        return replace(fired.record(tables.now()), log_is_read=True)
     ended = next((record for record in reversed(tables.history) if record.fire_id == fire_id), None)
     return None if ended is None else replace(ended, log_is_read=True)
 
@@ -182,16 +182,16 @@ def cluster_load(tables: Tables) -> ClusterLoad:
     now = tables.now()
     by_state = tables.by_state
     waiting = [(at, row) for row in by_state[TriggerState.WAITING].values() if (at := _next(row)) <= now]
-    held = [row for state in (TriggerState.ACQUIRED, TriggerState.BLOCKED) for row in by_state[state].values()]
-    states = Counter(row.state for row in tables.fired.values())
+    held = by_state[TriggerState.BLOCKED].values()
+    claimed = sum(row.fire_time > now for row in tables.fired.values())
     alive = sum(state.is_alive for state in states_of(tables.nodes.values(), now).values())
     return ClusterLoad(
         due=sum(row.rate_limited_until is None or row.rate_limited_until <= now for _, row in waiting),
         late=sum(_next(row) < now - LATE_AFTER for row in [*held, *(row for _, row in waiting)]),
         longest_due=now - min(at for at, _ in waiting) if waiting else None,
         in_error=len(by_state[TriggerState.ERROR]),
-        claimed=states[FiredState.ACQUIRED],
-        executing=states[FiredState.EXECUTING],
+        claimed=claimed,
+        executing=len(tables.fired) - claimed,
         nodes_alive=alive,
         nodes_silent=len(tables.nodes) - alive,
     )

@@ -163,7 +163,8 @@ def executions(
     name = None if query.trigger_key is None else query.trigger_key.name
     # Nearly all of them are of other triggers, and names are compared fast.
     records = [record for record in tables.history if name is None or record.trigger_key.name == name]
-    records += (row.record() for row in tables.fired.values())
+    now = tables.now()
+    records += (row.record(now) for row in tables.fired.values())
     if ExecutionState.SCHEDULED in query.states:
         records += (_scheduled(row) for row in tables.by_state[TriggerState.WAITING].values())
 

@@ -24,7 +24,6 @@ from quartzpy.store.protocol import (
 
 _PAUSING = {
     TriggerState.WAITING: TriggerState.PAUSED,
-    TriggerState.ACQUIRED: TriggerState.PAUSED,
     TriggerState.BLOCKED: TriggerState.PAUSED_BLOCKED,
 }
 
@@ -37,7 +36,7 @@ def hold(
     by_mode: bool = False,
     alone: bool = False,
 ) -> None:
-    """Pause triggers and drop the claims on them, so that no claimed one fires any more.
+    """Pause triggers.
 
     `alone` is a pause of the triggers themselves or of their jobs, which holds beside those of their groups and keeps
     its name beside them. A pause of a group that has an end, such as a maintenance window, takes nobody's name off.

@@ -10,7 +10,7 @@ from itertools import islice
 
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.keys import JobKey
-from quartzpy.states import Admission, TriggerState
+from quartzpy.states import Admission
 from quartzpy.store.memory.rows import RateRow, TriggerRow
 from quartzpy.store.memory.tables import Tables
 from quartzpy.store.protocol import AvailableSlots, DispatchKey
@@ -29,9 +29,8 @@ class Admitted:
 
     @property
     def is_taken(self) -> bool:
-        """True if the step has fired or claimed the trigger."""
-        moved = self.row.progress.previous_fire_time != self.previous_fire_time
-        return moved or self.row.state is TriggerState.ACQUIRED
+        """True if the step has fired the trigger."""
+        return self.row.progress.previous_fire_time != self.previous_fire_time
 
 
 def admit(

@@ -1,7 +1,7 @@
 """The membership of nodes: registration, check-in, departure, and the recovery of dead nodes.
 
-A claim of an epoch that is not registered has no owner. So recovery first removes the dead nodes, and then one rule
-releases both their claims and those that any earlier accident left behind.
+An execution of an epoch that is not registered has no owner. So recovery first removes the dead nodes, and then one
+rule ends both their executions and those that any earlier accident left behind.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from datetime import datetime, timedelta
 
 from quartzpy.keys import JobKey
 from quartzpy.placement import Capabilities
-from quartzpy.states import FiredState, NodeMode, Outcome, OverlapPolicy, TriggerState
+from quartzpy.states import NodeMode, Outcome, OverlapPolicy, TriggerState
 from quartzpy.store import node_problems, refusals
-from quartzpy.store.memory.fire import give_back
 from quartzpy.store.memory.joins import Arrivals
 from quartzpy.store.memory.rerun import follow, recovery
 from quartzpy.store.memory.tables import AFTER_UNBLOCKING, Tables
@@ -91,10 +90,7 @@ def set_node_mode(tables: Tables, instance_id: str, mode: NodeMode) -> datetime 
 
 
 def leave(tables: Tables, node: Node) -> None:
-    """Release the node's claims and remove the node; see `JobStore.leave`."""
-    for row in list(tables.fired.values()):
-        if row.epoch == node.epoch and row.state is FiredState.ACQUIRED:
-            give_back(tables, row)
+    """Remove the node; see `JobStore.leave`."""
     record = tables.nodes.get(node.instance_id)
     if record is not None and record.epoch == node.epoch:
         del tables.nodes[node.instance_id]
@@ -122,9 +118,9 @@ def recover(
         ):
             del tables.nodes[judged.instance_id]
             removed.append(judged.instance_id)
-    recovered, lost, released = _free(tables, now, [record.epoch for record in dead])
+    recovered, lost = _free(tables, now, [record.epoch for record in dead])
     quarantined = _quarantine(tables, max_node_deaths)
-    return RecoveryOutcome(tuple(removed), recovered, lost, released, _repair(tables), quarantined, next_change(tables))
+    return RecoveryOutcome(tuple(removed), recovered, lost, _repair(tables), quarantined, next_change(tables))
 
 
 def _quarantine(tables: Tables, max_node_deaths: int) -> tuple[JobKey, ...]:
@@ -136,28 +132,22 @@ def _quarantine(tables: Tables, max_node_deaths: int) -> tuple[JobKey, ...]:
         for row in list(job.triggers.values()):
             if row.state in (TriggerState.COMPLETE, TriggerState.ERROR):
                 continue
-            claim = tables.fired.get(row.fire_id or 0)
-            if claim is not None and claim.state is FiredState.ACQUIRED:
-                tables.drop(claim)
             tables.move(row, TriggerState.ERROR)
             row.error = reason
     return tuple(sorted(job.key for job in quarantined))
 
 
-def _free(tables: Tables, now: datetime, died: Collection[int]) -> tuple[int, int, int]:
-    """Release the claims of epochs that are not registered; return the numbers of recovered, lost and released ones.
+def _free(tables: Tables, now: datetime, died: Collection[int]) -> tuple[int, int]:
+    """End the executions of epochs that are not registered; return the numbers of recovered and lost ones.
 
     The epochs in `died` count as node deaths for the jobs that they executed.
     """
     registered = {record.epoch for record in tables.nodes.values()}
-    recovered = lost = released = 0
+    recovered = lost = 0
     unblocked: set[tuple[JobKey, str]] = set()
     suspects: set[JobKey] = set()
     arrivals = Arrivals(tables)
     for row in [row for row in tables.fired.values() if row.epoch not in registered]:
-        if row.state is FiredState.ACQUIRED:
-            released += give_back(tables, row)
-            continue
         tables.drop(row)
         if row.limited:
             unblocked.add((row.job_key, row.concurrency_key))
@@ -177,7 +167,7 @@ def _free(tables: Tables, now: datetime, died: Collection[int]) -> tuple[int, in
     tables.unblock(unblocked)
     for key in suspects & tables.jobs.keys():
         tables.jobs[key].node_deaths += 1
-    return recovered, lost, released
+    return recovered, lost
 
 
 def _repair(tables: Tables) -> int:
@@ -186,11 +176,6 @@ def _repair(tables: Tables) -> int:
     A COMPLETE trigger whose node died before it could remove it is not wrong: it is removed and not counted.
     """
     odd = 0
-    for row in list(tables.by_state[TriggerState.ACQUIRED].values()):
-        claim = tables.fired.get(row.fire_id or 0)
-        if claim is None or claim.state is not FiredState.ACQUIRED:
-            tables.move(row, TriggerState.WAITING)
-            odd += 1
     for state, freed in AFTER_UNBLOCKING.items():
         for row in list(tables.by_state[state].values()):
             if row.job.overlap_policy is OverlapPolicy.SKIP or tables.free_slots(row) != 0:

@@ -18,7 +18,6 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import (
     Admission,
     ExecutionState,
-    FiredState,
     JobMode,
     JoinState,
     MisfireRule,
@@ -260,7 +259,7 @@ class TriggerRow:
 
 @dataclass(slots=True)
 class FiredRow:
-    """A claim or a running execution."""
+    """A running execution."""
 
     fire_id: int
     trigger_key: TriggerKey
@@ -269,7 +268,6 @@ class FiredRow:
     job_type: str
     instance_id: str
     epoch: int
-    state: FiredState
     fire_time: datetime
     scheduled_time: datetime
     priority: int
@@ -287,18 +285,18 @@ class FiredRow:
         """Return the record of the ended execution for the history."""
         return replace(self.record(), state=ExecutionState(outcome), ended_at=at, **rest)
 
-    def record(self) -> ExecutionRecord:
-        """Return the record of an execution that has not ended."""
-        is_claim = self.state is FiredState.ACQUIRED
+    def record(self, now: datetime | None = None) -> ExecutionRecord:
+        """Return the record of an execution that has not ended. Before its instant, it waits for that."""
+        is_early = now is not None and self.fire_time > now
         return ExecutionRecord(
-            state=ExecutionState.ENQUEUED if is_claim else ExecutionState.PROCESSING,
+            state=ExecutionState.ENQUEUED if is_early else ExecutionState.PROCESSING,
             fire_id=self.fire_id,
             trigger_key=self.trigger_key,
             job_key=self.job_key,
             job_type=self.job_type,
             instance_id=self.instance_id,
             scheduled_fire_time=self.scheduled_time,
-            fire_time=None if is_claim else self.fire_time,
+            fire_time=None if is_early else self.fire_time,
             started_at=None,
             ended_at=None,
             attempt=self.attempt,
@@ -310,7 +308,7 @@ class FiredRow:
     @property
     def counts(self) -> bool:
         """True if the execution counts against its job's limit."""
-        return self.limited and self.state is FiredState.EXECUTING
+        return self.limited
 
 
 def concurrency_key(entry: str | None, job_data: str | None, trigger_data: str | None) -> str:

@@ -9,7 +9,6 @@ from quartzpy.errors import ObjectAlreadyExistsError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.join import as_join
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.states import FiredState
 from quartzpy.store import refusals
 from quartzpy.store.definition_differences import refuse_other_job, refuse_other_trigger
 from quartzpy.store.memory.joins import abandon, decide_again
@@ -215,9 +214,6 @@ def delete_jobs(tables: Tables, keys: Collection[JobKey]) -> dict[JobKey, set[Tr
 def clear(tables: Tables) -> None:
     """Remove everything; see `JobStore.clear`."""
     delete_jobs(tables, list(tables.jobs))
-    for row in list(tables.fired.values()):
-        if row.state is FiredState.ACQUIRED:
-            tables.drop(row)
     tables.joins.clear()
     tables.calendars.clear()
     tables.calendar_owners.clear()

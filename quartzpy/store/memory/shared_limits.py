@@ -118,7 +118,7 @@ def admit(
 
 
 def charge(tables: Tables, admitted: Sequence[TriggerRow], taken: Mapping[TriggerKey, int], now: datetime) -> None:
-    """Record which of the claims and executions in `taken` use slots; the others are no longer admitted."""
+    """Record which of the executions in `taken` use slots; the others are no longer admitted."""
     fires: Counter[str] = Counter()
     for row in admitted:
         fire_id = taken.get(row.key)
@@ -249,7 +249,7 @@ def _sets(tables: Tables) -> Iterator[_Waiting]:
 
 
 def _used(tables: Tables, name: str) -> list[int]:
-    """Return the claims and executions that use slots of a limit."""
+    """Return the executions that use slots of a limit."""
     return [fire_id for fire_id in tables.limit_uses.get(name, ()) if fire_id in tables.fired]
 
 

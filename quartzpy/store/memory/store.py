@@ -21,7 +21,7 @@ from quartzpy.matchers import GroupMatcher
 from quartzpy.store.memory import acquire as acquire_step
 from quartzpy.store.memory import calendars as memory_calendars
 from quartzpy.store.memory import complete as complete_step
-from quartzpy.store.memory import fire as fire_step
+from quartzpy.store.memory import holdings as held
 from quartzpy.store.memory import lookups, misfire, pages, pausing, scheduling, shared_limits, time_off
 from quartzpy.store.memory import recover as recover_step
 from quartzpy.store.memory.joins import settle_left_batches
@@ -158,11 +158,11 @@ class RamJobStore:
 
     decide = _locked(acquire_step.decide)
     acquire = _locked(acquire_step.acquire)
-    fire = _locked(fire_step.fire)
-    release = _locked(fire_step.release)
-    reject = _locked(fire_step.reject)
-    holdings = _locked(fire_step.holdings)
-    reconcile = _locked(fire_step.reconcile)
+    refill = _locked(held.refill)
+    reject = _locked(held.reject)
+    wake_others = _locked(held.wake_others)
+    holdings = _locked(held.holdings)
+    reconcile = _locked(held.reconcile)
     request_cancel = _locked(complete_step.request_cancel)
     cancel_requests = _locked(complete_step.cancel_requests)
     report_progress = _locked(complete_step.report_progress)

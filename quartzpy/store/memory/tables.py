@@ -1,7 +1,7 @@
 """The tables of the in-memory store, and the changes of their rows' states.
 
 Every change of a trigger's state or fire time goes through `Tables.move`, which also updates the index of due triggers,
-the sets by state and the claim. A trigger has a fire_id while it is ACQUIRED, and while its last fire runs.
+and the sets by state. A trigger has a fire_id while its last fire runs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from quartzpy.keys import MANUAL_TRIGGERS, UNSCHEDULED_GROUPS, JobKey, TriggerKe
 from quartzpy.states import (
     PAUSED_STATES,
     Admission,
-    FiredState,
     JobMode,
     JoinState,
     Missed,
@@ -142,7 +141,7 @@ class Tables:
         self.rate_limits: dict[tuple[JobKey, str], RateRow] = {}
         self.limits: dict[str, LimitRow] = {}
         self.limit_uses: dict[str, set[int]] = {}
-        """The claims and executions that use slots of each limit, those that have ended since it was asked included."""
+        """The executions that use slots of each limit, those that have ended since it was asked included."""
         self.joining: dict[JobKey, JobRow] = {}
         """The jobs that run after others."""
         self.joins: dict[tuple[JobKey, str], JoinRow] = {}
@@ -217,7 +216,7 @@ class Tables:
         self._enter(row)
 
     def redefine_trigger(self, row: TriggerRow, definition: Trigger) -> None:
-        """Replace all values of a trigger except its schedule: its progress, pause and claim do not change."""
+        """Replace all values of a trigger except its schedule: its progress and pause do not change."""
         waits = row.state is TriggerState.WAITING
         if waits:
             self.due.remove(row.job.dispatch_key, row.part, row.entry)
@@ -237,11 +236,11 @@ class Tables:
         blocked = self.is_blocked(row)
         if row.state in PAUSED_STATES:
             self.move(row, TriggerState.PAUSED_BLOCKED if blocked else TriggerState.PAUSED)
-        elif row.state in (TriggerState.WAITING, TriggerState.ACQUIRED, TriggerState.BLOCKED):
+        elif row.state in (TriggerState.WAITING, TriggerState.BLOCKED):
             self.move(row, TriggerState.BLOCKED if blocked else TriggerState.WAITING)
 
     def remove_trigger(self, row: TriggerRow) -> None:
-        """Remove a trigger and the claim on it; a running execution continues."""
+        """Remove a trigger; a running execution continues."""
         batch = self._awaited_by(row)
         if batch is not None:
             self.left_batches.append(batch)
@@ -259,7 +258,7 @@ class Tables:
         catch_up_until: datetime | None = None,
         missed_policy: Missed | None = None,
     ) -> None:
-        """Set `state` and drop its claim if it leaves ACQUIRED. A trigger that caught up may misfire again."""
+        """Set `state`. A trigger that caught up may misfire again."""
         batch = self._awaited_by(row) if state is TriggerState.COMPLETE else None
         self._exit(row)
         if missed_policy is not None:
@@ -292,14 +291,14 @@ class Tables:
         self._enter(row)
 
     def redefine(self, job: JobRow, detail: JobDetail) -> None:
-        """Replace a job's definition; re-index its triggers, and void the claims that the old definition allowed."""
-        was = (job.dispatch_key, job.limit, job.overlap_policy, job.rate_limit, job.limits)
+        """Replace a job's definition; and re-index its triggers."""
+        limits_before = job.rate_limit, job.limits
         had_key = job.concurrency_key
         waiting = [row for row in job.triggers.values() if row.state is TriggerState.WAITING]
         for row in waiting:
             self.due.remove(job.dispatch_key, row.part, row.entry)
         job.become(detail)
-        if (job.rate_limit, job.limits) != was[-2:]:
+        if (job.rate_limit, job.limits) != limits_before:
             for row in job.triggers.values():
                 row.rate_limited_until = None
                 row.admission = None
@@ -308,17 +307,12 @@ class Tables:
         for row in job.triggers.values():
             if row.state in BLOCKED_STATES and not self.is_blocked(row):
                 self.move(row, AFTER_UNBLOCKING[row.state])
-        is_other = was != (job.dispatch_key, job.limit, job.overlap_policy, job.rate_limit, job.limits)
         if had_key is not None or job.concurrency_key is not None:
             for row in job.triggers.values():
                 key = concurrency_key(job.concurrency_key, job.data, row.data)
                 if key != row.concurrency_key:
                     row.concurrency_key = key
                     self._wait_for_key(row)
-        if is_other:
-            for row in job.triggers.values():
-                if row.state is TriggerState.ACQUIRED:
-                    self.move(row, TriggerState.WAITING)
 
     def _awaited_by(self, row: TriggerRow) -> BatchKey | None:
         """Return the batch that waits for the first fire of a trigger; None if there is none, or it has fired.
@@ -340,10 +334,6 @@ class Tables:
         del self.by_state[row.state][row.key]
         if row.state is TriggerState.WAITING:
             self.due.remove(row.job.dispatch_key, row.part, row.entry)
-        if row.fire_id is not None:
-            claim = self.fired.get(row.fire_id)
-            if claim is not None and claim.state is FiredState.ACQUIRED:
-                self.drop(claim)
 
     def state_of_new(self, row: TriggerRow) -> TriggerState:
         """The state of a trigger that is stored now."""
@@ -362,7 +352,7 @@ class Tables:
     def _is_awaited(self, key: JobKey) -> bool:
         return any(of == key and row.state is JoinState.WAITING for (of, _), row in self.joins.items())
 
-    # --- claims and fires
+    # --- executions
 
     def free_slots(self, row: TriggerRow) -> int | None:
         """The number of executions that the job of a trigger may start now for its concurrency key; None: any."""
@@ -373,7 +363,7 @@ class Tables:
         """Return True if the trigger has to wait because its job is at its limit for the trigger's concurrency key."""
         return row.job.overlap_policy is OverlapPolicy.BLOCK and self.free_slots(row) == 0
 
-    def claim(self, row: FiredRow) -> None:
+    def start(self, row: FiredRow) -> None:
         self.fired[row.fire_id] = row
         if row.counts:
             self._running[row.job_key, row.concurrency_key] += 1

@@ -29,7 +29,6 @@ PUT = _SQL("put")
 HOLD_TRIGGERS = _SQL("hold_triggers")
 CLEAR_UPCOMING = _SQL("clear_upcoming")
 CLEAR_SLICE = _SQL("clear_slice")
-VOID_CLAIMS = _SQL("void_claims")
 DELETE = _SQL("delete")
 CALENDARS = _SQL("calendars")
 HOLD = _SQL("hold")
@@ -50,7 +49,6 @@ def put_calendar(session: SqlSession, name: str, calendar: Calendar, *, replace:
         transaction.commit(
             session.bind(HOLD_TRIGGERS, name=name),
             session.bind(CLEAR_UPCOMING, name=name),
-            session.bind(VOID_CLAIMS, name=name),
             news(session),
         )
 
@@ -126,7 +124,6 @@ def move_triggers(session: SqlSession, moves: Sequence[TriggerMove]) -> set[Trig
                 upcoming=[to.upcoming.instants for to in targets],
                 complete=[to.upcoming.is_complete for to in targets],
                 times=[to.progress.times_triggered for to in targets],
-                releases=[move.releases_claim for move in moves],
             )
         )[0].rows
         transaction.commit(news(session))

@@ -26,33 +26,20 @@ UPDATE qrtz_triggers t
 ;
 
 -- name: clear_slice
--- The same for a slice of very many triggers, with the claims on them.
-WITH cleared AS (
-    UPDATE qrtz_triggers t
-       -- include: cleared
-      FROM unnest(:'groups'::text[], :'names'::text[], :'generations'::bigint[])
-           AS k(trigger_group, trigger_name, generation)
-     CROSS JOIN LATERAL (
-        SELECT t.ctid AS row, t.fire_id FROM qrtz_triggers t
-         WHERE t.sched_name = :'sched' AND t.trigger_group = k.trigger_group AND t.trigger_name = k.trigger_name
-           AND t.generation = k.generation
-           AND
-               -- include: is_computed
-           FOR NO KEY UPDATE SKIP LOCKED) AS own
-     WHERE t.ctid = own.row
-    RETURNING t.generation, own.fire_id
-),
-void AS (
-    DELETE FROM qrtz_fired_triggers f USING cleared WHERE f.fire_id = cleared.fire_id AND f.state = 'ACQUIRED'
-)
-SELECT generation FROM cleared;
-
--- name: void_claims
-DELETE FROM qrtz_fired_triggers f
- USING qrtz_triggers t
- WHERE t.sched_name = :'sched' AND t.calendar_name = :'name'
-   AND f.sched_name = t.sched_name AND f.trigger_group = t.trigger_group AND f.trigger_name = t.trigger_name
-   AND f.state = 'ACQUIRED' AND f.fire_id IS DISTINCT FROM t.fire_id;
+-- The same for a slice of very many triggers.
+UPDATE qrtz_triggers t
+   -- include: cleared
+  FROM unnest(:'groups'::text[], :'names'::text[], :'generations'::bigint[])
+       AS k(trigger_group, trigger_name, generation)
+ CROSS JOIN LATERAL (
+    SELECT t.ctid AS row FROM qrtz_triggers t
+     WHERE t.sched_name = :'sched' AND t.trigger_group = k.trigger_group AND t.trigger_name = k.trigger_name
+       AND t.generation = k.generation
+       AND
+           -- include: is_computed
+       FOR NO KEY UPDATE SKIP LOCKED) AS own
+ WHERE t.ctid = own.row
+RETURNING t.generation;
 
 -- name: delete
 DELETE FROM qrtz_calendars WHERE sched_name = :'sched' AND calendar_name = :'name' RETURNING calendar_name;
@@ -69,23 +56,22 @@ SELECT calendar_name, revision FROM qrtz_calendars
 
 -- name: move
 WITH affected AS MATERIALIZED (
-    SELECT w.*, t.fire_id AS claim
+    SELECT w.*
       FROM unnest(:'groups'::text[], :'names'::text[], :'generations'::bigint[], :'expected'::timestamptz[],
                   :'next'::timestamptz[], :'previous'::timestamptz[], :'upcoming'::text[], :'complete'::bool[],
-                  :'times'::bigint[], :'releases'::bool[])
+                  :'times'::bigint[])
            AS w(trigger_group, trigger_name, generation, expected, next_fire_time, prev_fire_time, upcoming, is_complete,
-                times, releases)
+                times)
       JOIN qrtz_triggers t
         ON t.sched_name = :'sched' AND t.trigger_group = w.trigger_group AND t.trigger_name = w.trigger_name
        AND t.generation = w.generation AND t.next_fire_time = w.expected
-       AND t.trigger_state <> 'COMPLETE' AND (w.releases OR t.trigger_state <> 'ACQUIRED')
+       AND t.trigger_state <> 'COMPLETE'
        FOR UPDATE OF t
 ),
 moved AS (
     UPDATE qrtz_triggers t
        SET next_fire_time = h.next_fire_time, prev_fire_time = h.prev_fire_time, upcoming = h.upcoming::timestamptz[],
-           upcoming_is_complete = h.is_complete, times_triggered = h.times, fire_id = NULL,
-           trigger_state = CASE t.trigger_state WHEN 'ACQUIRED' THEN 'WAITING' ELSE t.trigger_state END,
+           upcoming_is_complete = h.is_complete, times_triggered = h.times,
            -- A catch-up ends with the fire times before its end.
            missed_policy = CASE WHEN h.next_fire_time = h.expected THEN t.missed_policy END,
            -- include: admission_afresh
@@ -104,8 +90,5 @@ over AS (
      WHERE t.sched_name = :'sched' AND t.trigger_group = h.trigger_group AND t.trigger_name = h.trigger_name
        AND h.next_fire_time IS NULL
     RETURNING t.trigger_group, t.trigger_name
-),
-released AS (
-    DELETE FROM qrtz_fired_triggers f USING affected h WHERE f.fire_id = h.claim AND f.state = 'ACQUIRED'
 )
 SELECT * FROM moved UNION ALL SELECT * FROM over;

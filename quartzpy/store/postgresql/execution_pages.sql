@@ -102,14 +102,15 @@ SELECT *
        (SELECT
                -- include: fired_columns
           FROM qrtz_fired_triggers
-         WHERE sched_name = :'sched' AND state = ANY(:'fired_states'::text[])
+         WHERE sched_name = :'sched'
+           AND CASE WHEN fired_time > :now THEN 'ACQUIRED' ELSE 'EXECUTING' END = ANY(:'fired_states'::text[])
            -- include: is_of
 \if :of_node
            AND instance_id = :'instance'
 \endif
            -- include: in_span
 \if :after
-           AND (CASE state WHEN 'EXECUTING' THEN fired_time ELSE scheduled_time END, fire_id)
+           AND (fired_time, fire_id)
                < (:'after_at'::timestamptz, :'after_id'::bigint)
 \endif
        )
@@ -192,7 +193,7 @@ SELECT *
                   CROSS JOIN LATERAL (
                      SELECT * FROM qrtz_triggers t
                       WHERE t.sched_name || '' = :'sched' AND trigger_state = 'BLOCKED'
-                        AND trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')
+                        AND trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')
                         AND job_group || '' = k.job_group AND job_name || '' = k.job_name
                         AND concurrency_key || '' = k.concurrency_key
                         AND misfire_rule = k.misfire_rule

@@ -63,7 +63,6 @@ class JobSummaryColumns(NamedTuple):
 
     trigger_count: int
     next_waiting: datetime | None
-    next_claimed: datetime | None
     next_blocked: datetime | None
     next_paused: datetime | None
     next_turn: datetime | None
@@ -82,7 +81,6 @@ def job_of(row: Sequence[Any], most_triggers: int | None) -> JobRecord:
     has_more = most_triggers is not None and about.trigger_count > most_triggers
     fires = {
         TriggerState.WAITING: about.next_waiting,
-        TriggerState.ACQUIRED: about.next_claimed,
         TriggerState.BLOCKED: about.next_blocked,
         TriggerState.PAUSED: about.next_paused,
     }

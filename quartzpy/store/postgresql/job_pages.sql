@@ -5,7 +5,7 @@
 \if :count
 SELECT count(*) FROM (
 \endif
-SELECT s.trigger_count, s.next_waiting, s.next_claimed, s.next_blocked, s.next_paused, s.next_turn, s.has_error,
+SELECT s.trigger_count, s.next_waiting, s.next_blocked, s.next_paused, s.next_turn, s.has_error,
        s.previous_fire_time, j.mode,
        -- include: job_columns
        -- include: rest_of_job
@@ -46,7 +46,6 @@ SELECT s.trigger_count, s.next_waiting, s.next_claimed, s.next_blocked, s.next_p
  CROSS JOIN LATERAL (
     SELECT count(*) AS trigger_count,
            min(next_fire_time) FILTER (WHERE trigger_state = 'WAITING') AS next_waiting,
-           min(next_fire_time) FILTER (WHERE trigger_state = 'ACQUIRED') AS next_claimed,
            min(next_fire_time) FILTER (WHERE trigger_state = 'BLOCKED') AS next_blocked,
            min(next_fire_time) FILTER (WHERE trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')) AS next_paused,
            min(greatest(next_fire_time, rate_limited_until)) FILTER (WHERE trigger_state = 'WAITING') AS next_turn,

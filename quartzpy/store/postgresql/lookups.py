@@ -176,7 +176,7 @@ def waiting_dispatch_keys(session: SqlSession) -> set[DispatchKey]:
 
 
 class RunningColumns(NamedTuple):
-    """The columns of a claim or a running execution."""
+    """The columns of a running execution."""
 
     fire_id: int
     trigger_group: str

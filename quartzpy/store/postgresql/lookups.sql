@@ -114,7 +114,8 @@ SELECT 'TRIGGER', trigger_group, NULL, NULL, NULL, NULL, NULL, NULL FROM paused_
  ORDER BY 1, 2;
 
 -- name: running
-SELECT f.fire_id, f.trigger_group, f.trigger_name, f.job_group, f.job_name, f.instance_id, f.epoch, f.state,
+SELECT f.fire_id, f.trigger_group, f.trigger_name, f.job_group, f.job_name, f.instance_id, f.epoch,
+       CASE WHEN f.fired_time > :now THEN 'ACQUIRED' ELSE 'EXECUTING' END,
        f.scheduled_time, f.fired_time, f.attempt, f.cancel_requested, f.progress, f.progress_message,
        CASE WHEN f.trigger_group IN ('MANUAL_TRIGGERS', 'RETRYING_JOBS', 'RECOVERING_JOBS')
             THEN f.trigger_data ->> 'QRTZ_TRIGGERED_BY' END AS triggered_by,
@@ -267,14 +268,14 @@ held AS MATERIALIZED (
            -- include: seen_state
            AS state
       FROM qrtz_triggers t
-     WHERE t.sched_name || '' = :'sched' AND t.trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')
+     WHERE t.sched_name || '' = :'sched' AND t.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')
      LIMIT :'most'::int
 ),
 -- The triggers that count as due, or as late at least.
 counted AS (
     SELECT * FROM due
     UNION ALL
-    SELECT * FROM held WHERE state IN ('WAITING', 'ACQUIRED', 'BLOCKED')
+    SELECT * FROM held WHERE state IN ('WAITING', 'BLOCKED')
 )
 SELECT number.due, number.late,
        (SELECT clock.at - min(first.next_fire_time)
@@ -292,8 +293,8 @@ SELECT number.due, number.late,
           FROM (SELECT FROM qrtz_triggers
                  WHERE sched_name || '' = :'sched' AND trigger_state = 'ERROR'
                  LIMIT :'most'::int) AS error_row) AS in_error,
-       (SELECT count(*) FILTER (WHERE state = 'ACQUIRED') AS claimed,
-               count(*) FILTER (WHERE state = 'EXECUTING') AS executing
+       (SELECT count(*) FILTER (WHERE fired_time > :now) AS claimed,
+               count(*) FILTER (WHERE fired_time <= :now) AS executing
           FROM qrtz_fired_triggers WHERE sched_name = :'sched') AS fired;
 
 -- name: calendar_names

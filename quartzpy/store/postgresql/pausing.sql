@@ -1,11 +1,9 @@
 -- The planner is steered here: see docs/planner.md.
 
 -- name: pause
--- A trigger that only a mode pauses can be paused by name as well: then the end of the mode does not resume it. A claim
--- whose row another transaction has locked stays. It no longer matches its trigger, so it never fires, and its node
--- deletes it when it tries to fire it, or at the next comparison of what it holds.
+-- A trigger that only a mode pauses can be paused by name as well: then the end of the mode does not resume it.
 WITH affected AS (
-    SELECT t.trigger_group, t.trigger_name, t.trigger_state, t.fire_id
+    SELECT t.trigger_group, t.trigger_name, t.trigger_state
 \if :by_page
       FROM unnest(:'groups'::text[], :'names'::text[], :'generations'::bigint[])
            AS k(trigger_group, trigger_name, generation)
@@ -81,13 +79,8 @@ paused AS (
      WHERE t.ctid = own.row
        AND
            -- include: may_be_paused
-    RETURNING affected.fire_id, affected.trigger_state AS before, t.job_group, t.job_name, t.max_concurrent,
+    RETURNING affected.trigger_state AS before, t.job_group, t.job_name, t.max_concurrent,
               t.generation
-),
-unclaimed AS (
-    DELETE FROM qrtz_fired_triggers f
-     USING paused AS changed
-     -- include: void_claims
 )
 \if :by_page
 SELECT generation FROM paused
@@ -95,7 +88,7 @@ SELECT generation FROM paused
 \if :by_trigger
 -- The jobs of which a slot may be left to other triggers.
 SELECT DISTINCT job_group, job_name FROM paused
- WHERE max_concurrent IS NOT NULL AND before IN ('WAITING', 'ACQUIRED')
+ WHERE max_concurrent IS NOT NULL AND before = 'WAITING'
 \else
 -- How many they are. Where all triggers of a job or of a group are paused, few slots are left to others: the next
 -- check-in passes them on.

@@ -1,4 +1,4 @@
-"""Removes jobs and triggers, with the claims on them. Very many of them are removed in slices; see `slices`."""
+"""Removes jobs and triggers. Very many of them are removed in slices; see `slices`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from quartzpy.store.postgresql.steps.orphans import orphans
 from quartzpy.store.postgresql.steps.slots import pass_on_of
 
 _SQL = SqlFile("removing.sql")
-VOID_CLAIMS = _SQL("void_claims")
 DELETE_TRIGGERS = _SQL("delete_triggers")
 DELETE_SLICE = _SQL("delete_slice")
 HOLD_JOBS = _SQL("hold_jobs")
@@ -29,7 +28,7 @@ HOLD_UPSTREAMS = _SQL("hold_upstreams")
 JOIN_JOBS = _SQL("join_jobs")
 CLEAR = tuple(
     _SQL(f"clear_{rows}")
-    for rows in ("triggers", "claims", "jobs", "upstreams", "joins", "calendars", "paused_groups", "windows", "owners")
+    for rows in ("triggers", "jobs", "upstreams", "joins", "calendars", "paused_groups", "windows", "owners")
 )
 
 
@@ -44,7 +43,6 @@ def _delete_triggers(session: SqlSession, keys: Collection[TriggerKey]) -> set[T
     def work(transaction: Transaction) -> set[TriggerKey]:
         went = transaction.execute(leave(session, keys), session.bind(DELETE_TRIGGERS, **values))[1].rows
         transaction.commit(
-            session.bind(VOID_CLAIMS, **values),
             *orphans(session, {row[2:4] for row in went}),
             *pass_on_of(session, {row[2:4] for row in went if row[4]}),
         )

@@ -1,40 +1,24 @@
 -- The planner is steered here: see docs/planner.md.
 
--- name: void_claims
--- The claim on a trigger that was replaced, removed or paused is void.
-DELETE FROM qrtz_fired_triggers f
- USING unnest(:'groups'::text[], :'names'::text[]) AS k(trigger_group, trigger_name)
- WHERE f.sched_name = :'sched' AND f.trigger_group = k.trigger_group AND f.trigger_name = k.trigger_name
-   AND f.state = 'ACQUIRED'
-   AND (SELECT count(*) FROM qrtz_triggers t
-         WHERE t.sched_name = f.sched_name AND t.trigger_group = f.trigger_group
-           AND t.trigger_name = f.trigger_name AND t.fire_id = f.fire_id) = 0;
-
 -- name: delete_triggers
 DELETE FROM qrtz_triggers t
  USING unnest(:'groups'::text[], :'names'::text[]) AS k(trigger_group, trigger_name)
  WHERE t.sched_name = :'sched' AND t.trigger_group = k.trigger_group AND t.trigger_name = k.trigger_name
 RETURNING t.trigger_group, t.trigger_name, t.job_group, t.job_name,
-          t.max_concurrent IS NOT NULL AND t.trigger_state IN ('WAITING', 'ACQUIRED');
+          t.max_concurrent IS NOT NULL AND t.trigger_state = 'WAITING';
 
 -- name: delete_slice
--- Deletes a slice of the triggers of jobs, with the claims on them.
-WITH went AS (
-    DELETE FROM qrtz_triggers t
-     USING unnest(:'groups'::text[], :'names'::text[], :'generations'::bigint[])
-           AS k(trigger_group, trigger_name, generation)
-     CROSS JOIN LATERAL (
-        SELECT o.ctid AS row FROM qrtz_triggers o
-         WHERE o.sched_name = :'sched' AND o.trigger_group = k.trigger_group AND o.trigger_name = k.trigger_name
-           AND o.generation = k.generation
-           FOR UPDATE SKIP LOCKED) AS own
-     WHERE t.ctid = own.row
-    RETURNING t.generation, t.fire_id, t.job_group, t.job_name, t.trigger_group, t.trigger_name
-),
-void AS (
-    DELETE FROM qrtz_fired_triggers f USING went WHERE f.fire_id = went.fire_id AND f.state = 'ACQUIRED'
-)
-SELECT generation, job_group, job_name, trigger_group, trigger_name FROM went;
+-- Deletes a slice of the triggers of jobs.
+DELETE FROM qrtz_triggers t
+ USING unnest(:'groups'::text[], :'names'::text[], :'generations'::bigint[])
+       AS k(trigger_group, trigger_name, generation)
+ CROSS JOIN LATERAL (
+    SELECT o.ctid AS row FROM qrtz_triggers o
+     WHERE o.sched_name = :'sched' AND o.trigger_group = k.trigger_group AND o.trigger_name = k.trigger_name
+       AND o.generation = k.generation
+       FOR UPDATE SKIP LOCKED) AS own
+ WHERE t.ctid = own.row
+RETURNING t.generation, t.job_group, t.job_name, t.trigger_group, t.trigger_name;
 
 -- name: hold_jobs
 -- Locks jobs, so that nobody can add a trigger to them.
@@ -47,16 +31,10 @@ SELECT j.job_group, j.job_name
        FOR UPDATE) AS j;
 
 -- name: delete_triggers_of_jobs
-WITH went AS (
-    DELETE FROM qrtz_triggers t
-     USING unnest(:'groups'::text[], :'names'::text[]) AS k(job_group, job_name)
-     WHERE t.sched_name = :'sched' AND t.job_group = k.job_group AND t.job_name = k.job_name
-    RETURNING t.fire_id, t.job_group, t.job_name, t.trigger_group, t.trigger_name
-),
-void AS (
-    DELETE FROM qrtz_fired_triggers f USING went WHERE f.fire_id = went.fire_id AND f.state = 'ACQUIRED'
-)
-SELECT job_group, job_name, trigger_group, trigger_name FROM went;
+DELETE FROM qrtz_triggers t
+ USING unnest(:'groups'::text[], :'names'::text[]) AS k(job_group, job_name)
+ WHERE t.sched_name = :'sched' AND t.job_group = k.job_group AND t.job_name = k.job_name
+RETURNING t.job_group, t.job_name, t.trigger_group, t.trigger_name;
 
 -- name: delete_jobs
 -- After `hold_jobs`: a row that is locked is where the snapshot has it.
@@ -128,9 +106,6 @@ SELECT DISTINCT n.job_group, n.job_name
 
 -- name: clear_triggers
 DELETE FROM qrtz_triggers WHERE sched_name = :'sched';
-
--- name: clear_claims
-DELETE FROM qrtz_fired_triggers WHERE sched_name = :'sched' AND state = 'ACQUIRED';
 
 -- name: clear_jobs
 DELETE FROM qrtz_job_details WHERE sched_name = :'sched';

@@ -22,7 +22,6 @@ DEFAULT_NAMES: Mapping[str, str] = {
     Use.CLIENT: "quartzpy_client",
     Use.READER: "quartzpy_reader",
 }
-FIRED, RUNNING_KEPT = "qrtz_fired_triggers", "qrtz_running_kept"
 _LONGEST = 63
 _RESERVED = ("public", "none")
 
@@ -95,34 +94,7 @@ def statements(
                 commands.append(f"REVOKE ALL ON {thing} FROM {role}")
                 if uses[use]:
                     commands.append(f"GRANT {', '.join(uses[use])} ON {thing} TO {role}")
-    if Use.CLIENT in roles:
-        commands += _running_kept(names, roles.get(OWNER), place, prefix)
     return commands
-
-
-def _running_kept(names: Mapping[str, str], owner: str | None, place: str, prefix: str) -> list[str]:
-    """Return the SQL by which a client deletes the claims that wait, and no execution that runs.
-
-    PostgreSQL grants the deletion of all rows of a table or of none. Row level security would hide rows from roles that
-    were granted their privileges by hand; the condition of this trigger is false for whoever is no client.
-    """
-
-    def is_member(name: str) -> str:
-        # A role that was dropped has no members.
-        return f"coalesce(pg_has_role(to_regrole({_literal(_identifier(name))}), 'MEMBER'), false)"
-
-    table, function = f"{place}.{renamed(FIRED, prefix)}", f"{place}.{renamed(RUNNING_KEPT, prefix)}"
-    said = "a client cannot end a running execution; it can ask it to stop"
-    body = f"BEGIN RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = {_literal(said)}; END"
-    is_node = f" AND NOT {is_member(names[Use.NODE])}" if Use.NODE in names else ""
-    return [
-        f"CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql AS {_literal(body)}",
-        *([f"ALTER FUNCTION {function}() OWNER TO {owner}"] if owner is not None else []),
-        f"DROP TRIGGER IF EXISTS {renamed(RUNNING_KEPT, prefix)} ON {table}",
-        f"CREATE TRIGGER {renamed(RUNNING_KEPT, prefix)} BEFORE DELETE ON {table} FOR EACH ROW"
-        f" WHEN (OLD.state <> 'ACQUIRED' AND {is_member(names[Use.CLIENT])}{is_node})"
-        f" EXECUTE FUNCTION {function}()",
-    ]
 
 
 def as_script(commands: list[str]) -> str:

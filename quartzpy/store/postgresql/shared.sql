@@ -57,15 +57,14 @@ SELECT other.slot_pool
 )
 
 -- part: cleared
-SET upcoming = '{}', upcoming_is_complete = false, fire_id = NULL,
-    trigger_state = CASE t.trigger_state WHEN 'ACQUIRED' THEN 'WAITING' ELSE t.trigger_state END,
+SET upcoming = '{}', upcoming_is_complete = false,
     -- As in `prepared_once` of the steps.
     admission = t.admission
 
 -- part: is_computed
 -- It has values that were computed from its calendar.
 t.trigger_state <> 'COMPLETE'
-AND (t.upcoming <> '{}' OR t.upcoming_is_complete OR t.fire_id IS NOT NULL OR t.trigger_state = 'ACQUIRED')
+AND (t.upcoming <> '{}' OR t.upcoming_is_complete)
 
 -- part: lock
 WITH held AS MATERIALIZED (
@@ -131,8 +130,8 @@ AND (ended_at, fire_id) < (:'after_at'::timestamptz, :'after_id'::bigint)
 \endif
 
 -- part: fired_columns
-CASE state WHEN 'ACQUIRED' THEN 'ENQUEUED' ELSE 'PROCESSING' END, fire_id, trigger_group, trigger_name, job_group,
-job_name, job_type, instance_id, scheduled_time, CASE state WHEN 'EXECUTING' THEN fired_time END,
+CASE WHEN fired_time > :now THEN 'ENQUEUED' ELSE 'PROCESSING' END, fire_id, trigger_group, trigger_name, job_group,
+job_name, job_type, instance_id, scheduled_time, CASE WHEN fired_time <= :now THEN fired_time END,
 NULL::timestamptz, NULL::timestamptz, attempt, NULL::text, trigger_data::text, NULL::text, NULL::timestamptz
 
 -- part: is_of
@@ -163,7 +162,7 @@ AND (next_fire_time, trigger_group, trigger_name)
 (SELECT job_group || '' AS job_group, job_name || '' AS job_name, concurrency_key || '' AS concurrency_key,
         trigger_state, misfire_rule
    FROM qrtz_triggers
-  WHERE sched_name || '' = :'sched' AND trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
+  WHERE sched_name || '' = :'sched' AND trigger_state IN ('BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
   ORDER BY job_group || '', job_name || '', concurrency_key || '', trigger_state, misfire_rule
   LIMIT 1)
 UNION ALL
@@ -173,7 +172,7 @@ SELECT other.*
     SELECT t.job_group || '' AS job_group, t.job_name || '' AS job_name,
            t.concurrency_key || '' AS concurrency_key, t.trigger_state, t.misfire_rule
       FROM qrtz_triggers t
-     WHERE t.sched_name || '' = :'sched' AND t.trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
+     WHERE t.sched_name || '' = :'sched' AND t.trigger_state IN ('BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
        AND (t.job_group || '', t.job_name || '', t.concurrency_key || '', t.trigger_state, t.misfire_rule)
            > (h.job_group, h.job_name, h.concurrency_key, h.trigger_state, h.misfire_rule)
      ORDER BY t.job_group || '', t.job_name || '', t.concurrency_key || '', t.trigger_state, t.misfire_rule
@@ -196,7 +195,7 @@ t.schedule_hash, t.paused_at, t.paused_by, t.pause_reason, t.pause_until, t.paus
 t.resumed_at
 
 -- part: may_be_paused
-(t.trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED')
+(t.trigger_state IN ('WAITING', 'BLOCKED')
  OR (t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')
      AND ((t.held_by_mode AND NOT :'by_mode'::bool)
           OR (:'alone'::bool AND (t.pause_until, t.pause_missed)
@@ -314,7 +313,7 @@ WITH few AS MATERIALIZED (
   WHERE t.sched_name = :'sched' AND calendar_name = :'calendar'
 \else
   WHERE t.sched_name || '' = :'sched'
-    AND trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
+    AND trigger_state IN ('BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
 \endif
 \endif
     AND (SELECT holds FROM few) OFFSET 0)

@@ -53,7 +53,6 @@ from quartzpy.store.postgresql.schema.naming import DATABASE_CLOCK, Names
 from quartzpy.store.postgresql.steps import acquire as acquire_step
 from quartzpy.store.postgresql.steps import cancel, checkin, facts, misfire, node_keys, progress, purge, shared_limits
 from quartzpy.store.postgresql.steps import complete as complete_step
-from quartzpy.store.postgresql.steps import fire as fire_step
 from quartzpy.store.postgresql.steps import holdings as holdings_step
 from quartzpy.store.postgresql.steps import recover as recover_step
 from quartzpy.store.postgresql.steps.job_transaction import WorkTransaction
@@ -307,9 +306,9 @@ class SqlJobStore:
 
     decide = _steps(node_keys.decide)
     acquire = _steps(acquire_step.acquire)
-    fire = _steps(fire_step.fire)
-    release = _steps(holdings_step.release)
+    refill = _steps(holdings_step.refill)
     reject = _steps(holdings_step.reject)
+    wake_others = _steps(holdings_step.wake_others)
     complete = _steps(complete_step.complete)
     request_cancel = calls(cancel.request_cancel)
     cancel_requests = _steps(cancel.cancel_requests)

@@ -41,7 +41,7 @@ from quartzpy.store.postgresql.connection.session import CLOCK_TOLERANCE, SqlSes
 from quartzpy.store.postgresql.left_batches import leave_replaced
 from quartzpy.store.postgresql.lookups import JOBS, TRIGGERS, trigger_record
 from quartzpy.store.postgresql.redefined_joins import circle, decide
-from quartzpy.store.postgresql.removing import DELETE_TRIGGERS, HOLD_JOBS, VOID_CLAIMS, join_jobs
+from quartzpy.store.postgresql.removing import DELETE_TRIGGERS, HOLD_JOBS, join_jobs
 from quartzpy.store.postgresql.schema.rows import (
     JobColumns,
     job_columns,
@@ -63,7 +63,6 @@ STORE_NEW_JOBS = _SQL("store_jobs", new=True)
 COMPARE_JOBS = _SQL("compare_jobs")
 COPY_JOB = _SQL("copy_job")
 COPY_JOB_UNDER_LOCK = _SQL("copy_job", under_lock=True)
-VOID_CLAIMS_OF_JOBS = _SQL("void_claims_of_jobs")
 STORE_TRIGGERS = _SQL("store_triggers")
 STORE_NEW_TRIGGERS = _SQL("store_triggers", new=True)
 SETTLE_NEW = _SQL("settle_new")
@@ -175,7 +174,6 @@ def replace_trigger(session: SqlSession, old: TriggerKey, new: PreparedTrigger) 
         deleted = transaction.execute(
             leave_replaced(session, [old], [new.trigger]),
             session.bind(DELETE_TRIGGERS, groups=[old.group], names=[old.name]),
-            session.bind(VOID_CLAIMS, groups=[old.group], names=[old.name]),
         )[1]
         if not deleted.rows:
             return None
@@ -426,15 +424,15 @@ class Storing:
         changed = [key for key, was_there in stored.items() if was_there and differs.get(key, True)]
         if changed:
             keys = key_columns(changed)
-            copy = session.bind(COPY_JOB, **keys), session.bind(VOID_CLAIMS_OF_JOBS, **keys)
+            copy = session.bind(COPY_JOB, **keys)
             count = session.bind(COUNT_TRIGGERS, **keys, most=batches.CHUNK + 1)
-            *_, counted = transaction.execute(*copy, count)
+            *_, counted = transaction.execute(copy, count)
             self._changed += changed
             self._corrected += max(len(changed), counted.rows[0][0])
             if session.decides_at_once and self._corrected > batches.CHUNK:
                 # All triggers of the jobs would be read under the lock to find those that were stored in the meantime.
                 # Instead, nobody can store one from here on, and those that were stored before are corrected here.
-                transaction.execute(session.bind(HOLD_JOBS, **keys), *copy)
+                transaction.execute(session.bind(HOLD_JOBS, **keys), copy)
                 self._held.update(changed)
 
     def _differing(self, compared: Sequence[Result]) -> dict[JobKey, bool]:
@@ -542,7 +540,6 @@ class Storing:
         if self._replace:
             new = [prepared_trigger.trigger for prepared_trigger in prepared]
             first.append(leave_replaced(session, [trigger.key for trigger in new], new))
-            last.append(session.bind(VOID_CLAIMS, **key_columns(new)))
         last += watch_new(session, prepared, self._jobs)
         before = session.clock.now()
         written = self._transaction.execute(*first, write, *last)[len(first)]
@@ -608,7 +605,7 @@ class Storing:
             others = [key for key in self._changed if key not in self._held]
             if others:
                 keys = key_columns(others)
-                last += [session.bind(COPY_JOB_UNDER_LOCK, **keys), session.bind(VOID_CLAIMS_OF_JOBS, **keys)]
+                last.append(session.bind(COPY_JOB_UNDER_LOCK, **keys))
             # The job may have more slots than before.
             self.leave_slots({(key.group, key.name) for key in self._changed})
         if self._changed:

@@ -165,7 +165,7 @@ RETURNING t.trigger_group, t.trigger_name, false, t.next_fire_time, :now
         pause_until, pause_missed, schedule, unreconciled, missed_policy, catch_up_until) = (
        SELECT CASE WHEN NOT same.has_schedule THEN excluded.trigger_state
                    WHEN t.concurrency_key = excluded.concurrency_key THEN t.trigger_state
-                   WHEN t.trigger_state IN ('ACQUIRED', 'BLOCKED') THEN 'WAITING'
+                   WHEN t.trigger_state = 'BLOCKED' THEN 'WAITING'
                    WHEN t.trigger_state = 'PAUSED_BLOCKED' THEN 'PAUSED' ELSE t.trigger_state END,
               CASE WHEN same.has_schedule THEN t.next_fire_time ELSE excluded.next_fire_time END,
               CASE WHEN same.has_schedule THEN t.prev_fire_time ELSE excluded.prev_fire_time END,
@@ -176,9 +176,7 @@ RETURNING t.trigger_group, t.trigger_name, false, t.next_fire_time, :now
               CASE WHEN same.has_schedule THEN t.generation ELSE excluded.generation END,
               CASE WHEN same.has_schedule THEN t.coalesced_fire_times ELSE excluded.coalesced_fire_times END,
               CASE WHEN same.has_schedule THEN t.attempt ELSE excluded.attempt END,
-              CASE WHEN NOT same.has_schedule THEN excluded.fire_id
-                   WHEN t.concurrency_key = excluded.concurrency_key OR t.trigger_state <> 'ACQUIRED'
-                   THEN t.fire_id END,
+              CASE WHEN same.has_schedule THEN t.fire_id ELSE excluded.fire_id END,
               CASE WHEN same.has_schedule THEN t.error ELSE excluded.error END,
               CASE WHEN same.has_schedule THEN t.held_by_mode ELSE excluded.held_by_mode END,
               CASE WHEN same.has_schedule THEN t.paused_at ELSE excluded.paused_at END,
@@ -343,12 +341,11 @@ UPDATE qrtz_triggers t
        -- include: admission_of_job
        ,
        trigger_state =
-           CASE WHEN t.trigger_state = 'ACQUIRED' OR t.concurrency_key <>
+           CASE WHEN t.concurrency_key <>
                 -- include: key_of_t
-                THEN CASE t.trigger_state WHEN 'ACQUIRED' THEN 'WAITING' WHEN 'BLOCKED' THEN 'WAITING'
+                THEN CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING'
                                           WHEN 'PAUSED_BLOCKED' THEN 'PAUSED' ELSE t.trigger_state END
-                ELSE t.trigger_state END,
-       fire_id = CASE t.trigger_state WHEN 'ACQUIRED' THEN NULL ELSE t.fire_id END
+                ELSE t.trigger_state END
   FROM unnest(:'groups'::text[], :'names'::text[]) AS w(job_group, job_name)
   JOIN qrtz_job_details j ON j.sched_name = :'sched' AND j.job_group = w.job_group AND j.job_name = w.job_name
 \if :under_lock
@@ -372,20 +369,6 @@ UPDATE qrtz_triggers t
        )
 \endif
 ;
-
--- name: void_claims_of_jobs
-DELETE FROM qrtz_fired_triggers
- WHERE ctid = ANY(ARRAY(
-    SELECT f.ctid
-      FROM unnest(:'groups'::text[], :'names'::text[]) AS k(job_group, job_name)
-     CROSS JOIN LATERAL (
-        SELECT c.ctid, c.* FROM qrtz_fired_triggers c
-         WHERE c.sched_name = :'sched' AND c.job_group = k.job_group AND c.job_name = k.job_name
-           AND c.state = 'ACQUIRED'
-           AND (SELECT count(*) FROM qrtz_triggers t
-                 WHERE t.sched_name = c.sched_name AND t.trigger_group = c.trigger_group
-                   AND t.trigger_name = c.trigger_name AND t.fire_id = c.fire_id) = 0
-           FOR UPDATE SKIP LOCKED) AS f));
 
 -- name: hold_job
 SELECT FROM qrtz_job_details

@@ -21,7 +21,6 @@ from quartzpy.store.queries import HELD, STOPPED, Position, TriggerOrder, Trigge
 _SQL = SqlFile("trigger_pages.sql")
 _SEEN: Mapping[TriggerState, frozenset[TriggerState]] = {
     TriggerState.WAITING: frozenset({TriggerState.WAITING, TriggerState.BLOCKED}),
-    TriggerState.ACQUIRED: frozenset({TriggerState.ACQUIRED, TriggerState.BLOCKED}),
     TriggerState.BLOCKED: frozenset({TriggerState.WAITING, TriggerState.BLOCKED}),
     TriggerState.PAUSED: frozenset(PAUSED_STATES),
     TriggerState.PAUSED_BLOCKED: frozenset(PAUSED_STATES),

@@ -27,11 +27,11 @@ from quartzpy.store.protocol.cluster import (
 )
 from quartzpy.store.protocol.fires import (
     MANY,
-    AcquiredTrigger,
     AvailableSlots,
     DispatchKey,
-    FireRequest,
+    Refill,
     SkippedTrigger,
+    UnfilledTrigger,
     no_calendar,
 )
 from quartzpy.store.protocol.firing import FiringStore, JobTransaction
@@ -39,7 +39,6 @@ from quartzpy.store.protocol.outcomes import (
     Acquisition,
     Completion,
     CompletionOutcome,
-    Firing,
     Holdings,
     MisfireOutcome,
     MovedFire,
@@ -117,7 +116,6 @@ __all__ = [
     "MANY",
     "MAX_NODE_DEATHS",
     "NO_NOTE",
-    "AcquiredTrigger",
     "Acquisition",
     "AvailableSlots",
     "BatchEntry",
@@ -128,9 +126,7 @@ __all__ = [
     "ConnectionUsage",
     "DispatchKey",
     "Everything",
-    "FireRequest",
     "FiredTrigger",
-    "Firing",
     "FiringStore",
     "Holdings",
     "JobEntry",
@@ -149,6 +145,7 @@ __all__ = [
     "QueryStore",
     "Reconciliation",
     "RecoveryOutcome",
+    "Refill",
     "Repairs",
     "SchedulingStore",
     "SkippedTrigger",
@@ -158,6 +155,7 @@ __all__ = [
     "TriggerGroups",
     "TriggerMove",
     "TriggersOfJobs",
+    "UnfilledTrigger",
     "ZoneRenewal",
     "no_calendar",
 ]

@@ -189,13 +189,12 @@ class ClusterStore(Protocol):
 
         First their database sessions are terminated, so that none of their transactions is still open. Then:
 
-        - ACQUIRED triggers become WAITING;
         - an execution of a job that requests recovery, unless it was asked to stop, becomes a one-shot trigger in the
           group RECOVERING_JOBS, with the data, keys and times of the original; every other execution is recorded as
           TERMINATED;
         - triggers that these executions blocked are unblocked;
-        - claims of epochs that are not registered, and ACQUIRED or BLOCKED triggers that nothing holds, are treated
-          in the same way.
+        - executions of epochs that are not registered, and BLOCKED triggers that nothing holds, are treated in the
+          same way.
 
         The death of a node counts once for each job that it executed. Where `max_node_deaths` have counted and no
         execution of the job succeeded in between, all triggers of the job, its recovery included, become ERROR with
@@ -230,7 +229,7 @@ class ClusterStore(Protocol):
         ...
 
     def leave(self, node: Node) -> None:
-        """Release the claims that are not executing, and remove the node."""
+        """Remove the node. What it executes is left to a recovery."""
         ...
 
     def list_nodes(self) -> CheckIn:

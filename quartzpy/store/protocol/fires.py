@@ -53,23 +53,21 @@ def no_calendar() -> None:
 
 
 @dataclass(frozen=True)
-class AcquiredTrigger:
-    """A claim: only the node that holds it may fire this trigger, at `progress.next_fire_time`.
+class UnfilledTrigger:
+    """A due trigger whose stored fire times are used up: it fires once more are stored; see `FiringStore.refill`.
 
-    The claim becomes void when the trigger's calendar is replaced. `trigger` and `calendar` are built on first access,
-    so that a row that cannot be read spoils its own claim and no other. The trigger comes without its data.
+    `trigger` and `calendar` are built on first access, so that a row that cannot be read spoils itself and no other.
+    The trigger comes without its data.
     """
 
-    fire_id: int
     trigger_group: str
     trigger_name: str
     progress: TriggerProgress
     generation: int
     load_trigger: Callable[[], Trigger]
     load_calendar: Callable[[], Calendar | None] = no_calendar
-    placement: str = ""
+    calendar_revision: int | None = None
     overlap_policy: str = OverlapPolicy.BLOCK
-    max_concurrent: int | None = None
 
     @cached_property
     def key(self) -> TriggerKey:
@@ -95,12 +93,8 @@ class SkippedTrigger:
 
 
 @dataclass(frozen=True, slots=True)
-class FireRequest:
-    """A claim to be fired, with the fire times that follow; the node computes those outside the lock.
+class Refill:
+    """The fire times that follow the next one of an unfilled trigger; the node computes them outside the lock."""
 
-    Where the job's overlap policy lets one fire coalesce several, the store decides which ones, by its own clock, when
-    it fires the trigger.
-    """
-
-    acquired: AcquiredTrigger
-    following: UpcomingFireTimes
+    unfilled: UnfilledTrigger
+    upcoming: UpcomingFireTimes

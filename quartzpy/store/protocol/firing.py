@@ -1,4 +1,4 @@
-"""The firing protocol: the steps by which a node claims, fires and completes triggers, and handles misfires."""
+"""The firing protocol: the steps by which a node fires and completes triggers, and handles misfires."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Protocol
 from quartzpy.jobs.context import Progress
 from quartzpy.keys import JobKey
 from quartzpy.store.protocol.cluster import Node
-from quartzpy.store.protocol.fires import AvailableSlots, DispatchKey, FireRequest
+from quartzpy.store.protocol.fires import AvailableSlots, DispatchKey, Refill, UnfilledTrigger
 from quartzpy.store.protocol.outcomes import (
     Acquisition,
     Completion,
     CompletionOutcome,
-    Firing,
     Holdings,
     MisfireOutcome,
     Reconciliation,
@@ -84,13 +83,14 @@ class FiringStore(Protocol):
         passed_over: Collection[int] = (),
         reads_first: bool = False,
     ) -> Acquisition:
-        """Claim at most `limit` WAITING triggers, and fire those that are due.
+        """Fire at most `limit` WAITING triggers.
 
         Eligible is a trigger
 
         - whose dispatch key the node runs (`decide`);
         - whose slot pool is among `available_slots`, as long as its executor and its group have slots left;
-        - whose next fire time is before now + `look_ahead`, and not so long ago that it is a misfire by the trigger's
+        - whose next fire time is at most `look_ahead` away (the node starts the job at that instant, which is the fire
+          time then), and not so long ago that it is a misfire by the trigger's
           own threshold or else `misfire_threshold` (a trigger that ignores misfires is never too late);
         - whose row no open transaction holds, and whose generation is not in `passed_over` (triggers that this node
           could not compute).
@@ -102,11 +102,11 @@ class FiringStore(Protocol):
         skips the fire where another trigger of the job is BLOCKED already. CANCEL_OTHER puts it into BLOCKED and asks
         the oldest execution to stop; of several that are due, it keeps the newest.
 
-        A trigger that is due and whose following fire times are stored is fired within the same transaction. It
-        becomes WAITING; or BLOCKED, with all other triggers of the job, if the job is now at its limit; or COMPLETE
-        if no fire time follows. A store may tell from the running executions that triggers are BLOCKED, and store it
-        only for those that a step meets. Under BUFFER_ONE and CANCEL_OTHER one fire coalesces all fire times that have
-        passed. Every other eligible trigger becomes ACQUIRED, and is returned as a claim.
+        A trigger that fires becomes WAITING; or BLOCKED, with all other triggers of the job, if the job is now at its
+        limit; or COMPLETE if no fire time follows. A store may tell from the running executions that triggers are
+        BLOCKED, and store it only for those that a step meets. Under BUFFER_ONE and CANCEL_OTHER one fire coalesces all
+        fire times that have passed. An eligible trigger of which the store does not know the fire times that follow
+        does not fire; it is returned as unfilled.
 
         With `reads_first` the caller expects that other nodes have taken what is due: a store whose claims cost more
         than a read then reads first, and claims only if something is left.
@@ -116,41 +116,27 @@ class FiringStore(Protocol):
         """
         ...
 
-    def fire(self, node: Node, moves: Sequence[FireRequest], *, early: timedelta = timedelta()) -> Firing:
-        """Fire claims that are due, as `acquire` does.
+    def refill(self, node: Node, refills: Sequence[Refill]) -> None:
+        """Store the upcoming fire times of unfilled triggers.
 
-        A claim that becomes due within `early` is fired as well. Its fire time is then the scheduled one, and the node
-        starts the job at that instant.
-
-        A claim that was lost in the meantime is dropped without a fire: its trigger was paused, deleted or replaced, or
-        its job has reached its limit.
+        One is passed over that was replaced or has moved on since it was returned, or whose calendar was replaced; and
+        one whose row an open transaction holds.
 
         Raises:
             LeaseLostError: the epoch is no longer registered.
         """
         ...
 
-    def release(self, node: Node, fire_ids: Collection[int]) -> Collection[int]:
-        """Release claims: ACQUIRED becomes WAITING; no other state changes.
-
-        Other nodes are notified, even where `fire_ids` is empty (`RESUMED`): this node may have been the only one that
-        was waiting for the trigger that is due next.
-
-        Returns:
-            The fire_ids of claims that could not be released, because an open transaction has locked their rows. The
-            epoch still holds them; the node releases them later.
+    def reject(self, node: Node, reasons: Sequence[tuple[UnfilledTrigger, str]]) -> None:
+        """Put unfilled triggers into ERROR, each with its reason; those that `refill` would pass over stay as they are.
 
         Raises:
             LeaseLostError: the epoch is no longer registered.
         """
         ...
 
-    def reject(self, node: Node, reasons: Mapping[int, str]) -> None:
-        """Put claimed triggers into ERROR, each with the reason given for its fire_id, and delete the claims.
-
-        Raises:
-            LeaseLostError: the epoch is no longer registered.
-        """
+    def wake_others(self, node: Node) -> None:
+        """Notify the other nodes (`RESUMED`): perhaps only this one was waiting for what is due next."""
         ...
 
     def complete(
@@ -158,10 +144,10 @@ class FiringStore(Protocol):
     ) -> CompletionOutcome:
         """End executions.
 
-        For each: delete the claim, write the history, store changed job data, unblock the triggers of the job, and
+        For each: delete its row, write the history, store changed job data, unblock the triggers of the job, and
         store the retry. Then remove triggers that are COMPLETE, and jobs that are not durable and have no trigger left.
 
-        A completion has an effect only if the claim is still this epoch's, and changes the trigger only if its
+        A completion has an effect only if the execution is still this epoch's, and changes the trigger only if its
         generation is still the one that fired. An execution that would have to write a row held by an open transaction
         is deferred as a whole. One that was asked to stop is not stored again: see `CompletionOutcome.stopped`. A fire
         that is handed back keeps its turn of the rate limit. With `wakes_others`, which a node that takes no more work
@@ -188,19 +174,17 @@ class FiringStore(Protocol):
         ...
 
     def holdings(self, node: Node) -> Holdings:
-        """Return what this epoch holds. Takes no shared lock.
+        """Return the executions of this epoch. Takes no shared lock.
 
         Raises:
             LeaseLostError: the epoch is no longer registered.
         """
         ...
 
-    def reconcile(self, node: Node, *, claims: Collection[int], executions: Collection[int]) -> Reconciliation:
-        """End the differences between what the store keeps for this epoch and what the node has in hand.
+    def reconcile(self, node: Node, *, executions: Collection[int]) -> Reconciliation:
+        """Return the fires of this epoch that are not in `executions`: the answers to their steps were lost.
 
-        A committed fire whose fire_id is not in `executions` is returned so that the node runs it, even if the node
-        believes it to be a claim: the answer to its fire was lost. A claim that is not in `claims` is released, or
-        dropped where its trigger has changed.
+        The node runs them.
 
         Raises:
             LeaseLostError: the epoch is no longer registered.

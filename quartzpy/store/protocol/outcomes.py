@@ -10,7 +10,7 @@ from quartzpy.errors import InvalidValueError
 from quartzpy.jobs.fired_trigger import FiredTrigger
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import CompletionInstruction, Outcome
-from quartzpy.store.protocol.fires import AcquiredTrigger, DispatchKey, SkippedTrigger
+from quartzpy.store.protocol.fires import DispatchKey, SkippedTrigger, UnfilledTrigger
 from quartzpy.store.protocol.scheduling import PauseSubjects
 from quartzpy.triggers.upcoming import UpcomingFireTimes
 
@@ -22,50 +22,42 @@ class Acquisition:
     `next_due` is the soonest fire time among the triggers that this node could take and did not. `undecided` are
     dispatch keys of waiting triggers about which the node has yet to say whether it runs them; see `decide`.
     `slot_pools` are those with an executor or a group for which triggers wait, whether or not it has slots for them.
-    With `is_partial`, the step has looked at a part of what is due, and the next one is to follow at once.
+    With `is_partial`, the step has looked at a part of what is due, and the next one is to follow at once. `unfilled`
+    are due triggers that it could not fire, because their stored fire times are used up: the node computes more, stores
+    them by `refill`, and the next step fires them.
     """
 
     now: datetime
     fired: Sequence[FiredTrigger] = ()
-    acquired: Sequence[AcquiredTrigger] = ()
     next_due: datetime | None = None
     skipped: Sequence[SkippedTrigger] = ()
     undecided: Collection[DispatchKey] = ()
     slot_pools: Collection[str] = ()
     is_partial: bool = False
+    unfilled: Sequence[UnfilledTrigger] = ()
 
-
-@dataclass(frozen=True, slots=True)
-class Firing:
-    """The result of `fire`.
-
-    The claims in `not_due` are still held: the store's clock had not reached their fire times.
-    """
-
-    now: datetime
-    fired: Sequence[FiredTrigger] = ()
-    not_due: Collection[int] = ()
-    skipped: Sequence[SkippedTrigger] = ()
+    @property
+    def taken(self) -> int:
+        """The number of triggers that the step has found and could take."""
+        return len(self.fired) + len(self.skipped) + len(self.unfilled)
 
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """The fire_ids that the store keeps for an epoch: those of its claims, and those of its executions."""
+    """The fire_ids of the executions that the store keeps for an epoch."""
 
     now: datetime
-    claims: frozenset[int]
     executions: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
 class Reconciliation:
-    """The result of `reconcile`: the fires to run, the claims that it released, and what the epoch holds now.
+    """The result of `reconcile`: the fires to run, and what the epoch holds now.
 
     `holdings` includes the executions of `fired`.
     """
 
     fired: Sequence[FiredTrigger]
-    released: Collection[int]
     holdings: Holdings
 
 
@@ -177,19 +169,18 @@ class MisfireOutcome:
 class Repairs:
     """The number of repairs that `repair` made.
 
-    They are: missing rows of locks; triggers whose copies of their job's columns were stale; executions and claims of
-    nodes that are not in the cluster; and triggers in a held state that nothing held.
+    They are: missing rows of locks; triggers whose copies of their job's columns were stale; executions of nodes that
+    are not in the cluster; and triggers in a held state that nothing held.
     """
 
     lock_rows: int = 0
     copies: int = 0
     executions: int = 0
-    claims: int = 0
     stuck: int = 0
 
     @property
     def total(self) -> int:
-        return self.lock_rows + self.copies + self.executions + self.claims + self.stuck
+        return self.lock_rows + self.copies + self.executions + self.stuck
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,16 +231,14 @@ class ZoneRenewal:
 class RecoveryOutcome:
     """The result of `recover`.
 
-    `recovered` counts the executions that will run again, `lost` those that will not, and `released` the claims that
-    were released. `repaired` counts rows that contradicted each other; it is 0 unless the tables were edited manually,
-    or a claim was passed over because its row was locked. `quarantined` are the jobs whose triggers were put into
-    ERROR because too many nodes died while executing them.
+    `recovered` counts the executions that will run again, and `lost` those that will not. `repaired` counts rows that
+    contradicted each other; it is 0 unless the tables were edited manually. `quarantined` are the jobs whose triggers
+    were put into ERROR because too many nodes died while executing them.
     """
 
     nodes: Sequence[str] = ()
     recovered: int = 0
     lost: int = 0
-    released: int = 0
     repaired: int = 0
     quarantined: Sequence[JobKey] = ()
     next_time_off: timedelta | None = None
@@ -258,4 +247,4 @@ class RecoveryOutcome:
 
     @property
     def changed_anything(self) -> bool:
-        return bool(self.nodes or self.recovered or self.lost or self.released or self.repaired)
+        return bool(self.nodes or self.recovered or self.lost or self.repaired)

@@ -53,15 +53,10 @@ class StoredCalendar:
 
 @dataclass(frozen=True, slots=True)
 class TriggerMove:
-    """A change of a trigger's fire times, to be made only if the trigger is still as it was when it was read.
-
-    With `releases_claim` the change is also made while a node has claimed the trigger: the claim becomes void, and that
-    node does not fire it.
-    """
+    """A change of a trigger's fire times, to be made only if the trigger is still as it was when it was read."""
 
     record: TriggerRecord
     to: PreparedTrigger
-    releases_claim: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +142,7 @@ class SchedulingStore(Protocol):
         job is at its concurrency limit. Storing exactly what is stored already changes nothing.
 
         With `replace`, a trigger that belongs to the same job and whose schedule did not change (see
-        `PreparedTrigger.schedule_hash`) keeps its progress, state, pause, misfires, claim and generation; its other
+        `PreparedTrigger.schedule_hash`) keeps its progress, state, pause, misfires and generation; its other
         values are replaced. A trigger whose schedule did change gets a new generation. The other triggers of a
         replaced job stay. The data of a job that persists it, and did so before, stays as the job left it. Claims
         become void on triggers of a job whose type, limit or placement changed.
@@ -246,15 +241,15 @@ class SchedulingStore(Protocol):
     def move_triggers(self, moves: Sequence[TriggerMove]) -> set[TriggerKey]:
         """Change the fire times of triggers, but not their states. Return the keys of those that were changed.
 
-        A trigger that has changed since it was read is left alone, and so is one that is claimed, unless the move
-        releases the claim. A trigger without a fire time becomes COMPLETE; it and its job remain stored.
+        A trigger that has changed since it was read is left alone. A trigger without a fire time becomes COMPLETE; it
+        and its job remain stored.
         """
         ...
 
     # --- pausing
 
     def pause(self, subjects: PauseSubjects, note: PauseNote = NO_NOTE) -> set[str]:
-        """Pause triggers: WAITING and ACQUIRED become PAUSED, and BLOCKED becomes PAUSED_BLOCKED.
+        """Pause triggers: WAITING becomes PAUSED, and BLOCKED becomes PAUSED_BLOCKED.
 
         The note and the instant are stored with each trigger until it is resumed. A note with a reason replaces the
         one of a trigger that is paused already; the instant of its pause stays. Pauses of groups and of everything are

@@ -24,7 +24,7 @@ UPDATE qrtz_audit
 -- name: node_ends
 -- The nodes that were lost or that left within a day, among the latest entries.
 SELECT subject, at, action, actor, before ->> 'host', (before ->> 'pid')::bigint, (before ->> 'last_checkin')::timestamptz,
-       (after ->> 'released')::bigint, (after ->> 'repeated')::bigint, (after ->> 'lost')::bigint
+       (after ->> 'repeated')::bigint, (after ->> 'lost')::bigint
   FROM (SELECT * FROM qrtz_audit
          WHERE sched_name = :'sched' AND at >= :now - interval '1 day'
          ORDER BY at DESC LIMIT :'among'::int) AS latest

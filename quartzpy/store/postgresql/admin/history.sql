@@ -370,9 +370,9 @@ following AS (
                   WHERE trigger_group = k.of_group AND trigger_name = k.of_name AND sched_name = :'sched'
                   ORDER BY generation DESC, scheduled_time DESC LIMIT 1)
                 UNION ALL
-                SELECT CASE state WHEN 'ACQUIRED' THEN 'ENQUEUED' ELSE 'PROCESSING' END, fire_id, trigger_group,
+                SELECT CASE WHEN fired_time > :now THEN 'ENQUEUED' ELSE 'PROCESSING' END, fire_id, trigger_group,
                        trigger_name, job_group, job_name, job_type, instance_id::text, scheduled_time,
-                       CASE state WHEN 'EXECUTING' THEN fired_time END,
+                       CASE WHEN fired_time <= :now THEN fired_time END,
                        NULL::timestamptz, NULL::timestamptz, attempt, NULL::text, trigger_data::text, NULL::text,
                        NULL::timestamptz
                   FROM qrtz_fired_triggers

@@ -89,22 +89,20 @@ def repair(session: SqlSession) -> Repairs:
         session.unlocked(session.bind(MAKE, names=list(LockName)))
     if not (unknown.rows or stuck.rows or copies.rows):
         return Repairs(lock_rows=missing)
-    copies, released, remaining, repaired, passed_on = session.locked(
+    copies, ended, repaired, passed_on = session.locked(
         session.lock(LockName.TRIGGER_ACCESS),
         session.bind(REPAIR_COPIES),
         session.bind(FREE, died=[], misfire_threshold=session.misfire_threshold),
-        session.bind(UNKNOWN_EPOCHS),
         session.bind(REPAIR),
         pass_on(session),
         news(session),
         name=LockName.STATE_ACCESS,
-    )[1:6]
-    recovered, lost, *_ = released.rows[0]
+    )[1:5]
+    recovered, lost = ended.rows[0]
     return Repairs(
         lock_rows=missing,
         copies=copies.touched,
         executions=recovered + lost,
-        claims=max(0, len(unknown.rows) - len(remaining.rows) - recovered - lost),
         stuck=len(repaired.rows) + passed_on.rows[0][0],
     )
 
@@ -126,18 +124,18 @@ def _lock_rows(result: Result) -> list[Finding]:
 def _unknown_epochs(result: Result) -> list[Finding]:
     if not result.rows:
         return []
-    rows = [f"{fire_id}: {trigger} ({state}, by {node})" for fire_id, trigger, state, node in result.rows]
+    rows = [f"{fire_id}: {trigger} (by {node})" for fire_id, trigger, node in result.rows]
     what = numbered(
         len(rows),
-        "claim or execution belongs to a node that is not in the cluster",
-        "claims and executions belong to nodes that are not in the cluster",
+        "execution belongs to a node that is not in the cluster",
+        "executions belong to nodes that are not in the cluster",
     )
     return [
         Finding(
             Severity.ERROR,
             "unknown-epoch",
             what,
-            "--repair releases claims and recovers executions",
+            "--repair recovers them",
             _listed(rows),
             True,
         )
@@ -145,11 +143,6 @@ def _unknown_epochs(result: Result) -> list[Finding]:
 
 
 _HELD = {
-    "ACQUIRED": (
-        "claim-without-owner",
-        "trigger is ACQUIRED without a claim",
-        "triggers are ACQUIRED without a claim",
-    ),
     "BLOCKED": (
         "blocked-for-nothing",
         "trigger is BLOCKED without a running execution of its job",

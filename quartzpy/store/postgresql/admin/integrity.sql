@@ -4,7 +4,7 @@
 SELECT lock_name FROM qrtz_locks WHERE sched_name = :'sched';
 
 -- name: unknown_epochs
-SELECT f.fire_id::text, f.trigger_group || '.' || f.trigger_name, f.state, f.instance_id
+SELECT f.fire_id::text, f.trigger_group || '.' || f.trigger_name, f.instance_id
   FROM qrtz_fired_triggers f
  WHERE f.sched_name = :'sched'
    AND NOT EXISTS (SELECT FROM qrtz_scheduler_state s WHERE s.sched_name = f.sched_name AND s.epoch = f.epoch)
@@ -20,8 +20,7 @@ SELECT t.trigger_group || '.' || t.trigger_name
  ORDER BY 1;
 
 -- name: repair_copies
--- A claim is fired as it was made; its trigger's copies are repaired after its release. A WAITING trigger that should
--- be BLOCKED now is blocked by the next acquire step; a wrongly BLOCKED one is found as stuck.
+-- A WAITING trigger that should be BLOCKED now is blocked by the next acquire step; a wrongly BLOCKED one is found as stuck.
 UPDATE qrtz_triggers t
    SET job_type = j.job_type, max_concurrent = j.max_concurrent, overlap_policy = j.overlap_policy,
        placement = j.placement, rate_limit = j.rate_limit, limits = j.limits,
@@ -30,7 +29,7 @@ UPDATE qrtz_triggers t
           FROM qrtz_triggers t
           JOIN qrtz_job_details j
             ON j.sched_name = t.sched_name AND j.job_group = t.job_group AND j.job_name = t.job_name
-         WHERE t.sched_name = :'sched' AND t.trigger_state <> 'ACQUIRED'
+         WHERE t.sched_name = :'sched'
            AND (t.job_type, t.max_concurrent, t.overlap_policy, t.placement, t.rate_limit, t.limits)
                IS DISTINCT FROM
                (j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits)

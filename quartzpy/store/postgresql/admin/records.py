@@ -300,8 +300,6 @@ class NodeEndRecord:
     host: str
     pid: int
     last_checkin: datetime
-    released: int
-    """The claims that it held, whose triggers waited again."""
     repeated: int
     """Its executions that run again."""
     lost: int

@@ -30,9 +30,9 @@ SELECT outcome AS state, fire_id, trigger_group, trigger_name, job_group, job_na
        retry_at
   FROM qrtz_executions WHERE fire_id = root.fire_id AND sched_name || '' = :'sched'
 UNION ALL
-SELECT CASE state WHEN 'ACQUIRED' THEN 'ENQUEUED' ELSE 'PROCESSING' END, fire_id, trigger_group, trigger_name,
+SELECT CASE WHEN fired_time > :now THEN 'ENQUEUED' ELSE 'PROCESSING' END, fire_id, trigger_group, trigger_name,
        job_group, job_name, job_type, instance_id::text, scheduled_time,
-       CASE state WHEN 'EXECUTING' THEN fired_time END,
+       CASE WHEN fired_time <= :now THEN fired_time END,
        NULL::timestamptz, NULL::timestamptz, attempt, NULL::text, trigger_data::text, NULL::text,
        NULL::timestamptz
   FROM qrtz_fired_triggers WHERE fire_id = root.fire_id AND sched_name = :'sched'

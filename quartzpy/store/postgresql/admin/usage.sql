@@ -2,7 +2,7 @@
 
 -- name: tallies
 -- The conditions are those of the partial indexes on `triggers`. The index of the held triggers does not distinguish
--- ACQUIRED, BLOCKED and COMPLETE, so the first ones are read once; with the scheduler as an expression, only that index
+-- BLOCKED and COMPLETE, so the first ones are read once; with the scheduler as an expression, only that index
 -- can serve. The paused triggers that are overdue are looked for among the first ones by key. Of the triggers that wait
 -- for a slot although their rows are WAITING or PAUSED, the first ones are found by their jobs. If these are all, an index
 -- counts that many too many as WAITING or PAUSED; otherwise, only the first ones of these states are counted, and those
@@ -12,7 +12,7 @@ WITH RECURSIVE
 -- include: full_jobs
 -- include: full_keys
 , held AS MATERIALIZED (
-    SELECT count(*) FILTER (WHERE state = 'WAITING') AS waiting, count(*) FILTER (WHERE state = 'ACQUIRED') AS acquired,
+    SELECT count(*) FILTER (WHERE state = 'WAITING') AS waiting,
            count(*) FILTER (WHERE state = 'BLOCKED') AS blocked, count(*) FILTER (WHERE state = 'PAUSED') AS paused,
            count(*) FILTER (WHERE state = 'PAUSED_BLOCKED') AS paused_blocked,
            count(*) FILTER (WHERE state = 'COMPLETE') AS complete
@@ -20,7 +20,7 @@ WITH RECURSIVE
                    -- include: seen_state
                    AS state
               FROM qrtz_triggers t
-             WHERE t.sched_name || '' = :'sched' AND t.trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
+             WHERE t.sched_name || '' = :'sched' AND t.trigger_state IN ('BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
              LIMIT 2 * :'most'::int) AS of_held
 ),
 of_full AS MATERIALIZED (
@@ -75,10 +75,10 @@ examined AS MATERIALIZED (
 SELECT (SELECT count(*) FROM (SELECT FROM qrtz_job_details
                                WHERE sched_name = :'sched' LIMIT :'most'::int + 1) AS counted),
        (SELECT count(*) FROM (SELECT FROM qrtz_fired_triggers
-                               WHERE sched_name = :'sched' AND state = 'ACQUIRED'
+                               WHERE sched_name = :'sched' AND fired_time > :now
                                LIMIT :'most'::int + 1) AS counted),
        (SELECT count(*) FROM (SELECT FROM qrtz_fired_triggers
-                               WHERE sched_name = :'sched' AND state = 'EXECUTING'
+                               WHERE sched_name = :'sched' AND fired_time <= :now
                                LIMIT :'most'::int + 1) AS counted),
        (SELECT count(*)
           FROM (SELECT
@@ -96,7 +96,6 @@ SELECT (SELECT count(*) FROM (SELECT FROM qrtz_job_details
                            LIMIT :'most'::int + 1 + (SELECT waiting FROM hidden)) AS counted)
             ELSE (SELECT count(*) FROM (SELECT FROM examined WHERE state = 'WAITING' LIMIT :'most'::int + 1) AS counted) END
        + (SELECT waiting FROM held),
-       (SELECT acquired FROM held),
        (SELECT waiting FROM hidden) + (SELECT blocked FROM held),
        CASE WHEN (SELECT are_all FROM hidden)
             THEN (SELECT count(*) - (SELECT paused FROM hidden)
@@ -152,7 +151,7 @@ due AS (
                   LIMIT :'most'::int + 1) AS of_range)
             UNION ALL
             (SELECT * FROM qrtz_triggers
-              WHERE sched_name || '' = :'sched' AND trigger_state IN ('ACQUIRED', 'BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
+              WHERE sched_name || '' = :'sched' AND trigger_state IN ('BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
                 AND trigger_state = 'BLOCKED' AND next_fire_time < (SELECT late FROM bound)
               LIMIT 2 * :'most'::int)) AS t
 ),

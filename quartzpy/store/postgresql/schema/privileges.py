@@ -73,10 +73,10 @@ TABLES: Mapping[str, Mapping[Use, tuple[str, ...]]] = {
         Use.CLIENT: ("SELECT", "INSERT", _update("lock_name")),
         Use.READER: _READ,
     },
-    # A client asks executions to stop, and deletes the claims on triggers that it replaces; it does not claim.
+    # A client asks executions to stop.
     "qrtz_fired_triggers": {
         Use.NODE: _ALL,
-        Use.CLIENT: ("SELECT", _update("cancel_requested"), "DELETE"),
+        Use.CLIENT: ("SELECT", _update("cancel_requested")),
         Use.READER: _READ,
     },
     "qrtz_executions": {Use.NODE: _ALL, Use.CLIENT: _READ, Use.READER: _READ},

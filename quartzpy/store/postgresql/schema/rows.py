@@ -26,7 +26,7 @@ from quartzpy.jobs.shared_limit import names_from_text
 from quartzpy.keys import JobKey, TriggerKey, unchecked_key
 from quartzpy.placement import placement_from_text
 from quartzpy.states import Unreconciled
-from quartzpy.store.protocol import AcquiredTrigger, SkippedTrigger
+from quartzpy.store.protocol import SkippedTrigger, UnfilledTrigger
 from quartzpy.texts import reason, stored_object
 from quartzpy.triggers.registry import stored_schedule
 from quartzpy.triggers.trigger import Trigger, TriggerProgress, is_copied, trigger_kind
@@ -336,34 +336,32 @@ class _ClaimedRow(FiredTrigger):
 
 def by_outcome(
     rows: Iterable[tuple[Any, ...]],
-) -> tuple[tuple[FiredTrigger, ...], tuple[AcquiredTrigger, ...], tuple[SkippedTrigger, ...]]:
-    """Decode claimed rows, grouped by outcome: fired, claimed, skipped."""
+) -> tuple[tuple[FiredTrigger, ...], tuple[SkippedTrigger, ...], tuple[UnfilledTrigger, ...]]:
+    """Decode claimed rows, grouped by outcome: fired, skipped, unfilled."""
     fired: list[FiredTrigger] = []
-    claimed: list[AcquiredTrigger] = []
     skipped: list[SkippedTrigger] = []
+    unfilled: list[UnfilledTrigger] = []
     for columns in rows:
         # A row is longer than the facts, so it is not made by the constructor of the facts.
         row = tuple.__new__(_ClaimedRow, columns)
         decision = _decision(columns)
         if decision == "FIRE":
             fired.append(row)
-        elif decision == "CLAIM":
-            claimed.append(_claim(row))
+        elif decision == "REFILL":
+            unfilled.append(_unfilled(row))
         else:
             skipped.append(SkippedTrigger(row.trigger_key, row.job_key, row.scheduled_fire_time, row.next_fire_time))
-    return tuple(fired), tuple(claimed), tuple(skipped)
+    return tuple(fired), tuple(skipped), tuple(unfilled)
 
 
-def _claim(row: _ClaimedRow) -> AcquiredTrigger:
-    return AcquiredTrigger(
-        row.fire_id,
+def _unfilled(row: _ClaimedRow) -> UnfilledTrigger:
+    return UnfilledTrigger(
         row.trigger_group,
         row.trigger_name,
         TriggerProgress(row.scheduled_fire_time, row.previous_fire_time, row.times_triggered),
         row.generation,
         row.built_trigger_without_data,
         row.built_calendar,
-        row.placement,
+        row.calendar_revision,
         _overlap_policy(row),
-        row.max_concurrent,
     )

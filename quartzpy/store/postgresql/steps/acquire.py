@@ -86,7 +86,7 @@ def acquire(
     if not (step.has_read_parts and session.reads_whole_fronts):
         return acquired
     # Rows that are locked may have hidden others.
-    is_nothing = not (acquired.fired or acquired.acquired or acquired.skipped)
+    is_nothing = not acquired.taken
     return _taken_by(session, step, limit, look_ahead) if is_nothing else replace(acquired, is_partial=True)
 
 
@@ -116,7 +116,7 @@ def _acquire(
         elif not session.has_rate_limits and (backlog := session.next_due.backlog(slots)) is not None:
             # At high load: what is left need not be looked up after each batch.
             taken = step.claim_backlog(backlog)
-            if len(taken) == limit:
+            if len(taken) == limit and _is_backlog(taken):
                 session.next_due.note_backlog(slots, taken[-1][_SCHEDULED_TIME], has_limits=backlog.has_limits)
                 return _outcome_without_read(taken)
             return step.peek(taken, has_claimed=backlog.has_limits).outcome()
@@ -151,8 +151,7 @@ def _what_is_asked(session: SqlSession) -> tuple[bool, ...]:
 
 def _leaves_some(acquired: Acquisition, limit: int) -> bool:
     """Return True if triggers are due that the step could not take, though it took less than it may."""
-    taken = len(acquired.fired) + len(acquired.acquired) + len(acquired.skipped)
-    return taken < limit and acquired.next_due is not None and acquired.next_due <= acquired.now
+    return acquired.taken < limit and acquired.next_due is not None and acquired.next_due <= acquired.now
 
 
 class _Step:
@@ -336,8 +335,13 @@ def _begins(read: NextDueRead) -> list[datetime | str]:
 
 def _outcome_without_read(taken: Sequence[tuple[Any, ...]]) -> Acquisition:
     """Return what was taken: the next trigger is due when the last one was, as far as is known without a read."""
-    fired, acquired, skipped = by_outcome(taken)
-    return Acquisition(taken[-1][_AT], fired, acquired, taken[-1][_SCHEDULED_TIME], skipped)
+    fired, skipped, unfilled = by_outcome(taken)
+    return Acquisition(taken[0][_AT], fired, taken[-1][_SCHEDULED_TIME], skipped, unfilled=unfilled)
+
+
+def _is_backlog(taken: Sequence[tuple[Any, ...]]) -> bool:
+    """Return True if the soonest of what was taken was late: its time of fire is that of the step."""
+    return bool(taken) and taken[0][_AT] > taken[0][_SCHEDULED_TIME]
 
 
 class _Waiting(NamedTuple):
@@ -394,15 +398,15 @@ class _RoundTrip:
 
     def outcome(self) -> Acquisition:
         waiting = self.waiting
-        fired, acquired, skipped = by_outcome(self.taken)
+        fired, skipped, unfilled = by_outcome(self.taken)
         # What a partial read did not find, the next full one does.
         valid_for = self.read.valid_for
         next_full_read = None if valid_for is None else waiting.now + timedelta(seconds=valid_for)
         return Acquisition(
             waiting.now,
             fired,
-            acquired,
             min((at for at in (waiting.new, self.soonest, self.turn, next_full_read) if at is not None), default=None),
             skipped,
             slot_pools=self.met_pools,
+            unfilled=unfilled,
         )

@@ -8,21 +8,21 @@
 -- A subquery of EXISTS that is to be looked up by its key, once for each row, ends with OFFSET 0, here and in all steps.
 -- A session keeps its plans. Without this end, one that was made for a small table may read the whole table into a hash.
 --
--- Here and in the fire step, `candidates` has these columns:
+-- `candidates` has these columns:
 --
--- - `at`, the time of the step; `row`, the ctid of the locked trigger;
+-- - `at`, the time of the fire: that of the step, or the instant of a trigger that fires ahead of it; `row`, the ctid of the locked trigger;
 -- - `job_group`, `job_name`, `concurrency_key`, `max_concurrent`, `overlap_policy`, `priority` of the trigger;
 -- - `scheduled_time` and `previous_time`, its next and previous fire times before the step;
--- - `is_due`: the trigger can fire now; `following`: the fire times after `scheduled_time`, `following_is_complete` if
+-- - `is_filled`: its fire leaves a stored fire time to wait for, or it has no further one; `following`: the fire times after `scheduled_time`, `following_is_complete` if
 --   no others come after them; `also_due`: the number of the following ones that this fire coalesces, as they are due,
 --   too;
--- - `coalesced_fire_times`, those that it coalesces already; `fire_id`, the id of the claim or of the execution;
+-- - `coalesced_fire_times`, those that it coalesces already; `fire_id`, the id of the execution;
 -- - `overtakes`: a trigger of the job that is due before it waits for a slot, and must have it first.
 --
--- `decisions` adds `decision`: FIRE, CLAIM, SKIP, or BLOCK.
+-- `decisions` adds `decision`: FIRE, SKIP, BLOCK, or REFILL: the node computes more fire times of an unfilled trigger.
 
 -- name: acquire
--- Claims triggers of all jobs, and fires those that are due already. Where all slots are of one executor and one group,
+-- Fires triggers of all jobs. Where all slots are of one executor and one group,
 -- as on most nodes, `limit` is the only limit that counts, which saves two sorts.
 WITH
 -- include: node
@@ -53,15 +53,16 @@ front AS MATERIALIZED (
                -- include: key_hash
                AS key_hash,
                t.overlap_policy, t.prev_fire_time AS previous_time, t.upcoming AS following,
-               t.upcoming_is_complete AS following_is_complete, t.coalesced_fire_times, late.also_due,
-               t.next_fire_time <= node.at
-                   AND (t.upcoming_is_complete OR cardinality(t.upcoming) > late.also_due) AS is_due
+               t.upcoming_is_complete AS following_is_complete, t.coalesced_fire_times,
+               -- At least one must remain for the trigger to wait for.
+               least(late.passed, cardinality(t.upcoming) - CASE WHEN t.upcoming_is_complete THEN 0 ELSE 1 END) AS also_due,
+               t.upcoming_is_complete OR cardinality(t.upcoming) > least(late.passed, 1000) AS is_filled
           FROM qrtz_triggers t
          CROSS JOIN LATERAL (
             SELECT CASE WHEN t.overlap_policy IN ('buffer_one', 'cancel_other')
                         THEN (SELECT count(*) FROM unnest(t.upcoming) AS u(instant)
                                WHERE u.instant <= node.at)
-                        ELSE 0 END::int AS also_due) AS late
+                        ELSE 0 END::int AS passed) AS late
          WHERE t.sched_name = :'sched' AND t.slot_pool = slots.slot_pool
            AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
            AND t.next_fire_time <= node.at + :'look_ahead'::interval
@@ -81,8 +82,8 @@ front AS MATERIALIZED (
 -- The triggers that this node can take. One of a job with a limit may have been read from a time on before which a trigger
 -- of the job waits since an end has just released it: it `overtakes` those that are still blocked.
 candidates AS MATERIALIZED (
-    SELECT due.at, due.row, due.job_group, due.job_name, due.concurrency_key, due.max_concurrent, due.overlap_policy,
-           due.priority, due.scheduled_time, due.previous_time, due.is_due, due.following, due.following_is_complete,
+    SELECT greatest(due.at, due.scheduled_time) AS at, due.row, due.job_group, due.job_name, due.concurrency_key, due.max_concurrent, due.overlap_policy,
+           due.priority, due.scheduled_time, due.previous_time, due.is_filled, due.following, due.following_is_complete,
            due.also_due, due.coalesced_fire_times, nextval('qrtz_fire_ids') AS fire_id,
            due.max_concurrent IS NOT NULL AND due.overlap_policy = 'block' AND
                -- include: sooner_waits
@@ -205,8 +206,7 @@ front AS MATERIALIZED (
                t.job_type, t.placement, t.prev_fire_time AS previous_time, t.coalesced_fire_times,
                -- include: key_hash
                AS key_hash,
-               t.next_fire_time <= node.at
-                   AND (t.upcoming_is_complete OR cardinality(t.upcoming) > 0) AS is_due
+               t.upcoming_is_complete OR cardinality(t.upcoming) > 0 AS is_filled
           FROM qrtz_triggers t
          WHERE t.sched_name = :'sched' AND t.slot_pool = slots.slot_pool
            AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
@@ -244,27 +244,27 @@ candidates AS MATERIALIZED (
      ORDER BY scheduled_time, priority DESC, row
      LIMIT :'limit'::int
 ),
--- A trigger that is due fires and moves on to the next of its upcoming fire times, or to COMPLETE where there is none;
--- any other is claimed. A trigger whose job has got a limit stays as it is, for the other statement. A trigger that
+-- A trigger fires and moves on to the next of its upcoming fire times, or to COMPLETE where there is none. One that is
+-- not filled does not change. Nor does a trigger whose job has got a limit, for the other statement. A trigger that
 -- catches up does so until its next fire time is later than the end of the catch-up.
 advanced AS (
     UPDATE qrtz_triggers t
-       SET trigger_state = CASE WHEN NOT d.is_due THEN 'ACQUIRED'
-                                WHEN cardinality(t.upcoming) = 0 THEN 'COMPLETE' ELSE 'WAITING' END,
-           fire_id = CASE WHEN NOT d.is_due OR cardinality(t.upcoming) = 0 THEN d.fire_id END,
-           prev_fire_time = CASE WHEN d.is_due THEN t.next_fire_time ELSE t.prev_fire_time END,
-           next_fire_time = CASE WHEN d.is_due THEN t.upcoming[1] ELSE t.next_fire_time END,
-           upcoming = CASE WHEN d.is_due THEN t.upcoming[2:] ELSE t.upcoming END,
-           coalesced_fire_times = CASE WHEN NOT d.is_due THEN t.coalesced_fire_times END,
-           admission = CASE WHEN NOT d.is_due THEN t.admission END,
+       SET trigger_state = CASE WHEN d.is_filled AND cardinality(t.upcoming) = 0 THEN 'COMPLETE' ELSE 'WAITING' END,
+           fire_id = CASE WHEN d.is_filled AND cardinality(t.upcoming) = 0 THEN d.fire_id END,
+           prev_fire_time = CASE WHEN d.is_filled THEN t.next_fire_time ELSE t.prev_fire_time END,
+           next_fire_time = CASE WHEN d.is_filled THEN t.upcoming[1] ELSE t.next_fire_time END,
+           upcoming = CASE WHEN d.is_filled THEN t.upcoming[2:] ELSE t.upcoming END,
+           coalesced_fire_times = CASE WHEN NOT d.is_filled THEN t.coalesced_fire_times END,
+           admission = CASE WHEN NOT d.is_filled THEN t.admission END,
            catch_up_until = CASE WHEN t.catch_up_until
-                                      >= CASE WHEN d.is_due THEN t.upcoming[1] ELSE t.next_fire_time END
+                                      >= CASE WHEN d.is_filled THEN t.upcoming[1] ELSE t.next_fire_time END
                                  THEN t.catch_up_until END,
-           times_triggered = t.times_triggered + d.is_due::int
+           times_triggered = t.times_triggered + d.is_filled::int
       FROM (SELECT *, nextval('qrtz_fire_ids') AS fire_id FROM candidates
              WHERE max_concurrent IS NULL) AS d
      WHERE t.ctid = d.row
-    RETURNING CASE WHEN d.is_due THEN 'FIRE' ELSE 'CLAIM' END AS decision, d.fire_id AS given_fire_id, d.at,
+    RETURNING CASE WHEN d.is_filled THEN 'FIRE' ELSE 'REFILL' END AS decision, d.fire_id AS given_fire_id,
+              greatest(d.at, d.scheduled_time) AS at,
               d.scheduled_time, d.previous_time, d.coalesced_fire_times AS coalesced,
               t.trigger_group, t.trigger_name, t.generation, t.job_group, t.job_name, t.job_type,
               t.next_fire_time, t.upcoming, t.upcoming_is_complete, t.times_triggered, t.attempt, t.max_concurrent,

@@ -63,33 +63,25 @@ SELECT count(*) FROM qrtz_triggers t
 SELECT pg_sleep(:'seconds'::float8)::text;
 
 -- name: change
--- Changes triggers that this transaction has locked, and deletes the claims on them, which are void. A claim whose row
--- another transaction has locked stays. It no longer matches its trigger, so it never fires.
-WITH changed AS (
-    UPDATE qrtz_triggers t
+-- Changes triggers that this transaction has locked.
+UPDATE qrtz_triggers t
 \if :pauses
-       -- include: paused_by_failures
-      FROM (SELECT o.row, o.fire_id, :'reason'::text AS reason
+   -- include: paused_by_failures
+  FROM (SELECT o.row, :'reason'::text AS reason
 \else
-       SET trigger_state = locked.state, fire_id = NULL,
-           error = CASE locked.state WHEN 'ERROR' THEN coalesce(:'error'::text, :'not_failed') END
-      FROM (SELECT o.row, o.fire_id, :'state'::text AS state
+   SET trigger_state = locked.state, fire_id = NULL,
+       error = CASE locked.state WHEN 'ERROR' THEN coalesce(:'error'::text, :'not_failed') END
+  FROM (SELECT o.row, :'state'::text AS state
 \endif
 \if :whole_job
-              FROM (SELECT c.ctid AS row, c.fire_id FROM qrtz_triggers c
-                     WHERE c.sched_name = :'sched' AND c.job_group = :'group' AND c.job_name = :'name') AS o) AS locked
+          FROM (SELECT c.ctid AS row FROM qrtz_triggers c
+                 WHERE c.sched_name = :'sched' AND c.job_group = :'group' AND c.job_name = :'name') AS o) AS locked
 \else
-              FROM unnest(:'rows'::tid[]) AS own(row)
-             CROSS JOIN LATERAL (
-                SELECT c.ctid AS row, c.fire_id FROM qrtz_triggers c WHERE c.ctid = own.row) AS o) AS locked
+          FROM unnest(:'rows'::tid[]) AS own(row)
+         CROSS JOIN LATERAL (
+            SELECT c.ctid AS row FROM qrtz_triggers c WHERE c.ctid = own.row) AS o) AS locked
 \endif
-     WHERE t.ctid = locked.row
-    RETURNING locked.fire_id
-)
-DELETE FROM qrtz_fired_triggers f
- USING changed
- -- include: void_claims
-;
+ WHERE t.ctid = locked.row;
 
 -- name: all_ended
 -- Fails, which rolls back all that this transaction has changed, unless these executions have just been recorded.

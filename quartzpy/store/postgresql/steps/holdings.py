@@ -1,79 +1,83 @@
-"""The claims and executions that an epoch holds: released, rejected, and compared with what its node has in hand."""
+"""The executions that an epoch holds, compared with what its node has in hand; and the triggers that a node refills.
+
+A refill takes no lock beside that of the trigger's row: it changes nothing that another step reads under TRIGGER_ACCESS
+and that is not compared here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Sequence
+from typing import Any
 
 from quartzpy.store.postgresql.connection.listen import news
-from quartzpy.store.postgresql.connection.pipeline import Result
+from quartzpy.store.postgresql.connection.pipeline import BoundStatement, Result
 from quartzpy.store.postgresql.connection.session import SqlSession, require_epoch
 from quartzpy.store.postgresql.schema.rows import by_outcome
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
-from quartzpy.store.protocol import Holdings, Node, Notification, Reconciliation
+from quartzpy.store.protocol import Holdings, Node, Notification, Reconciliation, Refill, UnfilledTrigger
 from quartzpy.texts import storable_text
 
 _SQL = SqlFile("steps/holdings.sql")
-FORGET = _SQL("forget", named=True)
-FORGET_ALL = _SQL("forget")
-STILL_CLAIMED = _SQL("still_claimed")
-RELEASE = _SQL("release")
-RELEASE_OTHERS = _SQL("release", all_but=True)
+REFILL = _SQL("refill")
 REJECT = _SQL("reject")
+REGISTERED = _SQL("registered")
 HOLDINGS = _SQL("holdings")
 UNKNOWN_FIRES = _SQL("unknown_fires")
 
 
-def release(session: SqlSession, node: Node, fire_ids: Collection[int]) -> frozenset[int]:
-    """Release claims; see `JobStore.release`."""
-    if not fire_ids:
-        # All nodes look at once for what this one leaves to them, as after a resumption.
-        session.unlocked(news(session, Notification.RESUMED))
-        return frozenset()
-    values = {"epoch": node.epoch, "fire_ids": list(fire_ids)}
-    *_, remaining = session.locked(
-        session.bind(RELEASE, **values, channel=session.channel),
-        session.bind(FORGET, **values),
-        session.bind(STILL_CLAIMED, **values, instance=node.instance_id),
+def refill(session: SqlSession, node: Node, refills: Sequence[Refill]) -> None:
+    """Store the upcoming fire times of unfilled triggers; see `JobStore.refill`."""
+    more: dict[str, Any] = {
+        "upcoming": [move.upcoming.instants for move in refills],
+        "complete": [move.upcoming.is_complete for move in refills],
+    }
+    _change(session, node, REFILL, [move.unfilled for move in refills], more)
+
+
+def reject(session: SqlSession, node: Node, reasons: Sequence[tuple[UnfilledTrigger, str]]) -> None:
+    """Put unfilled triggers into ERROR; see `JobStore.reject`."""
+    more = {"reasons": [storable_text(reason) for _, reason in reasons]}
+    _change(session, node, REJECT, [unfilled for unfilled, _ in reasons], more)
+
+
+def _change(
+    session: SqlSession, node: Node, text: str, triggers: Sequence[UnfilledTrigger], more: dict[str, Any]
+) -> None:
+    at_node = {"instance": node.instance_id, "epoch": node.epoch}
+    change: BoundStatement = session.bind(
+        text,
+        **at_node,
+        groups=[unfilled.trigger_group for unfilled in triggers],
+        names=[unfilled.trigger_name for unfilled in triggers],
+        generations=[unfilled.generation for unfilled in triggers],
+        scheduled=[unfilled.progress.next_fire_time for unfilled in triggers],
+        revisions=[unfilled.calendar_revision for unfilled in triggers],
+        **more,
     )
-    _, still_claimed, _ = require_epoch(node, remaining)
-    return frozenset(still_claimed)
+    *_, standing = session.unlocked(change, session.bind(REGISTERED, **at_node))
+    require_epoch(node, standing)
 
 
-def reject(session: SqlSession, node: Node, reasons: Mapping[int, str]) -> None:
-    """Put claimed triggers into ERROR; see `JobStore.reject`."""
-    if reasons:
-        session.locked(
-            session.bind(
-                REJECT,
-                epoch=node.epoch,
-                fire_ids=list(reasons),
-                reasons=[storable_text(reason) for reason in reasons.values()],
-            )
-        )
+def wake_others(session: SqlSession, node: Node) -> None:
+    """Notify the other nodes; see `JobStore.wake_others`."""
+    session.unlocked(news(session, Notification.RESUMED))
 
 
 def holdings(session: SqlSession, node: Node) -> Holdings:
-    """Return the claims and executions of an epoch; see `JobStore.holdings`."""
+    """Return the executions of an epoch; see `JobStore.holdings`."""
     [held] = session.read(session.bind(HOLDINGS, instance=node.instance_id, epoch=node.epoch))
     return _holdings(node, held)
 
 
 def _holdings(node: Node, held: Result) -> Holdings:
-    now, claims, executions = require_epoch(node, held)
-    return Holdings(now, frozenset(claims), frozenset(executions))
+    now, executions = require_epoch(node, held)
+    return Holdings(now, frozenset(executions))
 
 
-def reconcile(
-    session: SqlSession, node: Node, *, claims: Collection[int], executions: Collection[int]
-) -> Reconciliation:
-    """Reconcile the store's rows with the node's; see `JobStore.reconcile`."""
-    values = {"epoch": node.epoch, "claims": list(claims)}
-    fires, released, _, held = session.locked(
+def reconcile(session: SqlSession, node: Node, *, executions: Collection[int]) -> Reconciliation:
+    """Return the fires that the node does not know; see `JobStore.reconcile`."""
+    fires, held = session.locked(
         session.bind(UNKNOWN_FIRES, epoch=node.epoch, executions=list(executions)),
-        session.bind(RELEASE_OTHERS, **values, channel=session.channel),
-        session.bind(FORGET_ALL, epoch=node.epoch),
         session.bind(HOLDINGS, instance=node.instance_id, epoch=node.epoch),
     )
-    return Reconciliation(
-        by_outcome(fires.rows)[0], frozenset(fire_id for fire_id, _ in released.rows), _holdings(node, held)
-    )
+    return Reconciliation(by_outcome(fires.rows)[0], _holdings(node, held))

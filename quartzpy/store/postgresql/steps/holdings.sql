@@ -1,97 +1,45 @@
 -- The planner is steered here: see docs/planner.md.
 
--- name: forget
--- Deletes claims whose trigger was removed or has changed.
-DELETE FROM qrtz_fired_triggers
- WHERE ctid = ANY(ARRAY(
-    SELECT f.ctid FROM qrtz_fired_triggers f
-     WHERE f.sched_name = :'sched' AND f.epoch = :'epoch'::bigint AND f.state = 'ACQUIRED'
-\if :named
-       AND f.fire_id = ANY(:'fire_ids'::bigint[])
-\endif
-       AND (SELECT count(*) FROM qrtz_triggers t
-             WHERE t.sched_name = f.sched_name AND t.trigger_group = f.trigger_group
-               AND t.trigger_name = f.trigger_name AND t.fire_id = f.fire_id) = 0
-       FOR UPDATE SKIP LOCKED));
-
--- name: still_claimed
--- The remaining claims: not due by the store's clock, or their rows are locked; and whether one of them was left because
--- its job has got a limit. No row: the epoch is no longer registered.
-SELECT :now, ARRAY(SELECT f.fire_id FROM qrtz_fired_triggers f
-                    WHERE f.fire_id = ANY(:'fire_ids'::bigint[]) AND f.epoch = :'epoch'::bigint
-                      AND f.state = 'ACQUIRED'),
-       EXISTS (SELECT FROM qrtz_fired_triggers f
-                CROSS JOIN LATERAL (
-                   SELECT o.max_concurrent FROM qrtz_triggers o
-                    WHERE o.sched_name = f.sched_name AND o.trigger_group = f.trigger_group
-                      AND o.trigger_name = f.trigger_name LIMIT 1) AS t
-                WHERE f.fire_id = ANY(:'fire_ids'::bigint[]) AND f.epoch = :'epoch'::bigint
-                  AND f.state = 'ACQUIRED' AND f.scheduled_time <= :now AND t.max_concurrent IS NOT NULL)
-  FROM qrtz_scheduler_state
- WHERE sched_name = :'sched' AND instance_id = :'instance' AND epoch = :'epoch'::bigint;
-
--- name: release
--- Releases claims. A trigger becomes WAITING only if it is still ACQUIRED by the same claim. It notifies other nodes,
--- which may be asleep beyond its fire time.
-WITH claimed AS (
-    SELECT t.row, f.fire_id
-      FROM qrtz_fired_triggers f
-     CROSS JOIN LATERAL (
-        SELECT o.ctid AS row
-          FROM qrtz_triggers o
-         WHERE o.sched_name = f.sched_name AND o.trigger_group = f.trigger_group AND o.trigger_name = f.trigger_name
-           AND o.trigger_state || '' = 'ACQUIRED' AND o.fire_id = f.fire_id
-           FOR NO KEY UPDATE SKIP LOCKED) AS t
-     WHERE f.sched_name = :'sched' AND f.epoch = :'epoch'::bigint AND f.state = 'ACQUIRED'
-\if :all_but
-       AND f.fire_id <> ALL(:'claims'::bigint[])
-\else
-       AND f.fire_id = ANY(:'fire_ids'::bigint[])
-\endif
-       FOR UPDATE OF f SKIP LOCKED
-),
-released AS (
-    UPDATE qrtz_triggers t
-       SET trigger_state = 'WAITING', fire_id = NULL,
-           -- include: prepared_once
-      FROM claimed
-     WHERE t.ctid = claimed.row
-    RETURNING claimed.fire_id
-),
-deleted AS (
-    DELETE FROM qrtz_fired_triggers f USING released WHERE f.fire_id = released.fire_id
-)
-SELECT fire_id, pg_notify(:'channel', 'scheduled') FROM released;
+-- name: refill
+-- Stores the upcoming fire times of unfilled triggers.
+UPDATE qrtz_triggers t
+   SET upcoming = r.upcoming::timestamptz[], upcoming_is_complete = r.is_complete,
+       -- include: prepared_once
+  FROM (SELECT own.row, w.upcoming, w.is_complete
+          FROM unnest(:'groups'::text[], :'names'::text[], :'generations'::bigint[], :'scheduled'::timestamptz[],
+                      :'revisions'::bigint[], :'upcoming'::text[], :'complete'::bool[])
+               AS w(trigger_group, trigger_name, generation, scheduled, revision, upcoming, is_complete)
+         CROSS JOIN LATERAL (
+            -- include: still_unfilled
+           ) AS own) AS r
+ WHERE t.ctid = r.row AND EXISTS (
+    -- include: registered
+ );
 
 -- name: reject
--- Puts triggers into ERROR whose next fire time the claiming node cannot compute.
-WITH claimed AS (
-    SELECT t.row, f.fire_id, rejected.reason
-      FROM unnest(:'fire_ids'::bigint[], :'reasons'::text[]) AS rejected(fire_id, reason)
-      JOIN qrtz_fired_triggers f ON f.fire_id = rejected.fire_id AND f.epoch = :'epoch'::bigint AND f.state = 'ACQUIRED'
-     CROSS JOIN LATERAL (
-        SELECT o.ctid AS row
-          FROM qrtz_triggers o
-         WHERE o.sched_name = f.sched_name AND o.trigger_group = f.trigger_group AND o.trigger_name = f.trigger_name
-           AND o.trigger_state || '' = 'ACQUIRED' AND o.fire_id = f.fire_id
-           FOR NO KEY UPDATE SKIP LOCKED) AS t
-       FOR UPDATE OF f SKIP LOCKED
-),
-failed AS (
-    UPDATE qrtz_triggers t
-       SET trigger_state = 'ERROR', fire_id = NULL, error = claimed.reason,
-           -- include: prepared_once
-      FROM claimed
-     WHERE t.ctid = claimed.row
-    RETURNING claimed.fire_id
-)
-DELETE FROM qrtz_fired_triggers f USING failed WHERE f.fire_id = failed.fire_id;
+-- Puts unfilled triggers into ERROR whose fire times the node cannot compute.
+UPDATE qrtz_triggers t
+   SET trigger_state = 'ERROR', error = r.reason,
+       -- include: prepared_once
+  FROM (SELECT own.row, w.reason
+          FROM unnest(:'groups'::text[], :'names'::text[], :'generations'::bigint[], :'scheduled'::timestamptz[],
+                      :'revisions'::bigint[], :'reasons'::text[])
+               AS w(trigger_group, trigger_name, generation, scheduled, revision, reason)
+         CROSS JOIN LATERAL (
+            -- include: still_unfilled
+           ) AS own) AS r
+ WHERE t.ctid = r.row AND EXISTS (
+    -- include: registered
+ );
+
+-- name: registered
+-- No row: the epoch is no longer registered.
+-- include: registered
+;
 
 -- name: holdings
 -- No row: the epoch no longer exists.
 SELECT :now,
-       ARRAY(SELECT f.fire_id FROM qrtz_fired_triggers f
-              WHERE f.sched_name = :'sched' AND f.epoch = :'epoch'::bigint AND f.state = 'ACQUIRED'),
        ARRAY(SELECT f.fire_id FROM qrtz_fired_triggers f
               WHERE f.sched_name = :'sched' AND f.epoch = :'epoch'::bigint AND f.state = 'EXECUTING')
   FROM qrtz_scheduler_state

@@ -2,8 +2,8 @@
 
 `ACQUIRE` takes no trigger of a job with a rate limit, unless the limit was asked (`Admission`). `ADMIT` runs before it,
 and makes those that the limit admits ADMITTED. `ACQUIRE` takes them like any others. `SPEND` runs after it, charges the
-limit for those that were fired or claimed, and takes the admission back from the rest. So a trigger is ADMITTED only
-within one transaction, and a claim is charged even if it is released and never fires. The exception is the trigger that
+limit for those that were fired, and takes the admission back from the rest. So a trigger is ADMITTED only
+within one transaction. The exception is the trigger that
 repeats a fire which a node handed back before its job began: that fire was charged, so its trigger is stored as CHARGED
 and stays it. A recovery is charged anew, because nobody knows whether its job had begun.
 

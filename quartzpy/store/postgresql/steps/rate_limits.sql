@@ -154,7 +154,7 @@ SELECT set_config('quartzpy.admitted', coalesce((
                'tat', base, 'gap', gap)) FROM admitted), '[]')::text, true);
 
 -- name: spend
--- Every fire and every claim sets one of the compared columns.
+-- Every fire sets the compared column.
 WITH admitted AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(current_setting('quartzpy.admitted')::jsonb)
         AS a(trigger_group text, trigger_name text, before timestamptz, job_group text, job_name text,
@@ -162,10 +162,10 @@ WITH admitted AS MATERIALIZED (
 ),
 acquired AS MATERIALIZED (
     SELECT a.*, o.row, o.admission,
-           o.trigger_state = 'ACQUIRED' OR o.prev_fire_time IS DISTINCT FROM a.before AS is_taken
+           o.prev_fire_time IS DISTINCT FROM a.before AS is_taken
       FROM admitted a
      CROSS JOIN LATERAL (
-        SELECT t.ctid AS row, t.admission, t.trigger_state, t.prev_fire_time FROM qrtz_triggers t
+        SELECT t.ctid AS row, t.admission, t.prev_fire_time FROM qrtz_triggers t
          WHERE t.sched_name = :'sched' AND t.trigger_group = a.trigger_group AND t.trigger_name = a.trigger_name
          LIMIT 1) AS o
 ),

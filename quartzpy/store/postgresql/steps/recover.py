@@ -23,7 +23,6 @@ from quartzpy.store.postgresql.connection.session import SqlSession, require_epo
 from quartzpy.store.postgresql.schema.rows import key_columns
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.checkin import LEAVE, NODES, REGISTER, REPLACE_SILENT, records
-from quartzpy.store.postgresql.steps.holdings import RELEASE_OTHERS
 from quartzpy.store.postgresql.steps.node_keys import FORGET
 from quartzpy.store.postgresql.steps.orphans import orphans
 from quartzpy.store.postgresql.steps.slots import pass_on
@@ -111,12 +110,12 @@ def recover(
     jobs = {(group, name) for _, group, name in repaired.rows}
     if jobs:
         session.locked(*orphans(session, jobs))
-    recovered, lost, released = given_back.rows[0]
+    recovered, lost = given_back.rows[0]
     quarantined = [JobKey(name, group) for group, name, _ in quarantine.rows]
     if is_any_job_stopping or any(is_stopping for *_, is_stopping in quarantine.rows):
         _stop_in_slices(session)
     nodes = [name for (name,) in removed.rows]
-    return RecoveryOutcome(nodes, recovered, lost, released, odd, quarantined, next_time_off)
+    return RecoveryOutcome(nodes, recovered, lost, odd, quarantined, next_time_off)
 
 
 def _quarantine(session: SqlSession, max_node_deaths: int) -> BoundStatement:
@@ -187,14 +186,13 @@ def register(
 
 
 def leave(session: SqlSession, node: Node) -> None:
-    """Release the node's claims and remove the node; see `JobStore.leave`."""
+    """Remove the node; see `JobStore.leave`."""
     session.locked(
         session.lock(LockName.TRIGGER_ACCESS),
-        session.bind(RELEASE_OTHERS, epoch=node.epoch, claims=[], channel=session.channel),
         session.bind(RECORD_LEFT, instance=node.instance_id, epoch=node.epoch),
         session.bind(LEAVE, instance=node.instance_id, epoch=node.epoch),
         session.bind(FORGET),
-        # Also if no claim was left: only this node was notified of triggers that its last executions unblocked.
+        # Only this node was notified of triggers that its last executions unblocked.
         news(session),
         name=LockName.STATE_ACCESS,
     )

@@ -13,18 +13,16 @@ SELECT :now FROM qrtz_scheduler_state
 -- does not run again, and none whose job is gone.
 INSERT INTO qrtz_audit (id, sched_name, at, ended_at, actor, role, action, subject, reason, state, count, before, after)
 SELECT nextval('qrtz_fire_ids'), s.sched_name, :now, :now, :'instance', 'node', 'lost', left('node ' || s.instance_id, 500),
-       '', 'SUCCEEDED', held.released + held.repeated + held.lost,
+       '', 'SUCCEEDED', held.repeated + held.lost,
        jsonb_build_object('host', s.host, 'pid', s.pid, 'epoch', s.epoch, 'last_checkin', s.last_checkin),
-       jsonb_build_object('released', held.released, 'repeated', held.repeated, 'lost', held.lost)
+       jsonb_build_object('repeated', held.repeated, 'lost', held.lost)
   FROM unnest(:'instances'::text[], :'epochs'::bigint[], :'counts'::bigint[]) AS d(instance_id, epoch, checkin_count)
   JOIN qrtz_scheduler_state s
     ON s.sched_name = :'sched' AND s.instance_id = d.instance_id AND s.epoch = d.epoch
    AND s.checkin_count = d.checkin_count
  CROSS JOIN LATERAL (
-    SELECT count(*) FILTER (WHERE c.state = 'ACQUIRED') AS released,
-           count(*) FILTER (WHERE c.state = 'EXECUTING' AND c.runs_again) AS repeated,
-           count(*) FILTER (WHERE c.state = 'EXECUTING' AND NOT c.runs_again) AS lost
-      FROM (SELECT o.state, o.epoch,
+    SELECT count(*) FILTER (WHERE c.runs_again) AS repeated, count(*) FILTER (WHERE NOT c.runs_again) AS lost
+      FROM (SELECT o.epoch,
                    o.requests_recovery AND o.cancel_requested IS FALSE
                    AND EXISTS (SELECT FROM qrtz_job_details j
                                 WHERE j.sched_name = o.sched_name AND j.job_group = o.job_group
@@ -38,7 +36,7 @@ INSERT INTO qrtz_audit (id, sched_name, at, ended_at, actor, role, action, subje
 SELECT nextval('qrtz_fire_ids'), s.sched_name, :now, :now, s.instance_id, 'node', 'left', left('node ' || s.instance_id, 500),
        '', 'SUCCEEDED', 0,
        jsonb_build_object('host', s.host, 'pid', s.pid, 'epoch', s.epoch, 'last_checkin', s.last_checkin),
-       jsonb_build_object('released', 0, 'repeated', 0, 'lost', 0)
+       jsonb_build_object('repeated', 0, 'lost', 0)
   FROM qrtz_scheduler_state s
  WHERE s.sched_name = :'sched' AND s.instance_id = :'instance' AND s.epoch = :'epoch'::bigint;
 
@@ -65,10 +63,10 @@ SELECT count(*) FILTER (WHERE pg_terminate_backend(a.pid, 100))
 -- name: free
 -- Releases what nodes held that are no longer registered.
 WITH
--- Their claims and executions. An execution that was asked to stop does not run again, and none whose job is gone.
+-- Their executions. One that was asked to stop does not run again, and none whose job is gone.
 abandoned AS MATERIALIZED (
-    SELECT o.fire_id, o.job_group, o.job_name, o.state,
-           o.state = 'EXECUTING' AND o.requests_recovery AND NOT o.cancel_requested
+    SELECT o.fire_id, o.job_group, o.job_name,
+           o.requests_recovery AND NOT o.cancel_requested
            AND EXISTS (SELECT FROM qrtz_job_details j
                         WHERE j.sched_name = o.sched_name AND j.job_group = o.job_group AND j.job_name = o.job_name
                        OFFSET 0) AS runs_again
@@ -98,13 +96,13 @@ repeatable AS MATERIALIZED (
 links AS MATERIALIZED (
     SELECT e.fire_id, link.place, target.row, link.spec -> 'data' AS link_data
       FROM (SELECT fire_id, job_group, job_name, 'TERMINATED' AS outcome
-              FROM abandoned WHERE state = 'EXECUTING' AND NOT runs_again) AS e
+              FROM abandoned WHERE NOT runs_again) AS e
 -- include: followers
 bare_ends AS MATERIALIZED (
     SELECT r.fire_id, r.job_group, r.job_name, r.trigger_group, r.scheduled_time, r.coalesced_fire_times, r.trigger_data
       FROM abandoned a
      CROSS JOIN LATERAL (SELECT o.* FROM qrtz_fired_triggers o WHERE o.fire_id = a.fire_id LIMIT 1) AS r
-     WHERE a.state = 'EXECUTING' AND NOT a.runs_again
+     WHERE NOT a.runs_again
 ),
 -- include: joins
 -- The rows go, unless somebody holds the row of a job that must be stored with them.
@@ -116,26 +114,10 @@ removed AS (
        AND f.fire_id NOT IN (SELECT fire_id FROM joins_held)
     RETURNING f.*, o.runs_again, 'TERMINATED' AS outcome, NULL::text AS result
 ),
--- The triggers of claims wait again.
-unclaimed AS (
-    UPDATE qrtz_triggers t
-       SET trigger_state = 'WAITING', fire_id = NULL,
-           -- include: prepared_once
-      FROM (SELECT c.row
-              FROM removed f
-             CROSS JOIN LATERAL (
-                SELECT o.ctid AS row
-                  FROM qrtz_triggers o
-                 WHERE o.sched_name = f.sched_name AND o.trigger_group = f.trigger_group
-                   AND o.trigger_name = f.trigger_name AND o.trigger_state || '' = 'ACQUIRED' AND o.fire_id = f.fire_id
-                   FOR NO KEY UPDATE SKIP LOCKED) AS c) AS claimed
-     WHERE t.ctid = claimed.row
-    RETURNING t.trigger_name
-),
 -- The executions that ended, of each job with a limit.
 ends AS (
     SELECT job_group, job_name, concurrency_key, count(*) AS number
-      FROM removed WHERE max_concurrent IS NOT NULL AND state = 'EXECUTING'
+      FROM removed WHERE max_concurrent IS NOT NULL
      GROUP BY job_group, job_name, concurrency_key
 ),
 -- include: freed
@@ -176,7 +158,7 @@ reruns AS (
 ),
 done_ends AS MATERIALIZED (
     SELECT fire_id, outcome, result FROM removed
-     WHERE state = 'EXECUTING' AND NOT runs_again
+     WHERE NOT runs_again
 ),
 -- include: joined
 successors AS (
@@ -202,7 +184,7 @@ deaths AS (
        SET node_deaths = j.node_deaths + 1,
            -- include: prepared_once_of_job
       FROM (SELECT DISTINCT job_group, job_name FROM removed
-             WHERE state = 'EXECUTING' AND epoch = ANY(:'died'::bigint[])) AS d
+             WHERE epoch = ANY(:'died'::bigint[])) AS d
      CROSS JOIN LATERAL (
         SELECT o.ctid AS row FROM qrtz_job_details o
          WHERE o.sched_name = :'sched' AND o.job_group = d.job_group AND o.job_name = d.job_name
@@ -218,11 +200,11 @@ terminated AS (
            f.instance_id, f.fired_time, f.scheduled_time, :now, f.outcome,
            'its node stopped while executing it', f.attempt, f.trigger_data, f.recent_log
       FROM removed f
-     WHERE f.state = 'EXECUTING' AND NOT f.runs_again
+     WHERE NOT f.runs_again
         ON CONFLICT DO NOTHING
     RETURNING fire_id
 )
-SELECT (SELECT count(*) FROM reruns), (SELECT count(*) FROM terminated), (SELECT count(*) FROM unclaimed);
+SELECT (SELECT count(*) FROM reruns), (SELECT count(*) FROM terminated);
 
 -- name: quarantine
 -- A separate statement after `free`, because it changes triggers that `free` has just stored or released. A recovery
@@ -261,18 +243,12 @@ stopped AS (
        SET trigger_state = 'ERROR', fire_id = NULL,
            error = own.deaths || ' nodes died in a row while they executed its job (max_node_deaths)',
            -- include: prepared_once
-      FROM (SELECT a.row, a.deaths, free.fire_id
+      FROM (SELECT a.row, a.deaths
               FROM affected a
              CROSS JOIN LATERAL (
-                SELECT o.fire_id FROM qrtz_triggers o WHERE o.ctid = a.row FOR NO KEY UPDATE SKIP LOCKED) AS free) AS own
+                SELECT FROM qrtz_triggers o WHERE o.ctid = a.row FOR NO KEY UPDATE SKIP LOCKED) AS free) AS own
      WHERE t.ctid = own.row
-    RETURNING own.fire_id
-),
--- The claims on them are void; one whose row another transaction has locked stays, and never fires.
-unclaimed AS (
-    DELETE FROM qrtz_fired_triggers f
-     USING stopped AS changed
-     -- include: void_claims
+    RETURNING t.generation
 ),
 -- A trigger whose row another transaction holds follows in a slice.
 result AS MATERIALIZED (
@@ -293,18 +269,18 @@ SELECT job_group, job_name FROM qrtz_job_details
  WHERE sched_name = :'sched' AND node_deaths > 0 AND is_stopping;
 
 -- name: stop_slice
--- Sets a slice of the triggers of jobs that are stopping to ERROR, with the claims on them. What others hold is passed
+-- Sets a slice of the triggers of jobs that are stopping to ERROR. What others hold is passed
 -- over, and the jobs stay marked.
 WITH stopped AS (
     UPDATE qrtz_triggers t
        SET trigger_state = 'ERROR', fire_id = NULL,
            error = own.deaths || ' nodes died in a row while they executed its job (max_node_deaths)',
            -- include: prepared_once
-      FROM (SELECT o.row, o.fire_id, job.deaths
+      FROM (SELECT o.row, job.deaths
               FROM unnest(:'groups'::text[], :'names'::text[], :'generations'::bigint[])
                    AS k(trigger_group, trigger_name, generation)
              CROSS JOIN LATERAL (
-                SELECT c.ctid AS row, c.fire_id, c.job_group, c.job_name FROM qrtz_triggers c
+                SELECT c.ctid AS row, c.job_group, c.job_name FROM qrtz_triggers c
                  WHERE c.sched_name = :'sched' AND c.trigger_group = k.trigger_group AND c.trigger_name = k.trigger_name
                    AND c.generation = k.generation AND c.trigger_state || '' NOT IN ('COMPLETE', 'ERROR')
                    FOR NO KEY UPDATE SKIP LOCKED) AS o
@@ -313,12 +289,7 @@ WITH stopped AS (
                  WHERE j.sched_name = :'sched' AND j.job_group = o.job_group AND j.job_name = o.job_name AND j.is_stopping
                  LIMIT 1) AS job) AS own
      WHERE t.ctid = own.row
-    RETURNING t.generation, own.fire_id
-),
-unclaimed AS (
-    DELETE FROM qrtz_fired_triggers f
-     USING stopped AS changed
-     -- include: void_claims
+    RETURNING t.generation
 )
 SELECT generation FROM stopped;
 

@@ -25,18 +25,28 @@ placement = j.placement
 -- part: held
 unreconciled = CASE WHEN t.unreconciled IS NOT NULL THEN 'HELD' END,
 
--- part: void_claims
-CROSS JOIN LATERAL (
-   SELECT o.ctid AS row FROM qrtz_fired_triggers o
-    WHERE o.fire_id = changed.fire_id AND o.state = 'ACQUIRED'
-      FOR UPDATE SKIP LOCKED) AS void
-WHERE f.ctid = void.row
-
 -- part: ordinary
 -- Nothing is paused or in manual mode: checked once per statement, not once per row.
 (SELECT NOT EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = :'sched')
     AND NOT EXISTS (SELECT FROM qrtz_job_details m
                      WHERE m.sched_name = :'sched' AND m.mode || '' <> 'ENABLED'))
+
+-- part: registered
+SELECT FROM qrtz_scheduler_state
+ WHERE sched_name = :'sched' AND instance_id = :'instance' AND epoch = :'epoch'::bigint
+
+-- part: still_unfilled
+-- As it was when its fire times were computed: the schedule, the next fire time, and the calendar.
+SELECT o.ctid AS row
+  FROM qrtz_triggers o
+ WHERE o.sched_name = :'sched' AND o.trigger_group = w.trigger_group AND o.trigger_name = w.trigger_name
+   AND o.generation = w.generation AND o.next_fire_time = w.scheduled AND o.trigger_state || '' = 'WAITING'
+   AND (o.calendar_name IS NULL
+        OR EXISTS (SELECT FROM qrtz_calendars c
+                    WHERE c.sched_name = o.sched_name AND c.calendar_name = o.calendar_name
+                      AND c.revision = w.revision
+                   OFFSET 0))
+   FOR NO KEY UPDATE SKIP LOCKED
 
 -- part: node
 -- The guard of the step. It is empty if this epoch is no longer registered, and then all that follows is empty, too.
@@ -183,11 +193,11 @@ executions AS MATERIALIZED (
      ) AS counted
 ),
 -- The candidates of the others, in the order in which they get the free slots: the soonest first, but the newest first
--- if it replaces running executions. Those that are due are ranked apart from those that are not, unless they block.
+-- if it replaces running executions. Those that are filled are ranked apart from those that are not, unless they block.
 limited AS MATERIALIZED (
     SELECT c.*, executions.running,
            row_number() OVER (PARTITION BY c.job_group, c.job_name, c.concurrency_key,
-                                           c.overlap_policy <> 'block' AND c.is_due
+                                           c.overlap_policy <> 'block' AND c.is_filled
                                   ORDER BY CASE c.overlap_policy WHEN 'cancel_other' THEN c.scheduled_time END DESC,
                                            c.scheduled_time, c.priority DESC) AS rank
       FROM candidates c
@@ -204,7 +214,7 @@ held AS MATERIALIZED (
       FROM (SELECT job_group, job_name, concurrency_key, bool_or(overlap_policy = 'cancel_other') AS is_replaced
               FROM limited
              WHERE overtakes OR (rank > max_concurrent - running
-                                 AND (overlap_policy = 'block' OR (overlap_policy <> 'skip' AND is_due)))
+                                 AND (overlap_policy = 'block' OR (overlap_policy <> 'skip' AND is_filled)))
              GROUP BY job_group, job_name, concurrency_key) AS full_job
      CROSS JOIN LATERAL (
         SELECT r.ctid AS row, r.job_group, r.job_name, r.concurrency_key FROM qrtz_fired_triggers r
@@ -221,7 +231,7 @@ held AS MATERIALIZED (
 decisions AS MATERIALIZED (
     -- Nothing holds up these.
     SELECT c.*, 0::bigint AS running, 1::bigint AS rank, 0::bigint AS fires,
-           CASE WHEN c.is_due THEN 'FIRE' ELSE 'CLAIM' END AS decision
+           CASE WHEN c.is_filled THEN 'FIRE' ELSE 'REFILL' END AS decision
       FROM candidates c
      WHERE c.max_concurrent IS NULL
         OR (c.job_group, c.job_name, c.concurrency_key)
@@ -229,11 +239,11 @@ decisions AS MATERIALIZED (
     UNION ALL
     -- Its job waits for a slot. What is met while executions have all slots leaves the index of waiting triggers, so
     -- that no further step reads it before the end of one of them releases it. Other triggers of the job stay as they
-    -- are. So do those for which claims leave no slot: the claims may not fire.
+    -- are. So do those for which unfilled triggers leave no slot: they have yet to fire.
     SELECT s.*,
            CASE WHEN s.overtakes OR s.rank > s.max_concurrent - s.running THEN 'BLOCK'
-                WHEN s.is_due THEN 'FIRE' ELSE 'CLAIM' END
-      FROM (SELECT l.*, count(*) FILTER (WHERE l.is_due AND l.rank <= l.max_concurrent - l.running)
+                WHEN s.is_filled THEN 'FIRE' ELSE 'REFILL' END
+      FROM (SELECT l.*, count(*) FILTER (WHERE l.is_filled AND l.rank <= l.max_concurrent - l.running)
                                 OVER (PARTITION BY l.job_group, l.job_name, l.concurrency_key) AS fires
               FROM limited l WHERE l.overlap_policy = 'block') AS s
      WHERE NOT (s.overtakes OR s.rank > s.max_concurrent - s.running)
@@ -244,7 +254,7 @@ decisions AS MATERIALIZED (
     -- Its job does not wait for a slot.
     SELECT o.*
       FROM (SELECT l.*, 0::bigint AS fires,
-                   CASE WHEN l.is_due THEN
+                   CASE WHEN l.is_filled THEN
                        CASE WHEN l.rank <= l.max_concurrent - l.running THEN 'FIRE'
                             WHEN l.overlap_policy = 'cancel_other' AND l.rank <= l.max_concurrent THEN 'BLOCK'
                             WHEN l.overlap_policy = 'buffer_one'
@@ -256,7 +266,7 @@ decisions AS MATERIALIZED (
                                        AND w.trigger_state = 'BLOCKED' OFFSET 0)
                                  THEN 'BLOCK'
                             ELSE 'SKIP' END
-                       ELSE 'CLAIM' END AS decision
+                       ELSE 'REFILL' END AS decision
               FROM limited l WHERE l.overlap_policy <> 'block') AS o
      WHERE NOT (o.overlap_policy = 'cancel_other' OR o.decision = 'BLOCK')
         OR (o.job_group, o.job_name, o.concurrency_key)
@@ -272,10 +282,9 @@ decisions AS MATERIALIZED (
 -- has to ask its rate limit again.
 advanced AS (
     UPDATE qrtz_triggers t
-       SET trigger_state = CASE WHEN d.decision = 'CLAIM' THEN 'ACQUIRED'
-                                WHEN d.decision = 'BLOCK' THEN 'BLOCKED'
-                                WHEN d.is_last THEN 'COMPLETE' ELSE 'WAITING' END,
-           fire_id = CASE WHEN d.decision = 'CLAIM' OR (d.moves_on AND d.is_last) THEN d.fire_id END,
+       SET trigger_state = CASE WHEN d.decision = 'BLOCK' THEN 'BLOCKED'
+                                WHEN d.moves_on AND d.is_last THEN 'COMPLETE' ELSE 'WAITING' END,
+           fire_id = CASE WHEN d.moves_on AND d.is_last THEN d.fire_id END,
            prev_fire_time = CASE d.decision WHEN 'FIRE' THEN t.next_fire_time ELSE t.prev_fire_time END,
            next_fire_time = CASE WHEN d.moves_on THEN d.following[1 + d.coalesced] ELSE t.next_fire_time END,
            coalesced_fire_times = CASE WHEN d.moves_on THEN NULL ELSE t.coalesced_fire_times END,
@@ -333,17 +342,17 @@ claimed AS MATERIALIZED (
 ),
 
 -- part: stored
--- The claim, or the running execution.
+-- The running execution. Before its instant, where it was fired ahead of that.
 stored AS (
     INSERT INTO qrtz_fired_triggers (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
         job_type, instance_id, epoch, state, fired_time, scheduled_time, priority, max_concurrent,
         concurrency_key, requests_recovery, attempt, trigger_data, coalesced_fire_times)
     SELECT t.fire_id, :'sched', t.trigger_group, t.trigger_name, t.generation, t.job_group, t.job_name,
            t.job_type, :'instance', :'epoch'::bigint,
-           CASE t.decision WHEN 'FIRE' THEN 'EXECUTING' ELSE 'ACQUIRED' END, t.fire_time, t.scheduled_fire_time,
+           'EXECUTING', t.fire_time, t.scheduled_fire_time,
            t.priority, t.max_concurrent, t.concurrency_key, t.requests_recovery, t.attempt, t.trigger_data::jsonb,
-           CASE t.decision WHEN 'FIRE' THEN t.coalesced END
-      FROM claimed t WHERE t.decision <> 'SKIP'
+           t.coalesced
+      FROM claimed t WHERE t.decision = 'FIRE'
 )
 
 -- part: overlaps
@@ -779,7 +788,7 @@ SET trigger_state = CASE WHEN t.trigger_state = 'BLOCKED' AND t.overlap_policy <
 
 -- part: is_paused_by_failures
 AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
-AND t.trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED')
+AND t.trigger_state IN ('WAITING', 'BLOCKED')
 
 -- part: late_rules
 (VALUES ('NODE'), ('OWN'), ('LATE')) AS rule(name)
@@ -822,14 +831,14 @@ awaited AS (
 -- one step for all of them.
 held AS (
     (SELECT job_group, job_name, concurrency_key FROM qrtz_triggers
-      WHERE sched_name || '' = :'sched' AND trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')
+      WHERE sched_name || '' = :'sched' AND trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')
       ORDER BY job_group || '', job_name || '', concurrency_key || '' LIMIT 1)
     UNION ALL
     SELECT other.job_group, other.job_name, other.concurrency_key
       FROM held h
      CROSS JOIN LATERAL (
         SELECT t.job_group, t.job_name, t.concurrency_key FROM qrtz_triggers t
-         WHERE t.sched_name || '' = :'sched' AND t.trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')
+         WHERE t.sched_name || '' = :'sched' AND t.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')
            AND (t.job_group || '', t.job_name || '', t.concurrency_key || '')
                > (h.job_group, h.job_name, h.concurrency_key)
          ORDER BY t.job_group || '', t.job_name || '', t.concurrency_key || '' LIMIT 1) AS other
@@ -841,13 +850,6 @@ stuck AS (
     SELECT t.*
       FROM held h
      CROSS JOIN LATERAL (
-        SELECT o.ctid AS row, o.trigger_group, o.trigger_name, o.trigger_state, o.job_group, o.job_name
-          FROM qrtz_triggers o
-         WHERE o.sched_name || '' = :'sched' AND o.job_group || '' = h.job_group AND o.job_name || '' = h.job_name
-           AND o.concurrency_key || '' = h.concurrency_key AND o.trigger_state = 'ACQUIRED'
-           AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f
-                            WHERE f.fire_id = o.fire_id AND f.state = 'ACQUIRED' OFFSET 0)
-        UNION ALL
         SELECT o.ctid AS row, o.trigger_group, o.trigger_name, o.trigger_state, o.job_group, o.job_name
           FROM qrtz_triggers o
          WHERE o.sched_name || '' = :'sched' AND o.job_group || '' = h.job_group AND o.job_name || '' = h.job_name
@@ -893,24 +895,19 @@ blocked AS (
 ),
 
 -- part: open_slots
--- The slots that nothing takes: neither an execution, nor a claimed trigger. Without a limit, or where what finds none
--- is skipped, nothing waits for one.
+-- The slots that no execution takes. Without a limit, or where what finds none is skipped, nothing waits for one.
 freed AS MATERIALIZED (
     SELECT :now AS at, b.job_group, b.job_name, b.concurrency_key,
            CASE WHEN b.max_concurrent IS NULL OR b.overlap_policy = 'skip' THEN 2147483647
-                ELSE b.max_concurrent - executions.running - claims.number END AS slots, false AS frees_all
+                ELSE b.max_concurrent - executions.running END AS slots, false AS frees_all
       FROM blocked b
      CROSS JOIN LATERAL (
         SELECT count(*) AS running FROM qrtz_fired_triggers r
          WHERE r.sched_name = :'sched' AND r.job_group = b.job_group AND r.job_name = b.job_name
            AND r.concurrency_key = b.concurrency_key AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL
      ) AS executions
-     CROSS JOIN LATERAL (
-        SELECT count(*) AS number FROM qrtz_triggers c
-         WHERE c.sched_name || '' = :'sched' AND c.job_group || '' = b.job_group AND c.job_name || '' = b.job_name
-           AND c.concurrency_key || '' = b.concurrency_key AND c.trigger_state = 'ACQUIRED') AS claims
      WHERE b.max_concurrent IS NULL OR b.overlap_policy = 'skip'
-        OR (b.overlap_policy = 'block' AND b.max_concurrent > executions.running + claims.number)
+        OR (b.overlap_policy = 'block' AND b.max_concurrent > executions.running)
 )
 
 -- part: limit_sets

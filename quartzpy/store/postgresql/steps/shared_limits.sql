@@ -139,7 +139,7 @@ admitted AS (
       FROM allotted a WHERE t.ctid = a.row AND a.gets
     RETURNING t.trigger_group, t.trigger_name, t.limits
 ),
--- What nothing has settled: claims that were released or lost, and what a recovery has ended.
+-- What nothing has settled: what a recovery has ended.
 ended AS (
     DELETE FROM qrtz_limit_uses u
      USING (SELECT name FROM in_use WHERE ended > 0 AND name NOT IN (SELECT name FROM held)) AS l
@@ -159,7 +159,7 @@ SELECT set_config('quartzpy.sharing', jsonb_build_object(
            'admitted', coalesce((SELECT jsonb_agg(to_jsonb(admitted)) FROM admitted), '[]'))::text, true);
 
 -- name: charge
--- Each fire and each claim of the acquire step has a higher fire_id than the one that `admit` took.
+-- Each fire of the acquire step has a higher fire_id than the one that `admit` took.
 WITH sharing AS MATERIALIZED (SELECT current_setting('quartzpy.sharing')::jsonb AS value),
 admitted AS MATERIALIZED (
     SELECT a.*

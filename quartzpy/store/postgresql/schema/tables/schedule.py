@@ -231,7 +231,7 @@ triggers = Table(
     Column("admission", String(10)),
     Column("calendar_name", Name),
     Column("job_data", JSONB),
-    # The claim of an ACQUIRED trigger, or the last fire of a COMPLETE one while its execution runs.
+    # The last fire of a COMPLETE trigger, while its execution runs.
     Column("fire_id", BigInteger),
     Column("error", Text),
     Column("owner", Name),
@@ -279,11 +279,7 @@ triggers = Table(
         f"catch_up_until IS NULL OR {one_of('misfire_rule', ('IGNORE', 'RATE_LIMIT'))}",
         name="qrtz_triggers_catch_up_check",
     ),
-    CheckConstraint(
-        "CASE trigger_state WHEN 'ACQUIRED' THEN fire_id IS NOT NULL WHEN 'COMPLETE' THEN true ELSE fire_id IS NULL"
-        " END",
-        name="qrtz_triggers_acquired_check",
-    ),
+    CheckConstraint("fire_id IS NULL OR trigger_state = 'COMPLETE'", name="qrtz_triggers_fire_id_check"),
     CheckConstraint(IS_RATE_LIMIT, name="qrtz_triggers_rate_limit_check"),
     CheckConstraint(
         are_instants(
@@ -361,7 +357,7 @@ Index(
     triggers.c.owner,
     postgresql_where=text("owner IS NOT NULL"),
 )
-# complete and recover: the triggers that are claimed, blocked or ended, by their job; of the blocked ones, the soonest
+# complete and recover: the triggers that are blocked or ended, by their job; of the blocked ones, the soonest
 # for each misfire rule, as in the due index. The scheduler, the job and its key are expressions: what does not write
 # them is not served by this index (see above), and what does is not served by the index of all triggers of a job. The
 # planner takes that one for as good where the table is small or most jobs have few triggers.
@@ -375,7 +371,7 @@ Index(
     triggers.c.misfire_rule,
     triggers.c.next_fire_time,
     triggers.c.priority.desc(),
-    postgresql_where=text("trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')"),
+    postgresql_where=text("trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')"),
 )
 # judging: the few triggers with an expectation of their own
 Index(

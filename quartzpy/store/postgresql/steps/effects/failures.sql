@@ -41,22 +41,16 @@ SELECT job_group, job_name FROM counted WHERE false
 paused AS (
     UPDATE qrtz_triggers t
        -- include: paused_by_failures
-      FROM (SELECT o.row, o.fire_id, c.failures || ' executions in a row failed' AS reason
+      FROM (SELECT o.row, c.failures || ' executions in a row failed' AS reason
               FROM counted c
              CROSS JOIN LATERAL (
-                SELECT t.ctid AS row, t.fire_id FROM qrtz_triggers t
+                SELECT t.ctid AS row FROM qrtz_triggers t
                  WHERE t.sched_name = :'sched' AND t.job_group = c.job_group AND t.job_name = c.job_name
                    -- include: is_paused_by_failures
                    FOR NO KEY UPDATE SKIP LOCKED) AS o
              WHERE c.failures > c.before AND c.failures >= c.most) AS locked
      WHERE t.ctid = locked.row
-    RETURNING t.job_group, t.job_name, locked.fire_id
-),
--- The claims on them are void; one whose row another transaction has locked stays, and never fires.
-released AS (
-    DELETE FROM qrtz_fired_triggers f
-     USING paused AS changed
-     -- include: void_claims
+    RETURNING t.job_group, t.job_name
 )
 SELECT DISTINCT job_group, job_name FROM paused
 \endif

@@ -46,7 +46,7 @@ locked AS (
     SELECT c.*, a.state, a.error
       FROM requests a
      CROSS JOIN LATERAL (
-        SELECT o.ctid AS row, o.fire_id FROM qrtz_triggers o
+        SELECT o.ctid AS row FROM qrtz_triggers o
          WHERE NOT a.all_triggers AND o.sched_name = :'sched' AND o.trigger_group = a.trigger_group
            AND o.trigger_name = a.trigger_name AND o.generation = a.generation
            FOR NO KEY UPDATE SKIP LOCKED) AS c
@@ -54,42 +54,25 @@ locked AS (
     SELECT c.*, a.state, a.error
       FROM requests a
      CROSS JOIN LATERAL (
-        SELECT o.ctid AS row, o.fire_id FROM qrtz_triggers o
+        SELECT o.ctid AS row FROM qrtz_triggers o
          WHERE a.all_triggers AND o.sched_name = :'sched' AND o.job_group = a.job_group AND o.job_name = a.job_name
            FOR NO KEY UPDATE SKIP LOCKED) AS c
-),
-changed AS (
-    UPDATE qrtz_triggers t
-       SET trigger_state = locked.state, fire_id = NULL,
-           error = CASE locked.state WHEN 'ERROR' THEN coalesce(locked.error, :'not_failed') END,
-           -- include: prepared_once
-      FROM locked
-     WHERE t.ctid = locked.row
-    RETURNING locked.fire_id
 )
--- The claims on them are void. One whose row another transaction has locked stays. It no longer matches its trigger, so
--- it never fires, and its node deletes it when it tries to fire it, or at the next comparison of what it holds.
-DELETE FROM qrtz_fired_triggers f
- USING changed
- -- include: void_claims
-;
+UPDATE qrtz_triggers t
+   SET trigger_state = locked.state, fire_id = NULL,
+       error = CASE locked.state WHEN 'ERROR' THEN coalesce(locked.error, :'not_failed') END,
+       -- include: prepared_once
+  FROM locked
+ WHERE t.ctid = locked.row;
 
 -- name: delete_triggers
--- Deletes the triggers that ended jobs asked to delete, with the claims on them. As above, only the generation that
--- fired, and no claim whose row is locked.
-WITH deleted AS (
-    DELETE FROM qrtz_triggers t
-     USING unnest(:'fire_ids'::bigint[]) AS a(fire_id)
-      JOIN qrtz_executions e ON e.fire_id = a.fire_id AND e.instance_id = :'instance' AND e.outcome <> 'TERMINATED'
-     CROSS JOIN LATERAL (
-        SELECT o.ctid AS row FROM qrtz_triggers o
-         WHERE o.sched_name = :'sched' AND o.trigger_group = e.trigger_group AND o.trigger_name = e.trigger_name
-           AND o.generation = e.generation
-           FOR UPDATE SKIP LOCKED) AS own
-     WHERE t.ctid = own.row
-    RETURNING t.fire_id
-)
-DELETE FROM qrtz_fired_triggers f
- USING deleted AS changed
- -- include: void_claims
-;
+-- Deletes the triggers that ended jobs asked to delete. As above, only the generation that fired.
+DELETE FROM qrtz_triggers t
+ USING unnest(:'fire_ids'::bigint[]) AS a(fire_id)
+  JOIN qrtz_executions e ON e.fire_id = a.fire_id AND e.instance_id = :'instance' AND e.outcome <> 'TERMINATED'
+ CROSS JOIN LATERAL (
+    SELECT o.ctid AS row FROM qrtz_triggers o
+     WHERE o.sched_name = :'sched' AND o.trigger_group = e.trigger_group AND o.trigger_name = e.trigger_name
+       AND o.generation = e.generation
+       FOR UPDATE SKIP LOCKED) AS own
+ WHERE t.ctid = own.row;

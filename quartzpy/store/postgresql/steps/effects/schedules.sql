@@ -49,6 +49,6 @@ UPDATE qrtz_triggers t
     SELECT o.ctid AS row FROM qrtz_triggers o
      WHERE o.sched_name = :'sched' AND o.trigger_group = e.trigger_group AND o.trigger_name = e.trigger_name
        AND o.generation = e.generation AND o.next_fire_time = w.expected
-       AND o.trigger_state || '' NOT IN ('ACQUIRED', 'COMPLETE')
+       AND o.trigger_state || '' <> 'COMPLETE'
        FOR NO KEY UPDATE SKIP LOCKED) AS own
  WHERE t.ctid = own.row;
