@@ -476,7 +476,11 @@ class Player:
         tables = step["tables"]
         pairs = [
             ("triggers", self._triggers(scheduler), self._expected_triggers(tables["triggers"])),
-            ("fired_triggers", self._fired(scheduler), [_known(row) for row in tables["fired_triggers"] if row["state"] != "ACQUIRED"]),
+            (
+                "fired_triggers",
+                self._fired(scheduler),
+                [_known(row) for row in tables["fired_triggers"] if row["state"] != "ACQUIRED"],
+            ),
             ("paused_trigger_groups", self._paused(scheduler), sorted(tables["paused_trigger_groups"])),
             ("jobs", sorted(str(record.job.key) for record in scheduler.jobs()), tables["jobs"]),
         ]
