@@ -14,28 +14,26 @@ NOBODY = -1
 class Cures:
     """What the protocol does about its faults; each can be taken out."""
 
-    settles_by_hand: bool = True
-    """C1: a lost answer is resolved against what was handed to workers, not against the claims held."""
+    settles: bool = True
+    """C1: after a lost answer a node fires nothing before it has asked what its epoch holds."""
     ends_abandoned: bool = True
     """C2: a connection that was given up is ended on the server before its process sends anything else."""
-    release_answers: bool = True
-    """C3: a node forgets the claims that were released, and no others."""
     compares: bool = True
     """At each check-in a node compares what it has in hand with what the database says that its epoch holds."""
     compares_in_turn: bool = True
     """The thread that compares is the one that fires, so that no answer is under way meanwhile."""
-    forgets: bool = True
-    """A claim whose trigger went on without it is removed by whoever fires, releases or compares."""
     checks_lease: bool = True
     """S5: no job body starts on a node whose lease has run out."""
     guards_epoch: bool = True
     """S4: a step of an epoch that is not registered changes nothing."""
     guards_misfires: bool = True
     """S2: a misfire is handled only where the trigger is still as it was read."""
+    refills_first: bool = True
+    """S2: a trigger whose stored fire times are used up does not fire before a node has stored more."""
+    guards_refills: bool = True
+    """S1: fire times are stored only where the trigger is still as it was when they were computed."""
     frees_owned: bool = True
     """S8: recovery frees what the dead node held."""
-    repairs: bool = True
-    """A row that says it is held, where nothing holds it, is freed at a check-in."""
     passes_on: bool = True
     """A slot that nothing takes is passed on to a trigger that waits for it, at a check-in."""
     marks: bool = True
@@ -63,12 +61,20 @@ class Scope:
 
 
 class Trigger(NamedTuple):
-    """A row of `triggers`: WAITING, ACQUIRED, BLOCKED, PAUSED or COMPLETE by its first letter."""
+    """A row of `triggers`: WAITING, BLOCKED, PAUSED or COMPLETE by its first letter."""
 
     state: str = "W"
-    fire_id: int = 0
     next: int = 0
+    following: int = 0
+    """The instant that is stored as the one after `next`; 0: the stored fire times are used up."""
     held: bool = False
+
+
+class Unfilled(NamedTuple):
+    """A trigger that could not fire at this instant, because its stored fire times were used up."""
+
+    trigger: int
+    instant: int
 
 
 class Fired(NamedTuple):
@@ -78,7 +84,6 @@ class Fired(NamedTuple):
     trigger: int
     instant: int
     owner: int
-    executing: bool
     awaited: bool = False
     ending: str = ""
     """How far an end without the lock has come: "read" that nothing waits, or "deleted" the row, too."""
@@ -96,7 +101,7 @@ class Node(NamedTuple):
     registered: bool = True
     trusted: bool = True
     unsettled: bool = False
-    held: tuple[int, ...] = ()
+    unfilled: tuple[Unfilled, ...] = ()
     hand: tuple[Fired, ...] = ()
     done: tuple[Fired, ...] = ()
     answer: tuple = ()
@@ -153,7 +158,7 @@ def fire_ids_of(answer: tuple) -> list[int]:
     for part in answer:
         if isinstance(part, Fired):
             found.append(part.fire_id)
-        elif isinstance(part, tuple):
+        elif isinstance(part, tuple) and not isinstance(part, Unfilled):
             found += fire_ids_of(part)
         elif isinstance(part, int):
             found.append(part)
@@ -163,20 +168,21 @@ def fire_ids_of(answer: tuple) -> list[int]:
 def _renamed(part: object, fire_ids: dict[int, int]) -> object:
     if isinstance(part, Fired):
         return part._replace(fire_id=fire_ids[part.fire_id])
+    if isinstance(part, Unfilled):
+        return part
     if isinstance(part, tuple):
         return tuple(_renamed(one, fire_ids) for one in part)
     return fire_ids[part] if isinstance(part, int) else part
 
 
 def _is_about_fire_ids(pipeline: Pipeline) -> bool:
-    return pipeline.step not in ("claim", "take")
+    return pipeline.step not in ("acquire", "refill")
 
 
 def canonical(state: State) -> State:
     """The one state that stands for all that differ by the numbers of fire_ids and the order of nodes only."""
-    numbers = {row.fire_id for row in state.fired} | {trigger.fire_id for trigger in state.triggers} | {0}
+    numbers = {row.fire_id for row in state.fired} | {0}
     for node in state.nodes:
-        numbers.update(node.held)
         numbers.update(row.fire_id for row in node.hand)
         numbers.update(row.fire_id for row in node.done)
         numbers.update(fire_ids_of(node.answer))
@@ -186,11 +192,9 @@ def canonical(state: State) -> State:
     if max(numbers) >= len(numbers):
         new = {old: rank for rank, old in enumerate(sorted(numbers))}
         state = state._replace(
-            triggers=tuple(trigger._replace(fire_id=new[trigger.fire_id]) for trigger in state.triggers),
             fired=_renamed(state.fired, new),
             nodes=tuple(
                 node._replace(
-                    held=_renamed(node.held, new),
                     hand=_renamed(node.hand, new),
                     done=_renamed(node.done, new),
                     answer=_renamed(node.answer, new),

@@ -77,7 +77,7 @@ class Model:
             yield Edge(f"{name} hears the answer of its {_past(node.answer[0])}", True, draft.freeze())
             if state.faults:
                 draft = self.draft(state, fault=True)
-                draft.node(number, answer=(), unsettled=True)
+                draft.lose_answer(number)
                 yield Edge(f"{name} never hears the answer of its {_past(node.answer[0])}", False, draft.freeze())
             return
         for label, pipeline, is_progress in self._pipelines(state, number, node):
@@ -92,28 +92,26 @@ class Model:
             if state.faults:
                 draft = self.draft(state, fault=True)
                 draft.end_abandoned(number)
-                draft.node(number, unsettled=True)
+                draft.lose_answer(number)
                 yield Edge(f"{name}: {label} never arrives", False, draft.freeze())
                 draft.abandoned.append(pipeline)
                 yield Edge(f"{name} gives up its {label}, which the server still has", False, draft.freeze())
 
     def _pipelines(self, state: State, number: int, node: Node) -> Iterator[tuple[str, Pipeline, bool]]:
-        if node.held:
-            yield f"releasing claims {list(node.held)}", Pipeline("release", number, (node.held,)), False
         if not node.trusted:
             return
+        if node.unfilled:
+            for unfilled in node.unfilled:
+                yield f"refilling t{unfilled.trigger}", Pipeline("refill", number, (unfilled,)), True
+            return
         if node.unsettled or self.cures.compares:
-            handed = {row.fire_id for row in (*node.hand, *node.done)}
-            known = handed if self.cures.settles_by_hand else handed | set(node.held)
-            yield "comparing", Pipeline("reconcile", number, (node.held, tuple(sorted(known)))), True
+            known = sorted(row.fire_id for row in (*node.hand, *node.done))
+            yield "comparing", Pipeline("reconcile", number, (tuple(known),)), True
         if node.unsettled:
             return
         for trigger, row in enumerate(state.triggers):
             if row.state == "W" and not row.held:
-                yield f"acquiring t{trigger} ahead", Pipeline("claim", number, (trigger,)), True
-                yield f"acquiring and firing t{trigger}", Pipeline("take", number, (trigger,)), True
-        for fire_id in node.held:
-            yield f"firing claim {fire_id}", Pipeline("fire", number, (fire_id,)), True
+                yield f"acquiring t{trigger}", Pipeline("acquire", number, (trigger,)), True
 
     # --- workers, completer, cluster manager, misfire handler
 
@@ -160,9 +158,7 @@ class Model:
             return
         if node.answer and not self.cures.compares_in_turn:
             handed = {*node.hand, *node.done}
-            found = [
-                row.known for row in state.fired if row.owner == number and row.executing and row.known not in handed
-            ]
+            found = [row.known for row in state.fired if row.owner == number and row.known not in handed]
             if found:
                 draft = self.draft(state)
                 draft.node(number, hand=tuple(sorted({*node.hand, *found})))
@@ -175,13 +171,9 @@ class Model:
             draft.recover(peer)
             dead = "living" if other.up else "dead"
             yield Edge(f"{name} recovers the {dead} node {'ab'[peer]}", not other.up, draft.freeze())
-        if self.cures.repairs:
-            draft = self.draft(state)
-            draft.repair()
-            yield Edge(f"{name} repairs what nothing holds", True, draft.freeze())
         if self.cures.passes_on and self.scope.serial:
             draft = self.draft(state)
-            draft.pass_open_slot_on()
+            draft.pass_slot_on()
             yield Edge(f"{name} passes on the slot that nothing takes", True, draft.freeze())
         for at, trigger in enumerate(state.triggers):
             if state.faults and trigger.state == "W" and not trigger.held:
@@ -211,9 +203,9 @@ class Model:
                 if draft.is_full():
                     draft.block(number)
                 else:
-                    draft.fate(Fired(0, number, seen, NOBODY, False), skips=1)
+                    draft.fate(Fired(0, number, seen, NOBODY), skips=1)
                     over = seen + 1 == self.scope.instants
-                    draft.set(number, next=seen + 1, state="C" if over else trigger.state)
+                    draft.set(number, next=seen + 1, following=0, state="C" if over else trigger.state)
             yield Edge(f"the misfire of t{number} is handled", True, draft.freeze())
         for number, trigger in enumerate(state.triggers):
             if trigger.held:
@@ -229,11 +221,7 @@ class Model:
                 draft.set(number, held=True)
                 yield Edge(f"the user's transaction holds the row of t{number}", False, draft.freeze())
                 draft = self.draft(state, fault=True)
-                draft.set(number, state="P", fire_id=0)
-                if trigger.state == "A":
-                    # The user's statement began before the claim was committed, and waited for the trigger's row only.
-                    yield Edge(f"the user pauses t{number} and does not see its claim", False, draft.freeze())
-                draft.fired.pop(trigger.fire_id, None)
+                draft.set(number, state="P")
                 yield Edge(f"the user pauses t{number}", False, draft.freeze())
         if state.faults and all(node.up for node in state.nodes):
             for number in NODES:
@@ -272,11 +260,11 @@ class Model:
                     return f"S8: the fire of instant {instant} of t{number} ended twice"
                 if fate.fires + fate.skips != (instant < state.triggers[number].next):
                     return f"S2: instant {instant} of t{number} was passed over, or fired and skipped"
-        if self.scope.serial and sum(row.executing for row in state.fired) > 1:
+        if self.scope.serial and len(state.fired) > 1:
             return "S3: a job that disallows concurrent execution executes twice at a time"
         for row in state.fired:
             if row.ending != "deleted" and (row.owner == NOBODY or not state.nodes[row.owner].registered):
-                return f"S4: claim {row.fire_id} is of an epoch that is not registered"
+                return f"S4: execution {row.fire_id} is of an epoch that is not registered"
         return None
 
     def is_at_rest(self, state: State) -> bool:
@@ -284,7 +272,7 @@ class Model:
         return (
             not state.fired
             and all(trigger.state == "C" and not trigger.held for trigger in state.triggers)
-            and not any(node.held or node.hand or node.done or node.answer for node in state.nodes if node.up)
+            and not any(node.unfilled or node.hand or node.done or node.answer for node in state.nodes if node.up)
             and all(
                 fate.fires + fate.skips == 1 and fate.ends == fate.fires and (fate.lost or fate.runs == fate.fires)
                 for fates in state.fates
@@ -294,7 +282,7 @@ class Model:
 
 
 def _past(kind: str) -> str:
-    return {"acquired": "acquiring", "fired": "firing", "released": "releasing", "reconciled": "comparing"}[kind]
+    return {"acquired": "acquiring", "refilled": "refilling", "reconciled": "comparing"}[kind]
 
 
 @dataclass(frozen=True)

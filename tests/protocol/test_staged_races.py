@@ -52,9 +52,9 @@ def due(stage: Stage, of: str) -> None:
 
 
 def soon(stage: Stage, of: str) -> None:
-    """What is claimed ahead."""
-    claimed = [stage.exhausted(once(f"soon-{kind}-{of}", at(6)), job_key(kind)) for kind in ("plain", "slow")]
-    stage.store.store_jobs([JobEntry(None, claimed)], replace=False)
+    """What is to be refilled before it fires."""
+    unfilled = [stage.exhausted(once(f"soon-{kind}-{of}", at(6)), job_key(kind)) for kind in ("plain", "slow")]
+    stage.store.store_jobs([JobEntry(None, unfilled)], replace=False)
 
 
 # --- what nodes do: made ready for an actor of this name, then done
@@ -64,12 +64,15 @@ def acquire(stage: Stage, name: str) -> Act:
     return stage.living(name).schedule
 
 
-def fire(stage: Stage, name: str) -> Act:
+def refill(stage: Stage, name: str) -> Act:
     node = stage.living(name)
     soon(stage, name)
-    node.schedule()
-    assert node.held
-    return node.schedule
+
+    def fire() -> None:
+        node.schedule()
+        node.schedule()
+
+    return fire
 
 
 def complete(stage: Stage, name: str) -> Act:
@@ -91,14 +94,6 @@ def complete_at_length(stage: Stage, name: str) -> Act:
     return node.complete
 
 
-def release(stage: Stage, name: str) -> Act:
-    node = stage.living(name)
-    soon(stage, name)
-    node.schedule()
-    assert node.held
-    return node.release
-
-
 def settle(stage: Stage, name: str) -> Act:
     node = stage.living(name)
     soon(stage, name)
@@ -116,7 +111,7 @@ def check_in(stage: Stage, name: str) -> Act:
 
 
 def recover(stage: Stage, name: str) -> Act:
-    """Of a node that has claims and executions, and some of them are to be recovered."""
+    """Of a node that has executions, and some of them are to be recovered."""
     node = stage.living(name)
     dead = stage.living({"a": "c", "b": "e"}[name])
     due(stage, f"dead-{name}")
@@ -174,10 +169,9 @@ STEPS = {
     step.__name__.replace("_", "-"): step
     for step in (
         acquire,
-        fire,
+        refill,
         complete,
         complete_at_length,
-        release,
         settle,
         misfire,
         check_in,
