@@ -54,7 +54,7 @@ def look_again(directory: Path) -> Report:
 def show(report: Report, say: Any = print) -> None:
     """The figures as a table, and what was violated."""
     counts, targets = report.counts(), report.figures.get("targets", 0)
-    for kind in ("lost", "duplicated", "unexpected", "claim_overlap", "body_overlap", "false_verdict", "stuck"):
+    for kind in ("lost", "duplicated", "unexpected", "fire_overlap", "body_overlap", "false_verdict", "stuck"):
         least = f" (0 of {targets}: fewer than {3 / targets:.2%} at 95 %)" if kind == "lost" and targets else ""
         say(f"{kind:24} {counts.get(kind, 0)}{'' if counts.get(kind) else least}")
     say(f"{'late':24} {counts.get('late', 0)}")

@@ -15,7 +15,7 @@ from tests.chaos.tempo import Limits
 
 RECOVERING, RETRYING, MANUAL = "RECOVERING_JOBS", "RETRYING_JOBS", "MANUAL_TRIGGERS"
 EXACT = (
-    "lost", "duplicated", "unexpected", "wrong_order", "claim_overlap", "body_overlap", "stale_effect", "lost_data",
+    "lost", "duplicated", "unexpected", "wrong_order", "fire_overlap", "body_overlap", "stale_effect", "lost_data",
     "lost_recovery", "recovery_not_owed", "lost_retry", "fired_while_quiet", "rolled_back_ran", "false_verdict",
     "stuck", "error_state", "not_accounted", "labels_lie", "half_committed", "unplanned_failure", "rate_exceeded",
     "wrong_log",

@@ -68,7 +68,7 @@ def overlaps(check: Check) -> None:
             running.append(newer)
     for line in check.records.named("audit"):
         for job in line["above_limit"]:
-            check.report.wrong("claim_overlap", f"{job}: more claims EXECUTING than its limit")
+            check.report.wrong("fire_overlap", f"{job}: more rows of executions than its limit")
     check.report.figures["limited_runs"] = sum(map(len, by_slots.values()))
     check.report.figures["zombie_overlaps"] = {"count": len(zombies), "max_s": round(max(zombies, default=0.0), 3)}
 
@@ -209,7 +209,7 @@ def _under_way(check: Check, at: int) -> str:
 
 
 def end_state(check: Check) -> None:
-    """When all has come to rest nothing is claimed, blocked or in error, and everybody lives."""
+    """When all has come to rest nothing runs, is blocked or in error, and everybody lives."""
     end = check.records.end
     for row in end["fired"]:
         about = (row["trigger"], wall_ns(row["instant"]))
@@ -222,7 +222,7 @@ def end_state(check: Check) -> None:
         planted = "poison-init" in row["trigger"]
         if row["state"] == "ERROR" and not planted:
             check.report.wrong("error_state", f"{row['trigger']}: {row['error']}"[:300])
-        elif row["state"] in ("ACQUIRED", "BLOCKED", "PAUSED_BLOCKED"):
+        elif row["state"] in ("BLOCKED", "PAUSED_BLOCKED"):
             check.report.wrong("stuck", f"{row['trigger']} is {row['state']}")
     for name, alive in end["alive"].items():
         if not alive:

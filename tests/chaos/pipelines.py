@@ -18,14 +18,12 @@ _MARKS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("misfire", r"INSERT INTO \S*qrtz_misfires"),
         # With the lock, and without it.
         ("complete", r"AS e\(fire_id, started_.*INSERT INTO \S*qrtz_executions"),
-        # A fire decides as an acquire step does, and has its words, too.
-        ("fire", r"requested AS \(.*'CLAIM'"),
-        ("acquire", r"'CLAIM'"),
+        ("acquire", r"'REFILL'"),
+        ("refill", r"SET upcoming = r\.upcoming::"),
         ("admit", r"set_config\('quartzpy.admitted'"),
         ("reconcile", r"held_by_mode = \w+\.new_hold"),
         ("settle", r"fire_id <> ALL"),
         ("schedule", r"INSERT INTO \S*qrtz_triggers"),
-        ("release", r"SET trigger_state = 'WAITING', fire_id = NULL"),
         ("pause", r"SET trigger_state.*'PAUSED_BLOCKED'.*paused_by = [$%]"),
         ("lock", r"FROM \S*qrtz_locks.*FOR UPDATE"),
     )
@@ -55,7 +53,7 @@ class Pipeline:
     """The message that begins the COMMIT."""
     statements: int = 0
     decides_at: int | None = None
-    """The position, among the statements, of the one that claims or fires."""
+    """The position, among the statements, of the one that fires."""
     transaction: set[str] = field(default_factory=set)
     """The kinds of all round trips of its transaction up to this one."""
 
@@ -65,7 +63,7 @@ class Pipeline:
 
 
 def changed_nothing(pipeline: Pipeline, tags: Sequence[str]) -> bool:
-    """Return whether a claim or a fire found nothing, by the tags with which the server answered its statements."""
+    """Return whether an acquire step found nothing, by the tags with which the server answered its statements."""
     place = pipeline.decides_at
     return place is not None and len(tags) > place and tags[place] == "SELECT 0"
 
@@ -123,6 +121,6 @@ class PipelineReader:
             pipeline.commit_at = max(0, len(pipeline.messages) - 1)
         else:
             pipeline.kinds.add(what)
-            if what in ("acquire", "fire"):
+            if what == "acquire":
                 pipeline.decides_at = pipeline.statements
         pipeline.statements += 1

@@ -16,9 +16,9 @@ SMOKE_HOLD = 7.5
 IDLE = Tempo()
 """Of a machine that has time."""
 ROLES: tuple[list[str] | None, ...] = (None, ["work"], ["control"], ["jobs"])
-ANSWERS: dict[str, Any] = {"kind": "acquire+fire+complete", "at": "committed+late", "times": 1, "delay": 1.5}
-"""Once each: a node whose claims are lost again and again has nothing to fire, and no answer to a fire to lose."""
-COMMITTING = ("acquire", "fire", "complete", "check_in", "misfire", "any")
+ANSWERS: dict[str, Any] = {"kind": "acquire+refill+complete", "at": "committed+late", "times": 1, "delay": 1.5}
+"""Once each: a node whose fires are lost again and again has nothing to run, and no answer to an end to lose."""
+COMMITTING = ("acquire", "refill", "complete", "check_in", "misfire", "any")
 
 
 def _one_way(chance: random.Random) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def _x9(chance: random.Random, node: str, number: int) -> Fault:
     delay = {"delay": 1.5}
     if number % 2 == 0:
         at = ("committed", "late", "sent", "before")[number // 2 % 4]
-        values = {"kind": "acquire+fire+complete+check_in+schedule", "at": at, "times": 1, **delay}
+        values = {"kind": "acquire+refill+complete+check_in+schedule", "at": at, "times": 1, **delay}
         return Fault("X9", "lose", EVERYBODY, 6.0, values)
     at = chance.choice([point for point in proxy.POINTS if point != "half"])
     values = {"kind": chance.choice(COMMITTING), "at": at, "times": chance.choice([1, 2, 3]), **delay}

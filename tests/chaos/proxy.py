@@ -9,7 +9,7 @@ so each role of a node can be disturbed alone. The conductor speaks JSON lines w
     {"do": "latency", "node": "n1", "seconds": 0.3}
     {"do": "cut", "node": "n1"}                                                       reset what is open
     {"do": "heal", "node": "n1"}
-    {"do": "lose", "node": "n1", "kind": "fire", "at": "committed", "times": 1}       arms a loss; answers its number
+    {"do": "lose", "node": "n1", "kind": "acquire", "at": "committed", "times": 1}       arms a loss; answers its number
     {"do": "hits"} {"do": "disarm"} {"do": "ports", "node": "n1"} {"do": "stats"} {"do": "connects"} {"do": "lost"}
 
 Where a round trip is lost (`at`): "before" it reaches the server; once it is "sent", while the server works; when it is

@@ -207,8 +207,8 @@ def a_beat_after_the_next_has_begun(made: History) -> None:
     made.say("beat", 21.5, job="serial", fire_id=_start(made, "chaos.serial", 20)["fire_id"])
 
 
-@breaks("claim_overlap")
-def two_claims_of_a_serial_job(made: History) -> None:
+@breaks("fire_overlap")
+def two_fires_of_a_serial_job(made: History) -> None:
     made.say("audit", 20, found={}, above_limit=["chaos.serial"])
 
 
@@ -332,7 +332,7 @@ def a_trigger_that_is_left_blocked(made: History) -> None:
 @breaks("stuck")
 def a_finding_of_the_audit_that_stays(made: History) -> None:
     for second in range(15, 35):
-        made.say("audit", second, found={"claim_without_fire": ["chaos.plain#3"]}, above_limit=[])
+        made.say("audit", second, found={"fire_without_node": ["3"]}, above_limit=[])
 
 
 @breaks("stuck")
@@ -624,7 +624,7 @@ def a_retry_that_came(made: History) -> None:
 @passes
 def a_finding_of_the_audit_that_is_settled(made: History) -> None:
     for second in (15, 16, 17):
-        made.say("audit", second, found={"claim_without_fire": ["chaos.plain#3"]}, above_limit=[])
+        made.say("audit", second, found={"fire_without_node": ["3"]}, above_limit=[])
     made.say("audit", 18, found={}, above_limit=[])
 
 

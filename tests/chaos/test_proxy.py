@@ -20,7 +20,6 @@ from quartzpy.store.postgresql.schema.statement import prepare
 from quartzpy.store.postgresql.steps import (
     acquire,
     complete,
-    fire,
     holdings,
     misfire,
     plain_completions,
@@ -46,10 +45,8 @@ STATEMENTS = {
         "admit": rate_limits.ADMIT,
         "spend": rate_limits.SPEND,
         "prune": rate_limits.PRUNE,
-        "fire": fire.FIRE,
-        "fire_unlimited": fire.FIRE_UNLIMITED,
-        "fire_still_claimed": holdings.STILL_CLAIMED,
-        "release": holdings.RELEASE,
+        "refill": holdings.REFILL,
+        "settle": holdings.UNKNOWN_FIRES,
         "complete_record": complete.RECORD,
         "complete_record_but_twice": complete.RECORD_BUT_TWICE,
         "complete_leave": complete.LEAVE,
@@ -232,12 +229,10 @@ def _begun_with(*statements: str) -> Pipeline:
         # With a backlog, nothing follows.
         (["acquire_unlimited"], ["SELECT 50"], False),
         (["acquire_unlimited"], ["SELECT 0"], True),
-        (["fire", "release", "fire_still_claimed"], ["SELECT 0", "DELETE 0", "SELECT 1"], True),
-        (["fire_unlimited", "release", "fire_still_claimed"], ["SELECT 1", "DELETE 0", "SELECT 1"], False),
         (["complete_record"], ["SELECT 0"], False),
     ],
 )
-def test_a_claim_that_found_nothing_is_known_by_its_answer(
+def test_a_step_that_found_nothing_is_known_by_its_answer(
     statements: list[str], tags: list[str], nothing: bool
 ) -> None:
     pipeline = _begun_with(*statements)
@@ -245,7 +240,7 @@ def test_a_claim_that_found_nothing_is_known_by_its_answer(
     assert not changed_nothing(pipeline, [])
 
 
-def test_a_claim_that_found_nothing_is_known_among_the_statements_of_rate_limits() -> None:
+def test_a_step_that_found_nothing_is_known_among_the_statements_of_rate_limits() -> None:
     pipeline = _begun_with("admit", "acquire", "spend", "prune")
     answered = ["BEGIN", "SELECT 1", "SELECT 1", "SELECT 0", "SELECT 1", "DELETE 0", "COMMIT"]
     assert changed_nothing(pipeline, answered)
@@ -259,8 +254,8 @@ def test_a_claim_that_found_nothing_is_known_among_the_statements_of_rate_limits
         ("acquire_unlimited", "acquire"),
         ("acquire_unlimited_of_one_pool", "acquire"),
         ("acquire_reconcile_new", "reconcile"),
-        ("fire", "fire"),
-        ("fire_unlimited", "fire"),
+        ("refill", "refill"),
+        ("settle", "settle"),
         ("complete_record", "complete"),
         ("complete_plain", "complete"),
         ("complete_plain_with_everything", "complete"),
@@ -268,7 +263,6 @@ def test_a_claim_that_found_nothing_is_known_among_the_statements_of_rate_limits
         ("misfire_move", "misfire"),
         ("recover_free", "recover"),
         ("recover_repair", "other"),
-        ("release", "release"),
         ("lock", "lock"),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 
 from tests.chaos.__main__ import play, show
 
-NEEDED_PIPELINES = ("acquire", "fire", "complete", "check_in", "misfire", "recover", "pause")
+NEEDED_PIPELINES = ("acquire", "refill", "complete", "check_in", "misfire", "recover", "pause")
 
 
 @pytest.mark.timeout(0)

@@ -14,7 +14,7 @@ import pytest
 
 from quartzpy import JobDetail, PublicState, Scheduler, SimpleTrigger, TriggerKey
 from quartzpy.node import cluster_manager
-from quartzpy.store.postgresql.steps import acquire, complete, fire
+from quartzpy.store.postgresql.steps import acquire, complete, holdings
 from quartzpy.store.protocol import AvailableSlots
 from tests.database import connect_to
 from tests.facade import jobs
@@ -74,16 +74,16 @@ def is_due(scheduler: Scheduler) -> bool:
 @pytest.mark.parametrize(
     "statement",
     [
-        fire.FIRE,
         acquire.ACQUIRE_OF_ONE_POOL,
+        holdings.REFILL,
         complete.RECORD,
     ],
-    ids=["fire", "acquire", "complete"],
+    ids=["acquire", "refill", "complete"],
 )
 def test_each_instant_runs_once_though_the_answer_to_a_step_is_lost(
-    make: Callable[..., Scheduler], proxy: Proxy, statement: str
+    make: Callable[..., Scheduler], user: psycopg.Connection[Any], proxy: Proxy, statement: str
 ) -> None:
-    scheduler = make(look_ahead="2s" if statement is fire.FIRE else "1ms")
+    scheduler = make()
     scheduler.schedule_job(
         JobDetail(jobs.Recorded, "serial", durable=True, disallow_concurrent=True), soon("first", 0.3)
     )
@@ -96,6 +96,8 @@ def test_each_instant_runs_once_though_the_answer_to_a_step_is_lost(
         [soon("second", 0.5), soon("third", 30)],
         replace=True,
     )
+    if statement is holdings.REFILL:
+        user.execute("UPDATE qrtz_triggers SET upcoming_is_complete = false")
     assert jobs.next_run().trigger_key.name == "second"
     assert scheduler.wait_until_recorded(2, timedelta(seconds=20))
     assert proxy.cut_after is None, "an answer was lost"
@@ -142,44 +144,24 @@ def test_an_execution_whose_row_is_gone_is_cancelled(
     wait_until(lambda: context.lease_lost and context.cancelled)
 
 
-def test_a_claim_locked_by_a_transaction_is_released_when_that_ends(
-    make: Callable[..., Scheduler], user: psycopg.Connection[Any]
-) -> None:
-    scheduler = make(look_ahead="60s")
-    scheduler.schedule_job(JobDetail(jobs.Recorded, "job"), soon("t", 30))
-    scheduler.start()
-    wait_until(lambda: held_fire_ids(scheduler) == ["ACQUIRED"])
-    with user.transaction(force_rollback=True):
-        user.execute("UPDATE qrtz_triggers SET description = 'mine'")
-        scheduler.standby()
-        assert held_fire_ids(scheduler) == ["ACQUIRED"]
-    wait_until(lambda: held_fire_ids(scheduler) == [])
-    assert scheduler.trigger_state(TriggerKey("t", "DEFAULT")) is PublicState.NORMAL
-
-
 def test_a_due_trigger_locked_by_a_transaction_costs_few_passes(
     make: Callable[..., Scheduler], user: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scheduler = make(look_ahead="60s")
+    scheduler = make()
     scheduler.start()
-    scheduler.schedule_job(JobDetail(jobs.Recorded, "job"), [soon("claimed", 5.0)])
-    wait_until(lambda: held_fire_ids(scheduler) == ["ACQUIRED"])
+    scheduler.schedule_job(JobDetail(jobs.Recorded, "job"), [soon("held", 2.0)])
     passes = []
-    for step in ("acquire", "fire"):
-        original = getattr(scheduler._store, step)
-        monkeypatch.setattr(
-            scheduler._store, step, lambda *a, _original=original, **k: (passes.append(1), _original(*a, **k))[1]
-        )
+    original = scheduler._store.acquire
+    monkeypatch.setattr(scheduler._store, "acquire", lambda *a, **k: (passes.append(1), original(*a, **k))[1])
     with user.transaction():
         user.execute("UPDATE qrtz_triggers SET description = 'mine'")
         scheduler.schedule_job(JobDetail(jobs.Recorded, "other"), [soon("waiting", 0)])
-        jobs.next_run()
-        user.execute("UPDATE qrtz_triggers SET description = 'mine'")
+        assert jobs.next_run().trigger_key.name == "waiting"
         wait_until(lambda: is_due(scheduler))
         passes.clear()
         time.sleep(2)
-        assert len(passes) < 80
-    assert jobs.next_run().trigger_key.name == "claimed"
+        assert 2 < len(passes) < 80
+    assert jobs.next_run().trigger_key.name == "held"
 
 
 @pytest.mark.parametrize(
