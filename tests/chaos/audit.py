@@ -12,7 +12,8 @@ import psycopg
 
 from tests.chaos import history
 
-# Each returns one column that names the offender; it must return nothing for longer than a lost answer takes to be settled.
+# Each returns one column that names the offender. It must return nothing for longer than it takes to settle a lost
+# answer.
 AUDIT = {
     # S4: an execution of an epoch that is not registered.
     "fire_without_node": """
