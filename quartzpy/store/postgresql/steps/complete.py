@@ -225,6 +225,7 @@ def statements(ends: Ends, *, tolerates: bool = False) -> Flight:
         **retries.retry(ends),
         **followers.start_followers(ends),
         **joins.count_joins(ends),
+        **joins.start_joined(ends),
         **failures.count_failures(ends),
         "leave": _leave(ends),
         **instructions.follow_instructions(ends),

@@ -470,7 +470,7 @@ followers AS MATERIALIZED (
            FOR NO KEY UPDATE SKIP LOCKED) AS j
 ),
 
--- part: joins
+-- part: arrivals
 -- What each of these ends means to the jobs that wait for several: one row for each job that names the job of the
 -- execution, and one for the batch of its trigger. A job that was deleted while it ran is still waited for. A run by hand
 -- is no part of a batch: it has the data of a trigger that has been counted.
@@ -500,6 +500,9 @@ arrivals AS MATERIALIZED (
                    AND o.job_group = e.trigger_data -> 'QRTZ_BATCH' ->> 'job_group'
                    AND o.job_name = e.trigger_data -> 'QRTZ_BATCH' ->> 'job_name' LIMIT 1) AS d) AS waits
 ),
+
+-- part: joins
+-- include: arrivals
 -- The joins and batches that they concern, with the rows locked that change: that of the join, and of the job if it may
 -- be started. Each is one row, however large the batch is. The lock of the step orders all that count.
 joins AS MATERIALIZED (

@@ -40,7 +40,7 @@ class Ends(NamedTuple):
         )
 
 
-WAKING = ("release", "retry", "start_followers", "count_joins", "freed_limits")
+WAKING = ("release", "retry", "start_followers", "start_joined", "freed_limits")
 """The statements whose first column is the soonest fire time of the triggers that they make wait, or that wait."""
 
 

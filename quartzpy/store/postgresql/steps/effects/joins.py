@@ -8,6 +8,7 @@ from quartzpy.store.postgresql.steps.effects.effect import Ends, Flight
 _SQL = SqlFile("steps/effects/joins.sql")
 HOLD_JOINS = _SQL("hold_joins")
 COUNT_JOINS = _SQL("count_joins")
+START_JOINED = _SQL("start_joined")
 
 
 def hold_joins(ends: Ends) -> Flight:
@@ -17,6 +18,12 @@ def hold_joins(ends: Ends) -> Flight:
 
 
 def count_joins(ends: Ends) -> Flight:
-    """Return what counts them, and starts the jobs that have waited for the last of them."""
+    """Return what counts them."""
     joining = [c for c in ends.completions if c.fired.joins]
-    return {"count_joins": ends.waking(COUNT_JOINS, joining)} if joining else {}
+    return {"count_joins": ends.session.bind(COUNT_JOINS, fire_ids=ends.fire_ids(joining))} if joining else {}
+
+
+def start_joined(ends: Ends) -> Flight:
+    """Return what starts the jobs that have waited for the last of them."""
+    joining = [c for c in ends.completions if c.fired.joins]
+    return {"start_joined": ends.waking(START_JOINED, joining)} if joining else {}
