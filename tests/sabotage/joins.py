@@ -14,9 +14,7 @@ JOINS = (
     Sabotage(
         "a_join_fires_again",
         "an end that comes after a job was started starts it again",
-        (
-            Edit(_JOINED, "WHEN d.state = 'FIRED' AND d.former <> 'FIRED' THEN", "WHEN d.state = 'FIRED' THEN"),
-        ),
+        (Edit(_JOINED, "WHEN d.state = 'FIRED' AND d.former <> 'FIRED' THEN", "WHEN d.state = 'FIRED' THEN"),),
         (f"{_JOINS}::test_as_many_ends_as_are_needed_start_the_job_and_later_ones_nothing[postgresql-any-1]",),
     ),
     Sabotage(
