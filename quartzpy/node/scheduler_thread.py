@@ -251,10 +251,10 @@ class SchedulerThread(EpochService):
         self._more_is_due = acquired.taken >= limit
         is_due = acquired.next_due is not None and acquired.next_due <= acquired.now
         front = acquired.next_due if is_due else None
-        if 2 * acquired.taken < limit and is_due and not acquired.is_partial:
+        if 2 * acquired.taken < limit and is_due:
             self._own_ends.note_little()
         self._note_turn(acquired, look_ahead, is_answer=is_answer)
-        if self._has_cleared(front) or opened or self._more_is_due or acquired.is_partial:
+        if self._has_cleared(front) or opened or self._more_is_due:
             return NO_REST
         # One that is not due may have come within reach between the two statements of the step.
         return self._rest(acquired.next_due, fruitless=is_due and acquired.taken == 0)

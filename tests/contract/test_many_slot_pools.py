@@ -73,3 +73,30 @@ def test_groups_with_few_slots_get_as_many_as_they_have(store: Harness, order: s
 def test_the_workers_of_the_executor_are_shared(store: Harness) -> None:
     node = waiting(store, *ORDERS["in turn"])
     assert names(acquire(store, node, workers=5).fired) == [f"t{group:02}-00" for group in range(5)]
+
+
+MANY_GROUPS, DEEP, FULL = 50, 12, 60
+
+
+def test_no_group_starves_behind_the_backlogs_of_others_and_each_step_is_full(store: Harness) -> None:
+    """The groups have waited for different times, and five of them get as much as a step takes all the time."""
+    node = store.node()
+    pools = [AvailableSlots(f'"group":"g{n}"', "default", 1_000, f"g{n}", MANY) for n in range(MANY_GROUPS)]
+    for group in range(MANY_GROUPS):
+        store.schedule(
+            job(f"job{group}", execution_group=f"g{group}"),
+            *[once(f"t{group}-{n}", at((group + n * 7) / 100), group=f"g{group}") for n in range(DEEP)],
+        )
+    store.store.decide(node, {DispatchKey("report", f'{{"group":"g{n}"}}'): True for n in range(MANY_GROUPS)})
+    store.clock.set(at(30))
+    fired: dict[str, list[str]] = {}
+    for step in range(MANY_GROUPS * DEEP // FULL):
+        for group in range(5):
+            new = [once(f"n{step}-{n}", at(2 + step), group=f"g{group}") for n in range(FULL)]
+            store.schedule(job(f"more{step}-{group}", execution_group=f"g{group}"), *new)
+        took = store.store.acquire(node, pools, limit=FULL, look_ahead=0 * LONG, misfire_threshold=LONG)
+        assert took.taken == FULL
+        for one in took.fired:
+            fired.setdefault(one.trigger_group, []).append(one.trigger_name)
+    for group in range(MANY_GROUPS):
+        assert fired[f"g{group}"] == [f"t{group}-{n}" for n in range(DEEP)]

@@ -11,7 +11,6 @@ from quartzpy.clock import SystemClock
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.node.registration import Epoch
 from quartzpy.node.scheduler_thread import SchedulerThread
-from quartzpy.node.service import NO_REST
 from quartzpy.node.signals import SchedulerSignals
 from quartzpy.store.protocol import Acquisition, AvailableSlots, Node
 from quartzpy.store.store_time import StoreTime
@@ -73,31 +72,6 @@ def test_it_is_called_after_the_look_that_follows(error: Exception | None) -> No
             with pytest.raises(ValueError, match="the store refuses"):
                 thread.run_once()
     assert passes == ["looked", "called", "looked", "called later", "looked"]
-
-
-class Partly:
-    """A store whose look is at a part of what is due, and the free slots for it."""
-
-    def __init__(self, *, is_partial: bool) -> None:
-        self.is_partial = is_partial
-
-    def acquire(self, *node_and_slots: object, **how: object) -> Acquisition:
-        now = datetime.now(UTC)
-        return Acquisition(now, next_due=now, is_partial=self.is_partial)
-
-    def meet(self, slot_pools: object) -> bool:
-        return False
-
-
-@pytest.mark.parametrize("is_partial", [True, False])
-def test_the_next_look_follows_at_once_where_one_was_at_a_part_of_what_is_due(is_partial: bool) -> None:
-    thread = cast("Any", _thread([]))
-    clock = SystemClock()
-    thread._store = thread._capacity = Partly(is_partial=is_partial)
-    thread._store_time = StoreTime(clock)
-    thread._config = SchedulerConfig.of({"name": "part"})
-    epoch = Epoch(Node("node", 1), clock, 1e6, 0.0)
-    assert (thread._acquire(epoch, [AvailableSlots(workers=5)]) == NO_REST) == is_partial
 
 
 class Behind:

@@ -204,6 +204,7 @@
 \set pids {0}
 \set placement_list '{"",""}'
 \set placements '{"",""}'
+\set pool_limits {10}
 \set prefix qrtz_
 \set prefixes {quartzpy-sample-of-no-session}
 \set previous '{"2030-01-01 00:00:00+00"}'

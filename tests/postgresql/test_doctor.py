@@ -253,7 +253,6 @@ def test_the_doctor_says_why_it_cannot_look(capsys: pytest.CaptureFixture[str]) 
     ("how", "holder"),
     [
         ("reader", "application report, idle in transaction"),
-        ("prepared", "prepared transaction 'forgotten' of"),
         ("none", ""),
     ],
 )
@@ -265,22 +264,13 @@ def test_dead_rows_name_the_snapshot_that_keeps_them(
     with (
         connect_to(administrator_dsn) as user,
         connect_to(administrator_dsn, application_name="report") as reader,
-        connect_to(administrator_dsn, autocommit=True) as last,
     ):
-        if how == "prepared" and reader.execute("SHOW max_prepared_transactions").fetchone() == ("0",):
-            pytest.skip("the server has max_prepared_transactions = 0")
         user.execute("ALTER TABLE qrtz_triggers SET (autovacuum_enabled = false)")
         if how != "none":
             reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
             reader.execute("SELECT count(*), pg_current_xact_id() FROM qrtz_triggers")
-        if how == "prepared":
-            reader.execute("PREPARE TRANSACTION 'forgotten'")
-        try:
-            found = findings_of(stored)
-            incidents = {incident.kind: incident for incident in operations.incidents().incidents}
-        finally:
-            if how == "prepared":
-                last.execute("ROLLBACK PREPARED 'forgotten'")
+        found = findings_of(stored)
+        incidents = {incident.kind: incident for incident in operations.incidents().incidents}
         if how == "none":
             assert "old-snapshot" not in {*found, *incidents}
             assert found["dead-rows"].advice == "check autovacuum, or run VACUUM"

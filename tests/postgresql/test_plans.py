@@ -37,7 +37,6 @@ from quartzpy.store.postgresql.steps.acquire import (
     ACQUIRE_UNLIMITED_OF_ONE_POOL,
     LAST_POOL,
     NEXT_DUE,
-    OF_MANY_POOLS,
     OF_MANY_REFUSED,
     UNDECIDED,
 )
@@ -101,7 +100,7 @@ VALUES: dict[str, Any] = {
     "met_pools": ["", '"executor":"elsewhere"'],
     "following_pools": ['"executor":"elsewhere"', LAST_POOL],
     "refused": ["unknown\n"],
-    "few": 8,
+    "pool_limits": [LIMIT],
     "admits": False,
     "executors": ["default"],
     "workers": [LIMIT],
@@ -946,55 +945,6 @@ def test_triggers_of_other_slot_pools_are_not_read(explain: Callable[..., list[d
     """3,000 that another executor runs are due before those that are taken."""
     for node in scans_of_triggers(explain(text)):
         assert walked(node) <= 3 * LIMIT, f"{node['Node Type']} walks over {walked(node)} rows"
-
-
-POOLS = [f'"group":"g{number}"' for number in range(50)]
-OF_POOLS = {
-    "slot_pools": POOLS,
-    "sinces": ["-infinity"] * len(POOLS),
-    "executors": ["default"] * len(POOLS),
-    "workers": [200] * len(POOLS),
-    "groups": [f"g{number}" for number in range(len(POOLS))],
-    "group_slots": [1_000_000] * len(POOLS),
-    "limit": 200,
-    "refused": [],
-}
-IN_POOLS = """
-UPDATE qrtz_triggers SET job_type = 'known', placement = '{"group":"g' || (%s) || '"}';
-INSERT INTO qrtz_node_keys (sched_name, epoch, job_type, placement, runs)
-SELECT 'plans', 1, 'known', '{"group":"g' || n || '"}', true FROM generate_series(0, 49) AS n;
-"""
-TAKING_TURNS, ONE_AFTER_THE_OTHER = IN_POOLS % "generation % 50", IN_POOLS % "(generation - 1) / 180"
-AT_ONCE = TAKING_TURNS + "UPDATE qrtz_triggers SET next_fire_time = '2026-01-01', misfire_instruction = 'ignore'"
-
-
-@filled(
-    *(Fill(statistics=statistics, then=TAKING_TURNS) for statistics in STATISTICS),
-    Fill(then=AT_ONCE),
-)
-@pytest.mark.parametrize("text", [ACQUIRE, ACQUIRE_UNLIMITED])
-def test_of_many_slot_pools_as_many_triggers_are_locked_as_are_taken(
-    explain: Callable[..., list[dict[str, Any]]], text: str
-) -> None:
-    """Each of 50 has 180 that are due."""
-    read_and_locked(explain(OF_MANY_POOLS[text], **OF_POOLS), most=50 * 8 + 200)
-
-
-@filled(Fill(then=ONE_AFTER_THE_OTHER))
-@pytest.mark.parametrize("text", [ACQUIRE, ACQUIRE_UNLIMITED])
-def test_so_they_are_where_one_slot_pool_has_waited_longer_than_the_next(
-    explain: Callable[..., list[dict[str, Any]]], text: str
-) -> None:
-    """The worst case: each of 25 may have all of the soonest."""
-    read_and_locked(explain(OF_MANY_POOLS[text], **OF_POOLS), most=50 * 8 + 25 * 180)
-
-
-def read_and_locked(plan: list[dict[str, Any]], most: int) -> None:
-    [locking] = [node for node in plan if node["Node Type"] == "LockRows" and walked(node) > 0]
-    assert walked(locking) == 200
-    assert sum(walked(node) for node in scans_of_triggers(plan) if "Index Name" in node) <= most + 200
-    updates = [node for node in plan if node["Node Type"] == "ModifyTable" and node["Relation Name"] == TRIGGERS]
-    assert sum(node["Actual Rows"] for node in updates) == 200
 
 
 @filled(*(Fill(statistics=statistics) for statistics in STATISTICS))

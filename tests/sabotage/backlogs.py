@@ -11,21 +11,21 @@ _OWN_ENDS = "tests/alone/test_own_ends.py"
 
 BACKLOGS = (
     Sabotage(
-        "held_rows_hide_other_pools",
-        "rows that a user's transaction holds hide the triggers of other slot pools",
+        "pools_behind_the_soonest_starve",
+        "of many slot pools, a step reads those with the soonest triggers alone",
         (
             Edit(
                 f"{_STORE}.steps.acquire",
-                "self.has_many_pools and not self._session.reads_whole_fronts",
-                "self.has_many_pools",
+                "min(part if slots.slot_pool in of_part else self._limit, slots.workers, slots.group_slots)",
+                "0 if slots.slot_pool in of_part else min(self._limit, slots.workers, slots.group_slots)",
             ),
         ),
         ("tests/postgresql/test_held_rows.py::test_rows_that_are_held_do_not_hide_those_of_other_slot_pools",),
     ),
     Sabotage(
         "deep_pools_are_cut_short",
-        "of a slot pool whose triggers are sooner than those of all others, a step takes the first few",
-        (Edit(f"{_STEPS}/acquire.sql", "HAVING count(*) = :'few'::int", "HAVING false"),),
+        "of a slot pool whose triggers are sooner than those of all others, a step takes a part",
+        (Edit(f"{_STORE}.steps.acquire", "not_soonest(self._pools, WHOLE_POOLS)", "not_soonest(self._pools, 0)"),),
         (f"{_POOLS}::test_the_soonest_of_all_groups_come_first[postgresql-one group after the other]",),
     ),
     Sabotage(

@@ -22,9 +22,8 @@ class Acquisition:
     `next_due` is the soonest fire time among the triggers that this node could take and did not. `undecided` are
     dispatch keys of waiting triggers about which the node has yet to say whether it runs them; see `decide`.
     `slot_pools` are those with an executor or a group for which triggers wait, whether or not it has slots for them.
-    With `is_partial`, the step has looked at a part of what is due, and the next one is to follow at once. `unfilled`
-    are due triggers that it could not fire, because their stored fire times are used up: the node computes more, stores
-    them by `refill`, and the next step fires them.
+    `unfilled` are due triggers that it could not fire, because their stored fire times are used up: the node computes
+    more, stores them by `refill`, and the next step fires them.
     """
 
     now: datetime
@@ -33,7 +32,6 @@ class Acquisition:
     skipped: Sequence[SkippedTrigger] = ()
     undecided: Collection[DispatchKey] = ()
     slot_pools: Collection[str] = ()
-    is_partial: bool = False
     unfilled: Sequence[UnfilledTrigger] = ()
 
     @property

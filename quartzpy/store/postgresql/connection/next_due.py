@@ -70,7 +70,7 @@ class NextDueRead(NamedTuple):
     """The seconds after which a read has to be a full one again; None if this is one."""
 
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH, _LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
 
 def _earliest(instants: Iterable[datetime | None]) -> datetime | None:
@@ -97,6 +97,8 @@ class NextDueCache:
         self._may_be_expensive = False
         """True if each slot pool may be, until the next full read."""
         self._changes = 0
+        self._fronts: dict[str, datetime] = {}
+        """The soonest trigger of each slot pool at its last read."""
 
     def forget(self) -> None:
         """Expect anything, after a change to triggers that was not read."""
@@ -156,6 +158,11 @@ class NextDueCache:
                 min((floor.until - now for floor in valid if floor is not None), default=None),
             )
 
+    def not_soonest(self, pools: Collection[str], most: int) -> Collection[str]:
+        """Return the slot pools that were read, except the `most` that had the soonest triggers."""
+        fronts = self._fronts
+        return sorted(fronts.keys() & pools, key=lambda pool: (fronts[pool], pool))[most:]
+
     def is_costly(self, pools: Sequence[str], read: NextDueRead) -> bool:
         """Return True if a step that begins where this read does is to be preceded by one without the lock."""
         return any(
@@ -183,6 +190,7 @@ class NextDueCache:
         transaction of the server began, and over the triggers that the node does not run.
         """
         with self._lock:
+            self._fronts = {**self._fronts, **{pool: at or _LATEST for pool, at in zip(pools, soonest, strict=True)}}
             if read.changes != self._changes:
                 # Triggers were stored since, perhaps before this instant.
                 return

@@ -164,8 +164,6 @@ class SqlSession:
         """True if such a job had a limit of executions as well."""
         self.left_to_others: set[int] = set()
         """The generations of late triggers that this process cannot compute; see `misfire`."""
-        self.reads_whole_fronts = False
-        """True if the last step of many slot pools took less than it might, although more was due."""
         self.misfire_batch = SliceSize(1_000, least=25, most=1_000, short=0.02, long=0.05)
         """The largest batch of the misfire step: its write holds the lock."""
         self.late_since: tuple[int, datetime | str] | None = None

@@ -37,12 +37,6 @@ ACQUIRE_UNLIMITED = _SQL("acquire_unlimited", several_pools=True)
 # Most nodes have one executor and no groups.
 ACQUIRE_OF_ONE_POOL = _SQL("acquire")
 ACQUIRE_UNLIMITED_OF_ONE_POOL = _SQL("acquire_unlimited")
-# The same for many slot pools. They read some triggers twice, and lock about as many as they take. What another
-# transaction has locked counts among the soonest of all, so they may find less than there is.
-OF_MANY_POOLS = {
-    ACQUIRE: _SQL("acquire", several_pools=True, many_pools=True),
-    ACQUIRE_UNLIMITED: _SQL("acquire_unlimited", several_pools=True, many_pools=True),
-}
 NEXT_DUE = _SQL("next_due")
 UNDECIDED = _SQL("undecided")
 # The same where the node has refused so many dispatch keys that they are not named.
@@ -53,13 +47,11 @@ OF_MANY_REFUSED = {
     ACQUIRE_UNLIMITED_OF_ONE_POOL: _SQL("acquire_unlimited", refuses_many=True),
     NEXT_DUE: _SQL("next_due", refuses_many=True),
     UNDECIDED: _SQL("undecided", refuses_many=True),
-    OF_MANY_POOLS[ACQUIRE]: _SQL("acquire", several_pools=True, many_pools=True, refuses_many=True),
-    OF_MANY_POOLS[ACQUIRE_UNLIMITED]: _SQL("acquire_unlimited", several_pools=True, many_pools=True, refuses_many=True),
 }
-MANY_POOLS = 3
-"""The number of slot pools from which on a step reads the first few triggers of each before it locks any."""
+WHOLE_POOLS = 8
+"""The number of slot pools of which a step reads as many triggers as it may take: those with the soonest triggers."""
 LEAST_OF_A_POOL = 8
-"""The least number of triggers that it reads of each; it is twice what a pool has of a full batch on average."""
+"""The least number of triggers that it reads of each other one; usual is twice what a pool has of a full batch."""
 LAST_POOL = "\U0010ffff"
 """Follows each slot pool."""
 RECONCILE_NEW = _SQL("reconcile_new")
@@ -79,79 +71,30 @@ def acquire(
     """Claim triggers, and fire those that are due; see `JobStore.acquire`."""
 
     step = _Step(session, node, available_slots, limit, look_ahead, misfire_threshold, passed_over)
-    acquired = _taken_by(session, step, limit, look_ahead, reads_first=reads_first)
-    if not step.has_many_pools:
-        return acquired
-    session.reads_whole_fronts = _leaves_some(acquired, limit)
-    if not (step.has_read_parts and session.reads_whole_fronts):
-        return acquired
-    # Rows that are locked may have hidden others.
-    is_nothing = not acquired.taken
-    return _taken_by(session, step, limit, look_ahead) if is_nothing else replace(acquired, is_partial=True)
-
-
-def _taken_by(
-    session: SqlSession, step: _Step, limit: int, look_ahead: timedelta, *, reads_first: bool = False
-) -> Acquisition:
     try:
-        acquired = _acquire(session, step, limit, look_ahead, reads_first=reads_first)
+        acquired = _acquire(step, reads_first=reads_first)
     except RefusedRowError:
         if not step.set_bad_rows_aside():
             raise
-        acquired = _acquire(session, step, limit, look_ahead)
+        acquired = _acquire(step)
     return replace(acquired, undecided=step.undecided_keys()) if step.meets_undecided else acquired
 
 
-def _acquire(
-    session: SqlSession, step: _Step, limit: int, look_ahead: timedelta, *, reads_first: bool = False
-) -> Acquisition:
-    slots = step.slots
-    if not session.has_new:
-        if not session.has_rate_limits and (reads_first or not session.next_due.is_due(slots, look_ahead)):
-            # This read takes no lock and writes nothing, so it costs the cluster much less than a step that finds
-            # nothing.
-            round_trip = step.peek()
-            if not round_trip.is_due(look_ahead):
-                return round_trip.outcome()
-        elif not session.has_rate_limits and (backlog := session.next_due.backlog(slots)) is not None:
-            # At high load: what is left need not be looked up after each batch.
-            taken = step.claim_backlog(backlog)
-            if len(taken) == limit and _is_backlog(taken):
-                session.next_due.note_backlog(slots, taken[-1][_SCHEDULED_TIME], has_limits=backlog.has_limits)
-                return _outcome_without_read(taken)
-            return step.peek(taken, has_claimed=backlog.has_limits).outcome()
-    applied = _what_is_asked(session)
-    everything = (
-        session.has_new
-        or (session.has_rate_limits and session.rates_have_limits)
-        or session.next_due.limited_is_due(slots, look_ahead)
-    )
-    text = step.everything if everything else step.unlimited
-    done = step.claim(text)
-    needed = _what_is_asked(session)
-    is_incomplete = any(need and not was for need, was in zip(needed, applied, strict=True))
-    if not done.taken and (is_incomplete or (text != step.everything and done.limited_is_due(look_ahead))):
+def _acquire(step: _Step, *, reads_first: bool = False) -> Acquisition:
+    """Look, unless something is expected; claim; return what was taken and what waits."""
+    if step.looks_first(reads_first):
+        # This read takes no lock and writes nothing, so it costs the cluster much less than a step that finds nothing.
+        look = step.peek()
+        if not look.is_due:
+            return look.outcome()
+    if (backlog := step.backlog()) is not None:
+        return step.claim_backlog(backlog)
+    done = step.claim()
+    if not done.taken and step.needs() - done.asked:
         # Triggers that this step has not looked at may be due already.
-        applied, text = needed, step.everything
-        done = step.claim(text)
-    if session.has_rate_limits and not applied[1]:
-        done = replace(done, turn=done.waiting.now)
-    if len(done.taken) == limit >= BACKLOG and done.waiting.new is None:
-        has_limits = done.limited_is_due(look_ahead)
-        session.next_due.note_backlog(slots, done.taken[-1][_SCHEDULED_TIME], has_limits=has_limits)
+        done = step.claim()
+    step.note_backlog(done)
     return done.outcome()
-
-
-def _what_is_asked(session: SqlSession) -> tuple[bool, ...]:
-    """Return what the step does beside claiming: whether it reconciles triggers, and which kinds of limits it asks."""
-    has_limits = session.has_rate_limits
-    kinds = has_limits and session.has_own_rates, has_limits and session.has_shared_limits
-    return session.has_new, has_limits, *kinds
-
-
-def _leaves_some(acquired: Acquisition, limit: int) -> bool:
-    """Return True if triggers are due that the step could not take, though it took less than it may."""
-    return acquired.taken < limit and acquired.next_due is not None and acquired.next_due <= acquired.now
 
 
 class _Step:
@@ -177,10 +120,6 @@ class _Step:
             "passed_over": list(passed_over),
             "refused": session.refused.named(node),
         }
-        pools = len(available_slots)
-        self.has_many_pools = pools >= MANY_POOLS
-        self.has_read_parts = False
-        """True if a statement was sent that reads the first few triggers of each slot pool before it locks any."""
         self._refuses_many = session.refused.are_many(node)
         of_one_pool = len({(slots.executor, slots.group) for slots in available_slots}) == 1
         pool_limit = min(min(slots.workers, slots.group_slots) for slots in available_slots) if of_one_pool else limit
@@ -190,10 +129,12 @@ class _Step:
             "groups": [slots.group for slots in available_slots],
             "group_slots": [slots.group_slots for slots in available_slots],
             "limit": min(limit, pool_limit),
-            "few": max(LEAST_OF_A_POOL, ceil(2 * limit / pools)) if pools else LEAST_OF_A_POOL,
             "look_ahead": look_ahead,
             "channel": session.channel,
         }
+        self._available_slots = available_slots
+        self._limit = limit
+        self._look_ahead = look_ahead
         self.everything = ACQUIRE_OF_ONE_POOL if of_one_pool else ACQUIRE
         self.unlimited = ACQUIRE_UNLIMITED_OF_ONE_POOL if of_one_pool else ACQUIRE_UNLIMITED
         self._others = (node.epoch, tuple(self._due["passed_over"]))
@@ -201,6 +142,28 @@ class _Step:
         self.slots = (tuple(self._pools), *self._others)
         self.meets_undecided = False
         """True if a trigger waits of a dispatch key about which this node has yet to say whether it runs it."""
+
+    def looks_first(self, reads_first: bool) -> bool:
+        """Return whether to look before a claim: nothing is expected, or others are expected to be faster."""
+        session = self._session
+        if session.has_new or session.has_rate_limits:
+            return False
+        return reads_first or not session.next_due.is_due(self.slots, self._look_ahead)
+
+    def needs(self) -> frozenset[str]:
+        """Return what a claim does beside taking triggers of jobs without limits, as far as is known."""
+        session = self._session
+        has_rates = session.has_rate_limits
+        needs = {
+            "new triggers": session.has_new,
+            "jobs with a limit": session.has_new
+            or (has_rates and session.rates_have_limits)
+            or session.next_due.limited_is_due(self.slots, self._look_ahead),
+            "rate limits": has_rates,
+            "own rate limits": has_rates and session.has_own_rates,
+            "shared limits": has_rates and session.has_shared_limits,
+        }
+        return frozenset(need for need, is_needed in needs.items() if is_needed)
 
     def _next_read(self) -> NextDueRead:
         return self._session.next_due.next_read(self._pools, self._others)
@@ -239,7 +202,7 @@ class _Step:
         """
         session, read = self._session, self._next_read()
         [answer] = session.read(self._next_due(_begins(read)))
-        done = _RoundTrip(_Waiting(*require_epoch(self._node, answer)), taken, None, False, read)
+        done = _RoundTrip(_Waiting(*require_epoch(self._node, answer)), taken, None, False, read, self._look_ahead)
         if has_claimed:
             self._note_vain(done)
         return self._noted(done)
@@ -249,9 +212,10 @@ class _Step:
         if 2 * len(done.taken) < self._take["limit"] and done.limited_is_due(timedelta()):
             self._session.awaited_jobs.note_all()
 
-    def claim(self, text: str) -> _RoundTrip:
+    def claim(self) -> _RoundTrip:
         """Claim triggers, and read what waits then."""
-        session = self._session
+        session, needs = self._session, self.needs()
+        text = self.everything if "jobs with a limit" in needs else self.unlimited
         if self.is_costly:
             # A read without the lock walks over the triggers of other nodes, and the step begins behind them.
             self.peek()
@@ -264,7 +228,9 @@ class _Step:
         taken = results[claiming.of_acquire]
         waiting = _Waiting(*require_epoch(self._node, answer))
         turn, meets_undecided = claiming.note(session, results, waiting.now) if claiming.turns else (None, False)
-        done = _RoundTrip(waiting, taken.rows, turn, meets_undecided, read)
+        if waiting.has_rate_limits and "rate limits" not in needs:
+            turn = waiting.now
+        done = _RoundTrip(waiting, taken.rows, turn, meets_undecided, read, self._look_ahead, needs)
         if text == self.everything:
             self._note_vain(done)
         return self._noted(done)
@@ -284,7 +250,11 @@ class _Step:
         return [*self._before(), *claiming.statements, self._next_due(sinces, **values)]
 
     def _claim(self, text: str, sinces: Sequence[datetime | str], **values: Any) -> BoundStatement:
-        changing: dict[str, Any] = {"sinces": sinces, "admits": self._session.has_rate_limits}
+        changing: dict[str, Any] = {
+            "sinces": sinces,
+            "admits": self._session.has_rate_limits,
+            "pool_limits": self._pool_limits(),
+        }
         return self._session.bind(self._statement(text), **{**self._due, **values}, **self._take, **changing)
 
     def _next_due(self, sinces: Sequence[datetime | str], **values: Any) -> BoundStatement:
@@ -294,16 +264,12 @@ class _Step:
         return self._session.bind(self._statement(NEXT_DUE), **{**self._due, **values, **more})
 
     def _statement(self, text: str) -> str:
-        """Return a statement, or the one for many slot pools, or for so many refused triggers that none is named."""
-        if self.has_many_pools and not self._session.reads_whole_fronts:
-            self.has_read_parts |= text in OF_MANY_POOLS
-            text = OF_MANY_POOLS.get(text, text)
+        """Return a statement, or the one for so many refused triggers that none is named."""
         return OF_MANY_REFUSED[text] if self._refuses_many else text
 
     def set_bad_rows_aside(self) -> bool:
         """Put the triggers into ERROR that make this step fail. Return whether there were any."""
         due = self._due
-        self._session.reads_whole_fronts = True
         return set_aside_waiting(
             self._session,
             {"instance": due["instance"], "epoch": due["epoch"]},
@@ -315,18 +281,44 @@ class _Step:
             ),
         )
 
-    def claim_backlog(self, backlog: Backlog) -> Sequence[tuple[Any, ...]]:
-        """Claim triggers of a backlog, and do not read what is left."""
+    def _pool_limits(self) -> list[int]:
+        """Return how many triggers a claim reads and locks of each slot pool.
+
+        It takes the soonest of all. Of many slot pools, most of what it would read in each is later than these, so it
+        reads a part, except of those with the soonest. It reads all of them, so that none starves behind others, and
+        what a transaction has locked in one hides nothing of another.
+        """
+        part = max(LEAST_OF_A_POOL, ceil(2 * self._limit / max(1, len(self._pools))))
+        of_part = self._session.next_due.not_soonest(self._pools, WHOLE_POOLS)
+        return [
+            min(part if slots.slot_pool in of_part else self._limit, slots.workers, slots.group_slots)
+            for slots in self._available_slots
+        ]
+
+    def backlog(self) -> Backlog | None:
+        """Return what is expected to be due of what the last step left; None if that has to be looked up."""
+        session = self._session
+        return None if session.has_new or session.has_rate_limits else session.next_due.backlog(self.slots)
+
+    def claim_backlog(self, backlog: Backlog) -> Acquisition:
+        """Claim triggers of a backlog. What is left need not be looked up after each batch."""
         if backlog.has_limits:
             # The end of an execution may have released a trigger that has waited for longer.
-            return self.claim_without_read(self.everything)
-        return self.claim_without_read(self.unlimited, [backlog.taken_up_to] * len(self._due["slot_pools"]))
+            claim = self._claim(self.everything, _begins(self._next_read()))
+        else:
+            claim = self._claim(self.unlimited, [backlog.taken_up_to] * len(self._pools))
+        [result] = self._session.locked(claim, keeps_next_due=True)
+        taken = result.rows
+        if len(taken) < self._limit or not _is_backlog(taken):
+            return self.peek(taken, has_claimed=backlog.has_limits).outcome()
+        self._session.next_due.note_backlog(self.slots, taken[-1][_SCHEDULED_TIME], has_limits=backlog.has_limits)
+        return _outcome_without_read(taken)
 
-    def claim_without_read(self, text: str, sinces: Sequence[datetime | str] = ()) -> Sequence[tuple[Any, ...]]:
-        """Claim triggers, and do not read what is left."""
-        claim = self._claim(text, sinces or _begins(self._next_read()))
-        [taken] = self._session.locked(claim, keeps_next_due=True)
-        return taken.rows
+    def note_backlog(self, done: _RoundTrip) -> None:
+        """Note whether the next step may expect more than it can take, after a claim that took as much as it might."""
+        if len(done.taken) == self._limit >= BACKLOG and done.waiting.new is None:
+            has_limits = done.limited_is_due(self._look_ahead)
+            self._session.next_due.note_backlog(self.slots, done.taken[-1][_SCHEDULED_TIME], has_limits=has_limits)
 
 
 def _begins(read: NextDueRead) -> list[datetime | str]:
@@ -373,6 +365,9 @@ class _RoundTrip:
     meets_undecided: bool
     """True if this node has yet to say whether it runs a trigger that waits for its turn."""
     read: NextDueRead
+    look_ahead: timedelta
+    asked: frozenset[str] = frozenset()
+    """What the claim has done beside taking triggers of jobs without limits."""
     met_pools: Collection[str] = ()
     """The slot pools for which triggers have waited."""
 
@@ -381,13 +376,14 @@ class _RoundTrip:
         """The soonest waiting trigger."""
         return min((at for at in self.waiting.soonest_of_pools if at is not None), default=None)
 
-    def is_due(self, look_ahead: timedelta) -> bool:
+    @property
+    def is_due(self) -> bool:
         """Return whether a trigger is left that is due, has yet to be reconciled, or may wait for a rate limit."""
         waiting = self.waiting
         return (
             waiting.new is not None
             or waiting.has_rate_limits
-            or ((soonest := self.soonest) is not None and soonest <= waiting.now + look_ahead)
+            or ((soonest := self.soonest) is not None and soonest <= waiting.now + self.look_ahead)
         )
 
     def limited_is_due(self, look_ahead: timedelta) -> bool:

@@ -26,9 +26,6 @@
 -- as on most nodes, `limit` is the only limit that counts, which saves two sorts.
 WITH
 -- include: node
-\if :many_pools
--- include: ranges
-\endif
 -- include: accepted
 -- The front of the index of waiting triggers, locked, for the slots that the node has free. Their fire times are at most
 -- `look_ahead` ahead, and not before `since`.
@@ -39,14 +36,10 @@ front AS MATERIALIZED (
 \endif
       FROM node
      CROSS JOIN unnest(:'slot_pools'::text[], :'sinces'::timestamptz[], :'executors'::text[], :'workers'::int[],
-                       :'groups'::text[], :'group_slots'::int[]) WITH ORDINALITY
-                AS slots(slot_pool, since, executor, workers, execution_group, group_slots, place)
-\if :many_pools
-      JOIN ranges AS rule ON rule.place = slots.place
-\else
+                       :'groups'::text[], :'group_slots'::int[], :'pool_limits'::int[])
+                AS slots(slot_pool, since, executor, workers, execution_group, group_slots, pool_limit)
      CROSS JOIN
         -- include: acquired_rules
-\endif
      CROSS JOIN LATERAL (
         SELECT t.ctid AS row, t.next_fire_time AS scheduled_time, t.priority, t.max_concurrent,
                t.job_group, t.job_name, t.job_type, t.placement, t.concurrency_key,
@@ -71,11 +64,7 @@ front AS MATERIALIZED (
            -- include: is_in_time
            -- include: is_not_refused
          ORDER BY t.next_fire_time, t.priority DESC
-\if :many_pools
-         LIMIT least(rule.most, slots.workers, slots.group_slots)
-\else
-         LIMIT least(:'limit'::int, slots.workers, slots.group_slots)
-\endif
+         LIMIT slots.pool_limit
            FOR NO KEY UPDATE OF t SKIP LOCKED
      ) AS of_range
 ),
@@ -181,9 +170,6 @@ SELECT * FROM claimed ORDER BY scheduled_fire_time, priority DESC;
 -- `acquire`.
 WITH
 -- include: node
-\if :many_pools
--- include: ranges
-\endif
 -- include: accepted
 -- The front of the index, as in `acquire`.
 front AS MATERIALIZED (
@@ -193,14 +179,10 @@ front AS MATERIALIZED (
 \endif
       FROM node
      CROSS JOIN unnest(:'slot_pools'::text[], :'sinces'::timestamptz[], :'executors'::text[], :'workers'::int[],
-                       :'groups'::text[], :'group_slots'::int[]) WITH ORDINALITY
-                AS slots(slot_pool, since, executor, workers, execution_group, group_slots, place)
-\if :many_pools
-      JOIN ranges AS rule ON rule.place = slots.place
-\else
+                       :'groups'::text[], :'group_slots'::int[], :'pool_limits'::int[])
+                AS slots(slot_pool, since, executor, workers, execution_group, group_slots, pool_limit)
      CROSS JOIN
         -- include: acquired_rules
-\endif
      CROSS JOIN LATERAL (
         SELECT t.ctid AS row, t.next_fire_time AS scheduled_time, t.priority, t.max_concurrent,
                t.job_type, t.placement, t.prev_fire_time AS previous_time, t.coalesced_fire_times,
@@ -216,11 +198,7 @@ front AS MATERIALIZED (
            -- include: is_in_time
            -- include: is_not_refused
          ORDER BY t.next_fire_time, t.priority DESC
-\if :many_pools
-         LIMIT least(rule.most, slots.workers, slots.group_slots)
-\else
-         LIMIT least(:'limit'::int, slots.workers, slots.group_slots)
-\endif
+         LIMIT slots.pool_limit
            FOR NO KEY UPDATE OF t SKIP LOCKED
      ) AS of_range
 ),
