@@ -1,4 +1,4 @@
-"""The acquire step. Lock: TRIGGER_ACCESS. Claims due triggers, and fires those that are due already.
+"""The acquire step. Lock: TRIGGER_ACCESS. Fires triggers that are due, or soon will be.
 
 There are two statements, and each has a shorter form for nodes with one executor and no groups. `ACQUIRE_UNLIMITED`
 takes triggers of jobs without a limit, as nothing has to be decided about them; `ACQUIRE` takes all. The first leaves
@@ -29,7 +29,7 @@ from quartzpy.store.protocol import Acquisition, AvailableSlots, DispatchKey, No
 BACKLOG = 50
 """The size of a full batch after which the next step expects to find more."""
 # The positions of these columns in a row of `ACQUIRE`.
-_AT, _SCHEDULED_TIME = CLAIMED.index("fire_time"), CLAIMED.index("scheduled_fire_time")
+_AT, _SCHEDULED_TIME, _DECISION = map(CLAIMED.index, ("fire_time", "scheduled_fire_time", "decision"))
 
 _SQL = SqlFile("steps/acquire.sql")
 ACQUIRE = _SQL("acquire", several_pools=True)
@@ -68,8 +68,7 @@ def acquire(
     passed_over: Collection[int] = (),
     reads_first: bool = False,
 ) -> Acquisition:
-    """Claim triggers, and fire those that are due; see `JobStore.acquire`."""
-
+    """Fire due triggers; see `JobStore.acquire`."""
     step = _Step(session, node, available_slots, limit, look_ahead, misfire_threshold, passed_over)
     try:
         acquired = _acquire(step, reads_first=reads_first)
@@ -311,14 +310,14 @@ class _Step:
         taken = result.rows
         if len(taken) < self._limit or not _is_backlog(taken):
             return self.peek(taken, has_claimed=backlog.has_limits).outcome()
-        self._session.next_due.note_backlog(self.slots, taken[-1][_SCHEDULED_TIME], has_limits=backlog.has_limits)
+        self._session.next_due.note_backlog(self.slots, _taken_up_to(taken), has_limits=backlog.has_limits)
         return _outcome_without_read(taken)
 
     def note_backlog(self, done: _RoundTrip) -> None:
         """Note whether the next step may expect more than it can take, after a claim that took as much as it might."""
         if len(done.taken) == self._limit >= BACKLOG and done.waiting.new is None:
             has_limits = done.limited_is_due(self._look_ahead)
-            self._session.next_due.note_backlog(self.slots, done.taken[-1][_SCHEDULED_TIME], has_limits=has_limits)
+            self._session.next_due.note_backlog(self.slots, _taken_up_to(done.taken), has_limits=has_limits)
 
 
 def _begins(read: NextDueRead) -> list[datetime | str]:
@@ -329,6 +328,11 @@ def _outcome_without_read(taken: Sequence[tuple[Any, ...]]) -> Acquisition:
     """Return what was taken: the next trigger is due when the last one was, as far as is known without a read."""
     fired, skipped, unfilled = by_outcome(taken)
     return Acquisition(taken[0][_AT], fired, taken[-1][_SCHEDULED_TIME], skipped, unfilled=unfilled)
+
+
+def _taken_up_to(taken: Sequence[tuple[Any, ...]]) -> datetime:
+    """Return where the step after this one begins. What is to be refilled waits as before, and goes first then."""
+    return next((row[_SCHEDULED_TIME] for row in taken if row[_DECISION] == "REFILL"), taken[-1][_SCHEDULED_TIME])
 
 
 def _is_backlog(taken: Sequence[tuple[Any, ...]]) -> bool:

@@ -166,8 +166,7 @@ crowded AS (
 SELECT * FROM claimed ORDER BY scheduled_fire_time, priority DESC;
 
 -- name: acquire_unlimited
--- Claims triggers of jobs without a limit, and fires those that are due already. For one executor and one group as in
--- `acquire`.
+-- Fires triggers of jobs without a limit. For one executor and one group as in `acquire`.
 WITH
 -- include: node
 -- include: accepted
