@@ -332,7 +332,8 @@ def _outcome_without_read(taken: Sequence[tuple[Any, ...]]) -> Acquisition:
 
 def _taken_up_to(taken: Sequence[tuple[Any, ...]]) -> datetime:
     """Return where the step after this one begins. What is to be refilled waits as before, and goes first then."""
-    return next((row[_SCHEDULED_TIME] for row in taken if row[_DECISION] == "REFILL"), taken[-1][_SCHEDULED_TIME])
+    up_to: datetime = next((row for row in taken if row[_DECISION] == "REFILL"), taken[-1])[_SCHEDULED_TIME]
+    return up_to
 
 
 def _is_backlog(taken: Sequence[tuple[Any, ...]]) -> bool:
