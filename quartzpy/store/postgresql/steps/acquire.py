@@ -89,7 +89,7 @@ def _acquire(step: _Step, *, reads_first: bool = False) -> Acquisition:
     if (backlog := step.backlog()) is not None:
         return step.claim_backlog(backlog)
     done = step.claim()
-    if not done.taken and step.needs() - done.asked:
+    if not done.taken and step.needs() - done.needs:
         # Triggers that this step has not looked at may be due already.
         done = step.claim()
     step.note_backlog(done)
@@ -371,7 +371,7 @@ class _RoundTrip:
     """True if this node has yet to say whether it runs a trigger that waits for its turn."""
     read: NextDueRead
     look_ahead: timedelta
-    asked: frozenset[str] = frozenset()
+    needs: frozenset[str] = frozenset()
     """What the claim has done beside taking triggers of jobs without limits."""
     met_pools: Collection[str] = ()
     """The slot pools for which triggers have waited."""
