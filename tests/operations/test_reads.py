@@ -168,16 +168,13 @@ def test_the_agenda_goes_on_after_the_fire_times_that_are_stored(store: Harness,
     assert [bar.start for lane in operations.timeline().lanes for bar in lane.bars] == each_minute
 
 
-def test_the_agenda_keeps_a_trigger_while_it_is_claimed_or_its_job_runs(store: Harness, operations: Operations) -> None:
+def test_the_agenda_keeps_a_trigger_whose_job_runs(store: Harness, operations: Operations) -> None:
     node = store.node()
     store.schedule(serial(), every(1200, "often", start=at(1)))
     following = [at(1201), at(2401)]
-    [claim] = store.acquire(node, look_ahead=SECOND).acquired
     assert [run.at for run in operations.upcoming()] == [at(1), *following]
+    [_] = store.acquire(node, look_ahead=SECOND).fired
     store.clock.set(at(2))
-    assert [run.at for run in operations.upcoming()] == [*following, at(3601)]
-    assert store.state("often") == "ACQUIRED"
-    store.fire(node, [claim])
     assert [run.at for run in operations.upcoming()] == [*following, at(3601)]
     assert store.state("often") == "BLOCKED"
     assert [run.at for run in operations.job(JobKey("job")).next_runs][:2] == following

@@ -58,7 +58,6 @@
 \set channel quartzpy_channel
 \set channels {ops,team}
 \set checkin_interval '5 s'
-\set claims {3,4}
 \set clock_ahead clock_ahead
 \set coalesces {t}
 \set columns {state,count}
@@ -75,11 +74,11 @@
 \set breach_kinds '{starts-late,ends-late}'
 \set watches '{NULL,"{\\"created\\": \\"2026-01-01T00:00:00+00:00\\"}"}'
 \set due_ats {2026-01-01T00:00:00Z,2026-01-02T00:00:00Z}
+\set scheduled {2026-01-01T00:00:00Z,2026-01-02T00:00:00Z}
 \set scheduled_times {2026-01-01T00:00:00Z,2026-01-02T00:00:00Z}
 \set expect_list '{NULL,"{\\"starts_within_us\\": 120000000}"}'
 \set earliest 2000-01-01T00:00:00Z
 \set due_until '2030-01-01 00:00:00+00'
-\set early '10 ms'
 \set end '2026-01-01 00:00:00+00'
 \set end_time_list {NULL,NULL}
 \set ended '{2026-01-01 00:00:02+00,2026-01-01 00:00:02+00}'
@@ -102,7 +101,6 @@
 \set fewest 3
 \set fire_ids {1,2}
 \set fired_states {ACQUIRED,EXECUTING}
-\set following '{"{2030-01-01 00:00:00+00,2030-01-02 00:00:00+00}","{}"}'
 \set fractions {0.5,NULL}
 \set further '{"{2026-01-02 00:00:00+00}"}'
 \set generations {1,2}
@@ -218,7 +216,6 @@
 \set recent 20
 \set reasons '{"cannot be computed","has no next fire time"}'
 \set refused {a.job}
-\set releases {f,f}
 \set replace true
 \set requests_recovery_list {f,t}
 \set results {42,NULL}

@@ -139,4 +139,4 @@ def test_a_fire_whose_answer_was_lost_is_found_again(
         with pytest.raises(OutcomeUnknownError):
             take(store, node)
     assert fired(take(store, node)) == [], "it fires once"
-    assert [one.trigger_name for one in store.reconcile(node, claims=(), executions=()).fired] == ["t"]
+    assert [one.trigger_name for one in store.reconcile(node, executions=()).fired] == ["t"]

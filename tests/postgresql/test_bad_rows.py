@@ -11,11 +11,11 @@ import pytest
 
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.rate_limit import RateLimit
-from quartzpy.node.scheduler_thread import fire_request_of
+from quartzpy.node.scheduler_thread import refill_of
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import AvailableSlots, JobEntry, Node
 from quartzpy.triggers.simple import SimpleTrigger
-from quartzpy.triggers.upcoming import prepare
+from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, prepare
 from tests.postgresql.conftest import register
 
 REASON = "the database cannot process its row: "
@@ -53,7 +53,7 @@ class Scene:
         self.store, self.admin = store, admin
         self.node: Node = register(store)
 
-    def holds(self, *, ago: float, limited: bool = False) -> None:
+    def holds(self, *, ago: float, limited: bool = False, filled: bool = True) -> None:
         """Store a job for each trigger: a rate limit holds for a job."""
         now = datetime.now(UTC)
         limit = RateLimit(10, per="1m", burst=10) if limited else None
@@ -64,7 +64,9 @@ class Scene:
             trigger = SimpleTrigger(
                 name, job_key=job.key, start_time=start, interval=timedelta(hours=1), repeat_count=100
             )
-            entries.append(JobEntry(job, [prepare(trigger, now, None)]))
+            whole = prepare(trigger, now, None)
+            unfilled = PreparedTrigger(whole.trigger, whole.progress, UpcomingFireTimes())
+            entries.append(JobEntry(job, [whole if filled else unfilled]))
         self.store.store_jobs(entries, replace=False)
 
     def edits(self, change: str, name: str = BAD) -> bool:
@@ -75,12 +77,12 @@ class Scene:
             return False
         return True
 
-    def acquire(self, *, look_ahead: float = 0.0) -> Any:
+    def acquire(self) -> Any:
         return self.store.acquire(
             self.node,
             [AvailableSlots(workers=20, group_slots=20)],
             limit=20,
-            look_ahead=timedelta(seconds=look_ahead),
+            look_ahead=timedelta(),
             misfire_threshold=timedelta(hours=2),
         )
 
@@ -154,14 +156,14 @@ def test_acquire_sets_every_bad_row_aside_and_says_why(
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_fire_goes_on_beside_a_row_that_was_edited(scene: Scene) -> None:
-    scene.holds(ago=-3_600)
-    claims = scene.acquire(look_ahead=7_200).acquired
-    assert len(claims) == len(NAMES)
+def test_what_was_refilled_fires_beside_a_row_that_was_edited(scene: Scene) -> None:
+    scene.holds(ago=60, filled=False)
+    unfilled = scene.acquire().unfilled
+    assert len(unfilled) == len(NAMES)
     assert scene.edits(OF_ANY["the counter is at its end"])
     now = datetime.now(UTC)
-    firing = scene.store.fire(scene.node, [fire_request_of(claim, now) for claim in claims], early=timedelta(hours=2))
-    assert {one.trigger_name for one in firing.fired} == {*NAMES} - {BAD}
+    scene.store.refill(scene.node, [refill_of(one, now) for one in unfilled])
+    assert {one.trigger_name for one in scene.acquire().fired} == {*NAMES} - {BAD}
     assert scene.has_set_aside()
     left = scene.admin.execute("SELECT count(*) FROM qrtz_fired_triggers WHERE trigger_name = %s", (BAD,)).fetchone()
     assert left == (0,)

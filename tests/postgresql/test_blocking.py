@@ -130,15 +130,6 @@ def met_behind_those_of_other_jobs(stage: Stage, node: Node) -> Meeting:
     return fired, lambda: [stage.acquire(node, limit=1) for _ in range(2)]
 
 
-def met_by_a_fire_step(stage: Stage, node: Node) -> Meeting:
-    stage.schedule(serial(durable=True), once("next", at(1)))
-    [claim] = stage.acquire(node, look_ahead=2 * SECOND).acquired
-    stage.add_triggers(job_key(), once("first"))
-    [fired] = stage.acquire(node).fired
-    stage.clock.set(at(1))
-    return fired, lambda: stage.fire(node, [claim])
-
-
 def met_by_a_misfire_step(stage: Stage, node: Node) -> Meeting:
     stage.schedule(serial(durable=True), once("first"))
     fired = stage.fire_one(node)
@@ -161,7 +152,6 @@ def met_by_a_step_that_asks_a_shared_limit(stage: Stage, node: Node) -> Meeting:
     [
         met_by_an_acquire_step,
         met_behind_those_of_other_jobs,
-        met_by_a_fire_step,
         met_by_a_misfire_step,
         met_by_a_step_that_asks_a_shared_limit,
     ],
@@ -176,7 +166,7 @@ def test_nothing_waits_for_an_execution_that_is_ending(
     with closing(connect_to(postgres_dsn)) as ending, ending.transaction(force_rollback=not ends):
         ending.execute("DELETE FROM qrtz_fired_triggers WHERE fire_id = %s", [fired.fire_id])
         step()
-        assert stage.rows()["next"] in ("WAITING", "ACQUIRED")
+        assert stage.rows()["next"] == "WAITING"
     step()
     awaited = stage.user.execute("SELECT awaited FROM qrtz_fired_triggers WHERE fire_id = %s", [fired.fire_id])
     assert awaited.fetchall() == ([] if ends else [(True,)])
@@ -391,14 +381,14 @@ def test_a_users_transaction_holds_no_trigger_that_it_is_not_about(stage: Stage)
         assert names(stage.fire_due(node)) == ["c"]
 
 
-def test_a_claim_keeps_its_slot_and_one_that_is_rejected_leaves_it(stage: Stage) -> None:
+def test_one_that_is_rejected_leaves_its_slot_to_the_next(stage: Stage) -> None:
     node = stage.node()
     stage.schedule_exhausted(serial(durable=True), every(HOUR.total_seconds(), "b"), every(HOUR.total_seconds(), "c"))
-    [claim] = stage.acquire(node, limit=1).acquired
-    stage.user.execute("UPDATE qrtz_triggers SET trigger_state = 'BLOCKED' WHERE trigger_name <> %s", [claim.key.name])
-    stage.check_in(node)
-    assert len(stage.of("BLOCKED")) == 1, "the claim is about to take the slot"
-    stage.store.reject(node, {claim.fire_id: "cannot be computed"})
+    [unfilled] = stage.acquire(node, limit=1).unfilled
+    stage.user.execute(
+        "UPDATE qrtz_triggers SET trigger_state = 'BLOCKED' WHERE trigger_name <> %s", [unfilled.key.name]
+    )
+    stage.store.reject(node, [(unfilled, "cannot be computed")])
     stage.check_in(node)
     assert len(stage.of("WAITING")) == 1
 

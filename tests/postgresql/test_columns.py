@@ -17,7 +17,7 @@ from quartzpy.store.postgresql.execution_pages import executions_text
 from quartzpy.store.postgresql.schema.naming import DEFAULT_NAMES
 from quartzpy.store.postgresql.schema.rows import CLAIMED, JobColumns, TriggerColumns
 from quartzpy.store.postgresql.schema.statement import prepare
-from quartzpy.store.postgresql.steps import acquire, fire, holdings, misfire
+from quartzpy.store.postgresql.steps import acquire, holdings, misfire
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.postgresql.trigger_pages import triggers_text
 from quartzpy.store.queries import ExecutionQuery, JobQuery, TriggerOrder, TriggerQuery
@@ -28,8 +28,6 @@ DECODED = {
     "acquire": (acquire.ACQUIRE, CLAIMED),
     "acquire_unlimited": (acquire.ACQUIRE_UNLIMITED, CLAIMED),
     "acquire_unlimited_of_one_pool": (acquire.ACQUIRE_UNLIMITED_OF_ONE_POOL, CLAIMED),
-    "fire": (fire.FIRE, CLAIMED),
-    "fire_unlimited": (fire.FIRE_UNLIMITED, CLAIMED),
     "unknown_fires": (holdings.UNKNOWN_FIRES, CLAIMED),
     "late": (misfire.LATE, misfire.LATE_TRIGGER),
     "jobs": (lookups.JOBS, JobColumns._fields),

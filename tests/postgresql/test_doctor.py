@@ -31,7 +31,7 @@ from tests.postgresql.conftest import NAME, register
 Connect = Callable[[], psycopg.Connection[Any]]
 MakeStore = Callable[..., SqlJobStore]
 SOON = timedelta(seconds=30)
-WRONG_NUMBER = re.compile(r"\b1 (?:\w+ )?(triggers|rows|claims|indexes|constraints|tables|transactions|kinds|nodes)\b")
+WRONG_NUMBER = re.compile(r"\b1 (?:\w+ )?(triggers|rows|indexes|constraints|tables|transactions|kinds|nodes)\b")
 # What is so on a test server, or is nobody's fault.
 ASIDE = {"durability", "no-nodes", "max-connections", "autovacuum", "dead-rows"}
 
@@ -64,20 +64,18 @@ def checks_of(store: SqlJobStore) -> dict[str, Severity]:
 FIRED = """
 INSERT INTO qrtz_fired_triggers (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
     job_type, instance_id, epoch, state, fired_time, scheduled_time, priority, requests_recovery)
-SELECT 1, sched_name, trigger_group, trigger_name, generation, job_group, job_name, job_type, 'gone', 4711, '{state}',
+SELECT 1, sched_name, trigger_group, trigger_name, generation, job_group, job_name, job_type, 'gone', 4711, 'EXECUTING',
        clock_timestamp(), clock_timestamp(), 5, false
   FROM qrtz_triggers
 """
 BROKEN = [
-    ("claim-without-owner", "UPDATE qrtz_triggers SET trigger_state = 'ACQUIRED', fire_id = 99"),
     ("blocked-for-nothing", "UPDATE qrtz_triggers SET trigger_state = 'BLOCKED'"),
     (
         "blocked-for-nothing",
         "UPDATE qrtz_job_details SET overlap_policy = 'buffer_one';"
         " UPDATE qrtz_triggers SET overlap_policy = 'buffer_one', trigger_state = 'PAUSED_BLOCKED'",
     ),
-    ("unknown-epoch", FIRED.format(state="EXECUTING")),
-    ("unknown-epoch", FIRED.format(state="ACQUIRED")),
+    ("unknown-epoch", FIRED),
     ("stale-copies", "UPDATE qrtz_triggers SET job_type = 'another'"),
     ("stale-copies", "UPDATE qrtz_triggers SET max_concurrent = NULL"),
     (
@@ -100,17 +98,6 @@ def test_broken_rows_are_found_and_repaired(stored: SqlJobStore, connect: Connec
     assert stored.repair().total > 0
     assert checks_of(stored) == {}
     assert stored.repair() == Repairs()
-
-
-def test_a_claim_keeps_its_copies_until_it_is_released(stored: SqlJobStore, connect: Connect) -> None:
-    node = register(stored)
-    user = connect()
-    user.execute(FIRED.format(state="ACQUIRED").encode())
-    user.execute("UPDATE qrtz_fired_triggers SET epoch = %s, instance_id = 'node'", [node.epoch])
-    user.execute("UPDATE qrtz_triggers SET trigger_state = 'ACQUIRED', fire_id = 1, job_type = 'another'")
-    assert stored.repair() == Repairs()
-    stored.release(node, [1])
-    assert stored.repair() == Repairs(copies=1)
 
 
 @pytest.mark.parametrize(

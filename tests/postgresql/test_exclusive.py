@@ -62,7 +62,7 @@ def test_such_transactions_leave_connections_for_the_steps_of_a_node(make_store:
             held.enter_context(store._connections.call_transaction())
         with pytest.raises(StoreUnavailableError, match="3 calls of this program used all"):
             store.together(lambda inside: inside.now())
-        assert not store.holdings(node).claims
+        assert not store.holdings(node).executions
     assert store.together(lambda inside: inside.now())
 
 

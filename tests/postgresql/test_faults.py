@@ -87,9 +87,9 @@ def test_a_commit_whose_answer_was_lost_is_found_by_a_query(
     with pytest.raises(OutcomeUnknownError):
         acquire(remote, node)
     assert [row.state for row in store.list_running()] == ["EXECUTING"] * 2, "it was committed"
-    found = remote.reconcile(node, claims=[], executions=[])
+    found = remote.reconcile(node, executions=[])
     assert sorted(one.trigger_name for one in found.fired) == ["a", "b"]
-    assert remote.reconcile(node, claims=[], executions=[one.fire_id for one in found.fired]).fired == ()
+    assert remote.reconcile(node, executions=[one.fire_id for one in found.fired]).fired == ()
 
     proxy.cut_after = b"COMMIT"
     completions = [ended(one) for one in found.fired]
@@ -111,7 +111,7 @@ def test_an_abandoned_round_trip_cannot_commit_after_its_outcome_was_decided(
     with pytest.raises(OutcomeUnknownError):
         acquire(remote, node)
     assert proxy.held_back.is_set()
-    assert not remote.reconcile(node, claims=[], executions=[]).fired, "it did not reach the server yet"
+    assert not remote.reconcile(node, executions=[]).fired, "it did not reach the server yet"
     proxy.let_go.set()
     for _ in range(30):
         connect().execute("SELECT pg_sleep(0.01)")
@@ -142,28 +142,6 @@ def register_patiently(store: SqlJobStore, name: str) -> Node:
         with suppress(StoreUnavailableError):
             return register(store, name)
     raise AssertionError("the lock is held for ever")
-
-
-def test_a_claim_whose_row_is_locked_stays_claimed_until_it_can_be_released(
-    store: SqlJobStore, connect: Connect
-) -> None:
-    node = register(store)
-    now = datetime.now(UTC)
-    soon = SimpleTrigger("soon", job_key=JobKey("job", "DEFAULT"), start_time=now + timedelta(seconds=30))
-    store.store_jobs([JobEntry(JobDetail("report", "job"), [prepare(soon, now, None)])], replace=True)
-    took = store.acquire(
-        node, OPENINGS, limit=1, look_ahead=timedelta(minutes=1), misfire_threshold=timedelta(minutes=1)
-    )
-    [claim] = took.acquired
-    user = connect()
-    user.execute("BEGIN")
-    user.execute("UPDATE qrtz_triggers SET description = 'mine'")
-    assert store.release(node, [claim.fire_id]) == {claim.fire_id}
-    user.execute("ROLLBACK")
-    assert store.release(node, [claim.fire_id]) == frozenset()
-    record = stored_trigger(store, TriggerKey("soon", "DEFAULT"))
-    assert record is not None
-    assert record.state == "WAITING"
 
 
 def test_a_round_trip_that_never_arrived_changed_nothing(
@@ -314,7 +292,6 @@ def test_a_step_of_an_epoch_that_is_gone_changes_nothing(store: SqlJobStore, con
     [
         # A free slot is passed on, which repairs nothing.
         ("UPDATE qrtz_triggers SET trigger_state = 'BLOCKED'", "BLOCKED", 0),
-        ("UPDATE qrtz_triggers SET trigger_state = 'ACQUIRED', fire_id = -5", "ACQUIRED", 1),
         ("UPDATE qrtz_triggers SET trigger_state = 'PAUSED_BLOCKED'", "PAUSED_BLOCKED", 1),
     ],
 )
@@ -335,8 +312,6 @@ def test_states_are_words_that_the_tables_check(store: SqlJobStore, connect: Con
     store_due(store, "a")
     with pytest.raises(psycopg.errors.CheckViolation):
         connect().execute("UPDATE qrtz_triggers SET trigger_state = 'RUNNING'")
-    with pytest.raises(psycopg.errors.CheckViolation):
-        connect().execute("UPDATE qrtz_triggers SET trigger_state = 'ACQUIRED'")
 
 
 def test_a_late_trigger_that_this_node_cannot_compute_blocks_no_other(

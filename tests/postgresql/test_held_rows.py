@@ -26,7 +26,7 @@ from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.keys import MANUAL_TRIGGERS, JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
-from quartzpy.node.scheduler_thread import fire_request_of
+from quartzpy.node.scheduler_thread import refill_of
 from quartzpy.states import CompletionInstruction, JobMode, Missed, Outcome
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import (
@@ -35,7 +35,6 @@ from quartzpy.store.protocol import (
     Completion,
     DispatchKey,
     FiredTrigger,
-    FireRequest,
     JobEntry,
     NamedTriggers,
     TriggerGroups,
@@ -44,7 +43,7 @@ from quartzpy.store.protocol import (
 from quartzpy.store.queries import HISTORY, TriggerQuery
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.trigger import Trigger
-from quartzpy.triggers.upcoming import UpcomingFireTimes, prepare
+from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, prepare
 from tests.postgresql.conftest import register
 from tests.postgresql.test_faults import LANES, OPENINGS, Connect, ended
 from tests.postgresql.test_users_transactions import WAITS, transaction
@@ -86,18 +85,34 @@ class Stage:
         self.node = register(store)
 
     def schedule(
-        self, *, at: timedelta = -SECOND, count: int = 1, trigger: Callable[..., Trigger] | None = None, **job: Any
+        self,
+        *,
+        at: timedelta = -SECOND,
+        count: int = 1,
+        trigger: Callable[..., Trigger] | None = None,
+        filled: bool = True,
+        **job: Any,
     ) -> None:
         now = datetime.now(UTC)
         job = {"durable": True, **job}
         make = trigger or (lambda name, **how: SimpleTrigger(name, interval=HOUR, repeat_count=5, **how))
         for key in KEYS:
-            triggers = [make(f"{key.name} {n}", job_key=key, start_time=now + at) for n in range(count)]
-            entry = JobEntry(JobDetail(LANES[0].job_type, key.name, **job), [prepare(t, now, None) for t in triggers])
-            self.store.store_jobs([entry], replace=True)
+            made = [make(f"{key.name} {n}", job_key=key, start_time=now + at) for n in range(count)]
+            triggers = [prepare(one, now, None) for one in made]
+            if not filled:
+                triggers = [PreparedTrigger(one.trigger, one.progress, UpcomingFireTimes()) for one in triggers]
+            self.store.store_jobs([JobEntry(JobDetail(LANES[0].job_type, key.name, **job), triggers)], replace=True)
 
     def acquire(self, look_ahead: timedelta = timedelta(), by: Any = None) -> Any:
         return self.store.acquire(by or self.node, OPENINGS, limit=100, look_ahead=look_ahead, misfire_threshold=HOUR)
+
+    def fire_unfilled(self) -> list[FiredTrigger]:
+        """Fire what is due; what is unfilled is refilled first, except where its row is held."""
+        took = self.acquire()
+        if not took.unfilled:
+            return list(took.fired)
+        self.store.refill(self.node, [refill_of(one, took.now) for one in took.unfilled])
+        return [*took.fired, *self.acquire().fired]
 
     def complete(self, completions: list[Completion]) -> set[str]:
         """Complete, and keep those that are put off for the next call."""
@@ -154,51 +169,33 @@ def cancelling_others(stage: Stage) -> Run:
     return run
 
 
-def firing(stage: Stage) -> Run:
+def firing_ahead(stage: Stage) -> Run:
     stage.schedule(at=MINUTE)
-    claimed = stage.acquire(HOUR).acquired
-    moves = [FireRequest(one, UpcomingFireTimes((), True)) for one in claimed]
-
-    def run() -> set[str]:
-        fired = stage.store.fire(stage.node, moves, early=HOUR).fired
-        done = {one.fire_id for one in fired}
-        moves[:] = [move for move in moves if move.acquired.fire_id not in done]
-        return names(fired)
-
-    return run
+    return lambda: names(stage.acquire(2 * MINUTE).fired)
 
 
-def releasing(stage: Stage) -> Run:
-    stage.schedule(at=MINUTE)
-    claims = [one.fire_id for one in stage.acquire(HOUR).acquired]
-
-    def run() -> set[str]:
-        stage.store.release(stage.node, claims)
-        return stage.in_state("WAITING")
-
-    return run
+def refilling(stage: Stage) -> Run:
+    """What is refilled fires."""
+    stage.schedule(filled=False)
+    return lambda: names(stage.fire_unfilled())
 
 
 def rejecting(stage: Stage) -> Run:
-    stage.schedule(at=MINUTE)
-    claims = [one.fire_id for one in stage.acquire(HOUR).acquired]
+    stage.schedule(filled=False)
+    unfilled = stage.acquire().unfilled
 
     def run() -> set[str]:
-        stage.store.reject(stage.node, dict.fromkeys(claims, "cannot be computed"))
+        stage.store.reject(stage.node, [(one, "cannot be computed") for one in unfilled])
         return stage.in_state("ERROR")
 
     return run
 
 
 def reconciling(stage: Stage) -> Run:
-    stage.schedule(at=MINUTE)
-    stage.acquire(HOUR)
-
-    def run() -> set[str]:
-        stage.store.reconcile(stage.node, claims=[], executions=[])
-        return stage.in_state("WAITING")
-
-    return run
+    """The fires whose answer was lost are all known, whatever is held: they run already."""
+    stage.schedule()
+    stage.acquire()
+    return lambda: names(stage.store.reconcile(stage.node, executions=[]).fired)
 
 
 def misfiring(stage: Stage) -> Run:
@@ -281,10 +278,7 @@ def repairing(stage: Stage) -> Run:
 def completing(how: Callable[[FiredTrigger], Completion], **schedule: Any) -> Callable[[Stage], Run]:
     def prepared(stage: Stage) -> Run:
         stage.schedule(**schedule)
-        took = stage.acquire()
-        moves = [fire_request_of(one, datetime.now(UTC)) for one in took.acquired]
-        fired = stage.store.fire(stage.node, moves).fired if moves else ()
-        completions = [how(one) for one in (*took.fired, *fired)]
+        completions = [how(one) for one in stage.fire_unfilled()]
         assert {one.fired.job_name for one in completions} == {"held", "free"}, stage.states()
         return lambda: stage.complete(completions)
 
@@ -313,8 +307,8 @@ OPERATIONS: dict[str, Callable[[Stage], Run]] = {
     "acquire with rate limits": acquiring_rate_limited,
     "acquire and cancel others": cancelling_others,
     "acquire what users stored": settling,
-    "fire": firing,
-    "release": releasing,
+    "fire ahead": firing_ahead,
+    "refill": refilling,
     "reject": rejecting,
     "reconcile": reconciling,
     "misfire": misfiring,
@@ -396,8 +390,7 @@ def test_the_transaction_of_a_job_with_a_fixed_delay_waits_for_its_trigger(
 ) -> None:
     stage = Stage(store)
     stage.schedule(trigger=delayed, max_concurrent=1)
-    moves = [fire_request_of(one, datetime.now(UTC)) for one in stage.acquire().acquired]
-    held, free = sorted(store.fire(stage.node, moves).fired, key=lambda one: one.job_name == "free")
+    held, free = sorted(stage.fire_unfilled(), key=lambda one: one.job_name == "free")
     recorded = threading.Event()
 
     def work() -> None:

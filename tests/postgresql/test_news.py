@@ -117,20 +117,7 @@ def test_the_trigger_after_a_paused_one_is_announced(store: SqlJobStore, news: S
     news.close()
 
 
-def test_what_a_leaving_node_gives_back_is_announced(store: SqlJobStore, news: Subscription) -> None:
-    node = register(store)
-    put(store, "claimed", timedelta(hours=1))
-    assert news.wait(SOON)
-    took = store.acquire(
-        node, [AvailableSlots()], limit=5, look_ahead=timedelta(hours=2), misfire_threshold=timedelta(minutes=1)
-    )
-    assert len(took.acquired) == 1
-    store.leave(node)
-    assert news.wait(SOON)
-    news.close()
-
-
-def test_a_leaving_node_wakes_the_others_also_where_it_holds_nothing(store: SqlJobStore, news: Subscription) -> None:
+def test_a_leaving_node_wakes_the_others(store: SqlJobStore, news: Subscription) -> None:
     """It may have been the only one that was awake for what is due next."""
     node = register(store)
     store.leave(node)
@@ -209,7 +196,7 @@ def test_a_trigger_that_waits_for_a_limit_wakes_nobody_for_others(store: SqlJobS
 
 def test_what_a_node_leaves_to_the_others_is_for_all_of_them_at_once(store: SqlJobStore, news: Subscription) -> None:
     """A new trigger is for one node to be on time for; one that is resumed or left is for all."""
-    store.release(register(store), ())
+    store.wake_others(register(store))
     assert news.wait(SOON) == {Notification.RESUMED}
     news.close()
 

@@ -12,7 +12,7 @@ import pytest
 
 from quartzpy.errors import LeaseLostError, OutcomeUnknownError
 from quartzpy.jobs.job import JobDetail
-from quartzpy.node.scheduler_thread import fire_request_of
+from quartzpy.node.scheduler_thread import refill_of
 from quartzpy.store.postgresql.connection import next_due
 from quartzpy.store.postgresql.connection.next_due import NextDueCache, NextDueRead
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement
@@ -21,13 +21,14 @@ from quartzpy.store.postgresql.steps.acquire import BACKLOG
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import Acquisition, AvailableSlots, DispatchKey, FiredTrigger, JobEntry, Node
 from quartzpy.triggers.simple import SimpleTrigger
-from quartzpy.triggers.upcoming import prepare
+from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, prepare
 from tests.postgresql.conftest import register
 from tests.postgresql.test_faults import ended
 from tests.waiting import wait_until
 
 TYPE = "expected"
 SECOND = timedelta(seconds=1)
+HOUR = timedelta(hours=1)
 PLAIN = JobDetail(TYPE, "plain", durable=True)
 NEW = JobDetail("new", "new", durable=True)
 """Of a job type about which the node has said nothing yet."""
@@ -51,7 +52,7 @@ def take(store: SqlJobStore, node: Node, *, limit: int = 10, look_ahead: timedel
 
 
 def names(took: Acquisition) -> list[str]:
-    return names_of((*took.fired, *took.acquired))
+    return names_of(took.fired)
 
 
 def names_of(fired: Iterable[FiredTrigger]) -> list[str]:
@@ -160,17 +161,21 @@ def test_a_trigger_with_a_limit_that_was_not_expected_is_not_left_behind_others(
     assert names(take(store, node, look_ahead=ahead)) == []
 
 
-def test_a_claim_whose_job_has_got_a_limit_since_fires_within_the_limit(store: SqlJobStore, connect: Connect) -> None:
-    node = register(store)
-    add(store, PLAIN, "a", "b", due_in=SECOND / 5)
-    claims = take(store, node, look_ahead=timedelta(minutes=1)).acquired
-    assert {claim.max_concurrent for claim in claims} == {None}
+def test_what_was_refilled_fires_within_a_limit_that_its_job_has_got_since(
+    store: SqlJobStore, connect: Connect
+) -> None:
+    node, now = register(store), datetime.now(UTC)
+    triggers = [SimpleTrigger(name, job_key=PLAIN.key, start_time=now - SECOND, interval=HOUR) for name in ("a", "b")]
+    whole = [prepare(trigger, now, None) for trigger in triggers]
+    unfilled = [PreparedTrigger(one.trigger, one.progress, UpcomingFireTimes()) for one in whole]
+    store.store_jobs([JobEntry(PLAIN, unfilled)], replace=True)
+    met = take(store, node).unfilled
+    assert [one.trigger_name for one in met] == ["a", "b"]
     for table in ("qrtz_job_details", "qrtz_triggers"):
         connect().execute(f"UPDATE {table} SET max_concurrent = 1")  # type: ignore[arg-type]
-    requests = [fire_request_of(claim, datetime.now(UTC)) for claim in claims]
-    fired = wait_until(lambda: store.fire(node, requests).fired, "the instant")
-    assert [one.max_concurrent for one in fired] == [1]
-    assert not store.fire(node, requests).fired
+    store.refill(node, [refill_of(one, now) for one in met])
+    assert [one.max_concurrent for one in take(store, node).fired] == [1]
+    assert not take(store, node).fired
     states = connect().execute("SELECT trigger_state FROM qrtz_triggers ORDER BY 1").fetchall()
     assert states == [("BLOCKED",), ("WAITING",)], "the one that fired waits for its next fire time"
     assert connect().execute("SELECT max_concurrent FROM qrtz_fired_triggers").fetchall() == [(1,)]

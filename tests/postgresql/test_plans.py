@@ -566,7 +566,7 @@ VALUES (1, 'plans', 'DEFAULT', 'another', 1, 'DEFAULT', 'known', 'known', 'node'
 """
 _SOME = 100
 _BLOCKED = frozenset({TriggerState.BLOCKED})
-_FIRES = frozenset({TriggerState.WAITING, TriggerState.ACQUIRED, TriggerState.BLOCKED})
+_FIRES = frozenset({TriggerState.WAITING, TriggerState.BLOCKED})
 _WAITING = frozenset({TriggerState.WAITING})
 _PAUSED = frozenset({TriggerState.PAUSED})
 _TIME = TriggerOrder.NEXT_FIRE_TIME

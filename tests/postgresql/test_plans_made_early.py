@@ -12,8 +12,8 @@ import pytest
 
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.jobs.job import JobDetail
+from quartzpy.node import scheduler_thread
 from quartzpy.node.completer import refill_of
-from quartzpy.node.scheduler_thread import fire_request_of
 from quartzpy.states import CompletionInstruction, Outcome
 from quartzpy.store.postgresql.connection import connections
 from quartzpy.store.postgresql.connection.conninfo import session_settings
@@ -105,15 +105,15 @@ def everyday_life(store: SqlJobStore, node: Node, round_: int) -> int:
     plain = JobDetail(TYPE, f"plain-{round_}")
     serial = JobDetail(TYPE, f"serial-{round_}", disallow_concurrent=True, persist_data=True, durable=True)
     buffered = JobDetail(TYPE, f"buffered-{round_}", max_concurrent=1, overlap_policy="buffer_one", durable=True)
-    claimed = [
+    unfilled = [
         PreparedTrigger(one.trigger, one.progress, UpcomingFireTimes())
-        for one in (once(f"claimed{n}", plain, interval=timedelta(hours=1), repeat_count=9) for n in range(3))
+        for one in (once(f"unfilled{n}", plain, interval=timedelta(hours=1), repeat_count=9) for n in range(3))
     ]
     # What comes after something new is expected to be new as well, and stored by other statements.
     store.store_jobs([JobEntry(JobDetail(TYPE, f"new-{round_}", durable=True))], replace=False)
     store.store_jobs(
         [
-            JobEntry(plain, [*(once(f"once{n}", plain) for n in range(3)), *claimed]),
+            JobEntry(plain, [*(once(f"once{n}", plain) for n in range(3)), *unfilled]),
             JobEntry(serial, [once(f"serial{n}", serial) for n in range(2)]),
             JobEntry(buffered, [once(f"buffered{n}", buffered) for n in range(2)]),
         ],
@@ -124,11 +124,12 @@ def everyday_life(store: SqlJobStore, node: Node, round_: int) -> int:
     minute = timedelta(minutes=1)
     while True:
         took = store.acquire(node, [opening], limit=BATCH, look_ahead=minute, misfire_threshold=10 * minute)
-        if took.acquired:
-            store.release(node, [took.acquired[0].fire_id])
-        moves = [fire_request_of(claim, took.now) for claim in took.acquired[1:]]
-        begun = [*took.fired, *(store.fire(node, moves).fired if moves else ())]
-        if not begun:
+        if took.unfilled:
+            first, *others = took.unfilled
+            store.reject(node, [(first, "cannot be computed")])
+            store.refill(node, [scheduler_thread.refill_of(one, took.now) for one in others])
+        begun = took.fired
+        if not (begun or took.unfilled):
             break
         fired += begun
         instructions = [CompletionInstruction.SET_TRIGGER_COMPLETE] + [CompletionInstruction.NOOP] * len(begun)

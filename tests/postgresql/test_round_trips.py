@@ -16,11 +16,11 @@ from quartzpy import Job, JobExecutionContext, Scheduler
 from quartzpy.errors import ObjectAlreadyExistsError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.rate_limit import RateLimit
-from quartzpy.node.scheduler_thread import fire_request_of
+from quartzpy.node.scheduler_thread import refill_of
 from quartzpy.states import Outcome
 from quartzpy.store.postgresql.connection import session
 from quartzpy.store.postgresql.store import SqlJobStore
-from quartzpy.store.protocol import AcquiredTrigger, AvailableSlots, Completion, DispatchKey, JobEntry, Node
+from quartzpy.store.protocol import AvailableSlots, Completion, DispatchKey, JobEntry, Node, UnfilledTrigger
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, prepare
 from tests.contract.harness import stored_job, stored_trigger
@@ -65,10 +65,10 @@ def stored(store: SqlJobStore, *triggers: PreparedTrigger) -> None:
     store.store_jobs([JobEntry(JOB, triggers)], replace=True)
 
 
-def take(store: SqlJobStore, node: Node) -> tuple[list[int], list[AcquiredTrigger], list[Completion]]:
+def take(store: SqlJobStore, node: Node) -> tuple[list[int], list[UnfilledTrigger], list[Completion]]:
     took = store.acquire(node, OPENINGS, limit=BATCH, look_ahead=SECOND, misfire_threshold=timedelta(minutes=1))
     ended = [Completion(one, started_at=took.now, ended_at=took.now, outcome=Outcome.SUCCEEDED) for one in took.fired]
-    return [one.fire_id for one in took.fired], list(took.acquired), ended
+    return [one.fire_id for one in took.fired], list(took.unfilled), ended
 
 
 def warm(store: SqlJobStore, node: Node) -> None:
@@ -77,7 +77,7 @@ def warm(store: SqlJobStore, node: Node) -> None:
     store.check_in(node)
 
 
-def test_claiming_and_firing_a_batch_that_is_due_is_one_round_trip_and_completing_it_another(
+def test_firing_a_batch_that_is_due_is_one_round_trip_and_completing_it_another(
     remote: SqlJobStore, proxy: Proxy
 ) -> None:
     node = register(remote)
@@ -117,17 +117,21 @@ def test_log_lines_take_no_round_trip_more(remote: SqlJobStore, proxy: Proxy) ->
     assert [None if record is None else record.log for record in logs] == [one.log for one in ended]
 
 
-def test_firing_acquired_triggers_is_one_round_trip(remote: SqlJobStore, proxy: Proxy) -> None:
+def test_meeting_unfilled_triggers_refilling_and_firing_them_is_a_round_trip_each(
+    remote: SqlJobStore, proxy: Proxy
+) -> None:
     node = register(remote)
     warm(remote, node)
     stored(remote, *[prepared(f"t{n}", known_ahead=False) for n in range(BATCH)])
     with pipelines(proxy, 1):
-        _, acquired, _ = take(remote, node)
-    assert len(acquired) == BATCH
-    moves = [fire_request_of(claim, datetime.now(UTC)) for claim in acquired]
+        _, unfilled, _ = take(remote, node)
+    assert len(unfilled) == BATCH
+    refills = [refill_of(one, datetime.now(UTC)) for one in unfilled]
     with pipelines(proxy, 1):
-        firing = remote.fire(node, moves)
-    assert len(firing.fired) == BATCH
+        remote.refill(node, refills)
+    with pipelines(proxy, 1):
+        fired, _, _ = take(remote, node)
+    assert len(fired) == BATCH
 
 
 def store_new(store: SqlJobStore, job: JobDetail) -> None:

@@ -26,16 +26,15 @@ from quartzpy.store.queries import ExecutionQuery, Position, RecordQuery, Trigge
 from tests.postgresql.conftest import NAME
 
 Connect = Callable[[], psycopg.Connection[Any]]
-WAITING, ACQUIRED, BLOCKED, PAUSED, PAUSED_BLOCKED, COMPLETE, ERROR = (
+WAITING, BLOCKED, PAUSED, PAUSED_BLOCKED, COMPLETE, ERROR = (
     TriggerState.WAITING,
-    TriggerState.ACQUIRED,
     TriggerState.BLOCKED,
     TriggerState.PAUSED,
     TriggerState.PAUSED_BLOCKED,
     TriggerState.COMPLETE,
     TriggerState.ERROR,
 )
-FIRES = (WAITING, ACQUIRED, BLOCKED)
+FIRES = (WAITING, BLOCKED)
 HOUR = timedelta(hours=1)
 MANY = 1_000
 
@@ -103,9 +102,9 @@ VALUES (%s, 'DEFAULT', %s, %s, true, %s, %s, false, false)
 TRIGGERS = """
 INSERT INTO qrtz_triggers (sched_name, trigger_group, trigger_name, job_group, job_name, job_type, max_concurrent,
     overlap_policy, concurrency_key, kind, schedule, trigger_state, next_fire_time, upcoming_is_complete, generation,
-    start_time, priority, misfire_instruction, misfire_threshold, fire_id)
+    start_time, priority, misfire_instruction, misfire_threshold)
 VALUES (%(sched)s, %(group)s, %(name)s, 'DEFAULT', %(job)s, %(type)s, %(limit)s, %(policy)s, %(key)s, 'simple', '{}',
-    %(state)s, %(next)s, true, 1, now(), %(priority)s, 'smart', %(threshold)s, %(fire_id)s)
+    %(state)s, %(next)s, true, 1, now(), %(priority)s, 'smart', %(threshold)s)
 """
 RUNNING = """
 INSERT INTO qrtz_fired_triggers (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
@@ -137,7 +136,6 @@ def write(connection: psycopg.Connection[Any], rows: Rows, scheduler: str = NAME
                 "next": row.next_fire_time,
                 "priority": row.priority,
                 "threshold": HOUR if number % 3 else None,
-                "fire_id": number if row.state is ACQUIRED else None,
             }
             cursor.execute(TRIGGERS, values)
         for (job, key), number in rows.running.items():
@@ -151,7 +149,7 @@ def at(hours: float) -> datetime:
 
 def of_each_state(job: JobRow, *, key: str = "", prefix: str = "") -> list[TriggerRow]:
     """Triggers in each state that a row can have, some due, some to come."""
-    instants = [at(-1), at(1), at(-2), at(2), at(3), None, at(4)]
+    instants = [at(-1), at(-2), at(2), at(3), None, at(4)]
     return [
         TriggerRow(f"{prefix}{state}", job, state, instant, key)
         for state, instant in zip(TriggerState, instants, strict=True)
@@ -177,7 +175,6 @@ def test_the_triggers_of_a_job_at_its_limit_are_blocked(
     write(connection, rows)
     assert states_of(store, rows) == {
         "WAITING": BLOCKED,
-        "ACQUIRED": BLOCKED,
         "BLOCKED": BLOCKED,
         "PAUSED": PAUSED_BLOCKED,
         "PAUSED_BLOCKED": PAUSED_BLOCKED,
@@ -196,7 +193,6 @@ def test_no_trigger_of_a_job_below_its_limit_is_blocked(
     write(connection, rows)
     assert states_of(store, rows) == {
         "WAITING": WAITING,
-        "ACQUIRED": ACQUIRED,
         "BLOCKED": WAITING,
         "PAUSED": PAUSED,
         "PAUSED_BLOCKED": PAUSED,
@@ -322,7 +318,7 @@ def assert_all_agree(store: SqlJobStore, connection: psycopg.Connection[Any], ro
 
 def _sets_of_states() -> list[frozenset[TriggerState]]:
     public = [frozenset(state for state in TriggerState if PUBLIC[state] is of) for of in PublicState]
-    several = [frozenset(FIRES), frozenset({ACQUIRED, BLOCKED}), frozenset({ERROR, PAUSED}), frozenset(TriggerState)]
+    several = [frozenset(FIRES), frozenset({WAITING, BLOCKED}), frozenset({ERROR, PAUSED}), frozenset(TriggerState)]
     single = [frozenset(states) for states in combinations(TriggerState, 1)]
     return [states for states in {*public, *several, *single} if states]
 

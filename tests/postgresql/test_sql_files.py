@@ -12,7 +12,7 @@ import pytest
 from quartzpy.store.postgresql.schema import sql_files
 from quartzpy.store.postgresql.schema.sql_files import SHARED, SqlFile
 from quartzpy.store.postgresql.schema.tables import metadata
-from quartzpy.store.postgresql.steps import acquire, fire
+from quartzpy.store.postgresql.steps import acquire
 from quartzpy.store.postgresql.store import SqlJobStore
 from tests.database import libpq_url
 from tests.worlds.stage import binaries_of
@@ -104,9 +104,7 @@ def _assigned_columns(text: str) -> set[str]:
     return set(re.findall(r"(\w+) =", text[:end]))
 
 
-@pytest.mark.parametrize(
-    "text", [acquire.ACQUIRE, acquire.ACQUIRE_OF_ONE_POOL, acquire.ACQUIRE_UNLIMITED, fire.FIRE, fire.FIRE_UNLIMITED]
-)
+@pytest.mark.parametrize("text", [acquire.ACQUIRE, acquire.ACQUIRE_OF_ONE_POOL, acquire.ACQUIRE_UNLIMITED])
 def test_every_common_table_expression_of_a_step_opens_with_its_reason(text: str) -> None:
     lines = [line for line in text.splitlines() if line.strip()]
     expressions = [place for place, line in enumerate(lines) if re.match(r"\w+ AS (MATERIALIZED )?\(", line)]

@@ -158,7 +158,7 @@ def test_lock_rows_that_went_are_restored_and_nothing_is_done_without_them(
 ) -> None:
     user = connect()
     node = register(store)
-    for use in (lambda: store.pause(EVERYTHING), store.open, lambda: store.release(node, [1])):
+    for use in (lambda: store.pause(EVERYTHING), store.open, lambda: store.reconcile(node, executions=[])):
         user.execute("DELETE FROM qrtz_locks")
         use()
         assert user.execute("SELECT count(*) FROM qrtz_locks").fetchone() == (3,)

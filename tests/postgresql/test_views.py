@@ -95,7 +95,7 @@ def test_due_now_has_the_triggers_that_the_api_finds_due(client: Scheduler, look
 
 def test_late_names_the_reason_of_each(client: Scheduler, look: Look) -> None:
     ago = datetime.now(UTC) - 3 * SOON
-    for name in ("blocked", "claimed", "limited", "unknown", "waits", "paused"):
+    for name in ("blocked", "limited", "unknown", "waits", "paused"):
         job = JobDetail("a-type-of-nobody" if name == "unknown" else Held, name, disallow_concurrent=name == "blocked")
         client.schedule_job(job, SimpleTrigger(name, start_time=ago, misfire="ignore"))
     client.schedule_job(JobDetail(Held, "in-time"), SimpleTrigger("in-time"))
@@ -110,7 +110,6 @@ def test_late_names_the_reason_of_each(client: Scheduler, look: Look) -> None:
         f"""UPDATE qrtz_scheduler_state SET capabilities = '{{"job_types": ["{known}"]}}' WHERE epoch = {node.epoch}""",
     )
     look("late", RUNNING.format(name=NAME, job="blocked", type=known))
-    look("late", "UPDATE qrtz_triggers SET trigger_state = 'ACQUIRED', fire_id = 1 WHERE trigger_name = 'claimed'")
     look(
         "late",
         "UPDATE qrtz_triggers SET rate_limited_until = now() + interval '1h' WHERE trigger_name = 'limited'",
@@ -118,7 +117,6 @@ def test_late_names_the_reason_of_each(client: Scheduler, look: Look) -> None:
     found = {row["trigger_name"]: row for row in look("late")}
     assert {name: row["reason"] for name, row in found.items()} == {
         "blocked": "its job is at its limit of concurrent executions",
-        "claimed": "a node has claimed it and has not fired it yet",
         "limited": "the rate limit of its job holds it back",
         "unknown": "no live node knows its job type",
         "waits": "no worker that can run it is free",

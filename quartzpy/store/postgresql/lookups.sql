@@ -115,7 +115,7 @@ SELECT 'TRIGGER', trigger_group, NULL, NULL, NULL, NULL, NULL, NULL FROM paused_
 
 -- name: running
 SELECT f.fire_id, f.trigger_group, f.trigger_name, f.job_group, f.job_name, f.instance_id, f.epoch,
-       CASE WHEN f.fired_time > :now THEN 'ACQUIRED' ELSE 'EXECUTING' END,
+       CASE WHEN f.fired_time > :now THEN 'ACQUIRED' ELSE 'EXECUTING' END AS state,
        f.scheduled_time, f.fired_time, f.attempt, f.cancel_requested, f.progress, f.progress_message,
        CASE WHEN f.trigger_group IN ('MANUAL_TRIGGERS', 'RETRYING_JOBS', 'RECOVERING_JOBS')
             THEN f.trigger_data ->> 'QRTZ_TRIGGERED_BY' END AS triggered_by,
