@@ -296,10 +296,10 @@ class AsyncPausingMethods(AsyncMethods[_PausingMethodsT]):
     async def skip_next(self, key: TriggerRef, count: int = 1) -> datetime | None:
         """Skip the next `count` fires of a trigger, and return its next fire time after them.
 
-        The schedule does not change: a trigger with a repeat count loses these fires. A fire that is overdue, or that a
-        node has claimed, counts as the next one. An execution that has started continues, and a paused trigger stays
-        paused. If no fire is left, the result is None, and the trigger becomes COMPLETE: it stays stored with its job,
-        and listeners get `TriggerFinalized`.
+        The schedule does not change: a trigger with a repeat count loses these fires. A fire that is overdue counts
+        as the next one. An execution that has started continues, and a paused trigger stays paused. If no fire is left,
+        the result is None, and the trigger becomes COMPLETE: it stays stored with its job, and listeners get
+        `TriggerFinalized`.
 
         Raises:
             TriggerNotFoundError: it is not stored.

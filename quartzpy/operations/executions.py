@@ -140,9 +140,9 @@ class RunningView:
     attempt: int
     scheduled_fire_time: datetime
     fire_time: datetime | None
-    """None while it is only claimed."""
+    """None before its instant."""
     elapsed: timedelta | None
-    """The time since the fire; None while it is only claimed."""
+    """The time since the fire; None before its instant."""
     cancel_requested: bool
     progress: float | None
     progress_message: str | None

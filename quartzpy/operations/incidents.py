@@ -203,7 +203,7 @@ def _frees(job: JobKey, rows: Sequence[RunningView]) -> tuple[Remedy, ...]:
 
 
 def runs(row: RunningView) -> str:
-    elapsed = "only claimed" if row.elapsed is None else f"running for {short_span(row.elapsed)}"
+    elapsed = "about to start" if row.elapsed is None else f"running for {short_span(row.elapsed)}"
     if row.is_unrecorded:
         elapsed = "it has ended, and its node cannot record that"
     cancelled = ", and asked to stop" if row.cancel_requested else ""
@@ -457,7 +457,7 @@ def unexplained(
             "late-triggers",
             str(next(iter(late.numbers))) if len(late.numbers) == 1 else f"{late.total} triggers",
             f"{_triggers_of(late.number(), late.numbers, 'is', 'are')} late by up to {short_span(now - since)}, and no"
-            f" node has claimed {'it' if late.number() == 1 else 'them'}.",
+            f" node has fired {'it' if late.number() == 1 else 'them'}.",
             (*reported, *holders, *first, *([_waiting(late.keys(), late.number())] if late.keys() else [])),
             since,
             cause=", ".join([*kinds, *(["held-rows"] if holders else [])]),
@@ -677,7 +677,7 @@ def _silent(node: NodeView) -> Incident:
         f"Node {node.node} is {node.state}: it last checked in at {instant_text(node.last_checkin)}.",
         (
             f"It ran on host {node.host} as process {node.pid}, with"
-            f" {numbered(node.executing, 'execution', 'executions')} and {numbered(node.claimed, 'claim', 'claims')}.",
+            f" {numbered(node.executing + node.claimed, 'execution', 'executions')}.",
             "Another node that has watched it for its whole failure window"
             f" ({short_span(node.failure_window)}) recovers them. To recover them at once, start it again under the"
             " same name.",

@@ -15,7 +15,7 @@ from quartzpy.store.records import TriggerRecord
 
 @dataclass(frozen=True, slots=True)
 class LateTrigger:
-    """A trigger that is due and that no node has claimed."""
+    """A trigger that is due and that no node has fired."""
 
     trigger: TriggerKey
     job: JobKey
@@ -33,7 +33,7 @@ def late_trigger(record: TriggerRecord, now: datetime, why: tuple[str, ...]) -> 
 
 
 class LateJobs:
-    """The jobs of which triggers are due that no node has claimed, those that wait longest first.
+    """The jobs of which triggers are due that no node has fired, those that wait longest first.
 
     `records` are the late triggers that are listed. They are all, unless the list `is_cut`: then the numbers are those
     of `overdue`, which counts further.

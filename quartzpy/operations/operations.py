@@ -173,7 +173,7 @@ class Operations:
         return overview.counts(self._source.reading())
 
     def late(self) -> tuple[LateTrigger, ...]:
-        """Return the triggers that are due and that no node has claimed, as the overview has them, without reasons.
+        """Return the triggers that are due and that no node has fired, as the overview has them, without reasons.
 
         They are at most 20, those that wait longest first. `why` explains one of them.
         """

@@ -71,7 +71,7 @@ class Overview:
     incidents: tuple[Incident, ...]
     """What is wrong, the worst first, without what is `acknowledged`."""
     running: tuple[RunningView, ...]
-    """The executions that have run longest, then those that are only claimed."""
+    """The executions that have run longest, then those that are about to start."""
     late: tuple[LateTrigger, ...]
     failed: tuple[ExecutionSummary, ...]
     """The latest failures, and the latest executions that were lost with their node. Those that are retried or lost are

@@ -180,7 +180,7 @@ class Situation:
         ]
 
     def late(self) -> tuple[LateTrigger, ...]:
-        """Return the triggers that are due and that no node has claimed, those that wait longest first."""
+        """Return the triggers that are due and that no node has fired, those that wait longest first."""
         triggers = []
         holders = [str(holder) for holder in self.holders()]
         for record, explained in zip_longest(self._late[:MOST_LATE], self._explained):

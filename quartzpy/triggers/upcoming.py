@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
@@ -26,10 +26,6 @@ Each refill writes the trigger's row once more. PostgreSQL stores at most 12 ins
 """
 REFILL_BELOW = 3
 """The stored fire times are refilled when fewer than this are left, so that several fires share one computation."""
-MOST_COALESCED = 1_000
-"""The number of passed fire times, in addition to the next one, from which on a trigger that coalesces them is filled.
-
-So one that fires more often than a node can compute fires all the same."""
 _BYTES = 8
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
@@ -48,11 +44,6 @@ class UpcomingFireTimes:
     def if_few(self) -> UpcomingFireTimes | None:
         """Return these fire times if they may need to be refilled, else None."""
         return self if len(self.instants) < REFILL_BELOW else None
-
-
-def is_unfilled(upcoming: UpcomingFireTimes, passed: Collection[datetime]) -> bool:
-    """Return True if the next fire leaves no known fire time to wait for, because it coalesces these passed ones."""
-    return not upcoming.is_complete and len(upcoming.instants) <= min(len(passed), MOST_COALESCED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ def test_a_dead_node_says_what_it_holds(store: Harness, operations: Operations, 
     seen = incidents(operations)
     assert list(seen) == ["dead-node"]
     assert seen["dead-node"].subject == "a"
-    assert "with 1 execution and 0 claims" in seen["dead-node"].why[0]
+    assert "with 1 execution." in seen["dead-node"].why[0]
     assert seen["dead-node"].what == "Node a is dead: it last checked in at 2026-03-02T12:00:00+00:00."
 
 
@@ -541,7 +541,7 @@ def test_a_late_trigger_is_an_incident_that_names_who_holds_its_row(
             f"'bobs-notebook' (process {holder.info.backend_pid}), idle in transaction, has held locks on qrtz_triggers"
         )
         assert (late.kind, late.subject, late.trigger) == ("late-triggers", "DEFAULT.job", key("wanted"))
-        assert late.what == "1 trigger of job DEFAULT.job is late by up to 15s, and no node has claimed it."
+        assert late.what == "1 trigger of job DEFAULT.job is late by up to 15s, and no node has fired it."
         assert name in late.why[0]
         assert late.why[-1] == "Waiting: DEFAULT.wanted."
         assert overview.calm == "1 node alive, 1 late, nothing in error"

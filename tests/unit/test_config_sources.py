@@ -63,7 +63,7 @@ def refusal(call: Any, *arguments: Any, **settings: Any) -> str:
         ("QUARTZPY_NAME", "none", "name", "none"),
         ("QUARTZPY_WORKERS", " 4 ", "workers", 4),
         ("QUARTZPY_CHECKIN_INTERVAL", "5s", "checkin_interval", timedelta(seconds=5)),
-        ("QUARTZPY_LOOK_AHEAD", "100ms", "look_ahead", timedelta(milliseconds=100)),
+        ("QUARTZPY_IDLE_WAIT", "100ms", "idle_wait", timedelta(milliseconds=100)),
         ("QUARTZPY_HISTORY_RETENTION", "none", "history_retention", None),
         ("QUARTZPY_HISTORY_RETENTION", "1d", "history_retention", timedelta(days=1)),
         ("QUARTZPY_SCHEMA", "None", "schema", None),

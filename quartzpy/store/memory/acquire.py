@@ -27,7 +27,12 @@ from quartzpy.store.protocol import (
     UnfilledTrigger,
 )
 from quartzpy.triggers.trigger import TriggerProgress
-from quartzpy.triggers.upcoming import UpcomingFireTimes, is_unfilled
+from quartzpy.triggers.upcoming import UpcomingFireTimes
+
+MOST_COALESCED = 1_000
+"""The number of passed fire times, in addition to the next one, from which on a trigger that coalesces them is filled.
+
+So one that fires more often than a node can compute fires all the same."""
 
 _BLOCKING = {
     TriggerState.WAITING: TriggerState.BLOCKED,
@@ -80,7 +85,8 @@ def acquire(
         if tables.is_blocked(row):
             tables.move(row, TriggerState.BLOCKED)
             continue
-        if is_unfilled(row.upcoming, passed):
+        if not row.upcoming.is_complete and len(row.upcoming.instants) <= min(len(passed), MOST_COALESCED):
+            # Its fire would leave no known fire time to wait for.
             result.unfilled.append(_unfilled(tables, row))
             continue
         if not row.upcoming.is_complete:

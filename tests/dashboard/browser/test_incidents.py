@@ -30,7 +30,7 @@ from tests.database import Server, connect_to
 pytestmark = pytest.mark.timeout(300)
 SOON = 60_000
 FIRST_SIGHT = {
-    "dead-node": (r"Node node-b is (late|dead): it last checked in", r"process \d+, with 1 execution and 0 claims"),
+    "dead-node": (r"Node node-b is (late|dead): it last checked in", r"process \d+, with 1 execution\."),
     "full-pool": (
         r"The only worker of executor 'node-a' is busy, and 1 trigger is due",
         r"Execution \d+ of job DEFAULT.hog on node node-a: running for",
