@@ -74,6 +74,10 @@ def test_a_trigger_of_a_job_at_its_limit_is_blocked_after_it_was_refilled(store:
             lambda h: h.store.replace_trigger(key("every"), h.prepare(every(20, start=at(1)), job_key())),
             id="rescheduled",
         ),
+        pytest.param(
+            lambda h: h.store.replace_trigger(key("every"), h.exhausted(every(20), job_key())),
+            id="rescheduled from the same instant",
+        ),
     ],
 )
 def test_what_has_changed_meanwhile_is_neither_refilled_nor_rejected(store: Harness, change: object) -> None:

@@ -46,6 +46,16 @@ def test_the_trigger_of_a_serial_job_that_comes_first_is_the_one_with_the_highes
     assert names(store.acquire(node).fired) == ["high"]
 
 
+def test_a_trigger_of_a_serial_job_is_refilled_first(store: Harness) -> None:
+    node = store.node()
+    store.schedule_exhausted(serial(), every(10))
+    took = store.acquire(node)
+    assert (len(took.fired), [one.key.name for one in took.unfilled]) == (0, ["every"])
+    store.refill(node, took.unfilled)
+    assert names(store.acquire(node).fired) == ["every"]
+    assert store.progress("every").next_fire_time == at(10)
+
+
 def test_a_serial_fire_blocks_all_other_triggers_of_its_job(store: Harness) -> None:
     node = store.node()
     store.schedule(serial(), once("waiting", at(100)), once("paused", at(100)), every(50))

@@ -7,13 +7,16 @@ from typing import Any, cast
 
 import pytest
 
+from quartzpy import SimpleTrigger
 from quartzpy.clock import SystemClock
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.node.registration import Epoch
 from quartzpy.node.scheduler_thread import SchedulerThread
+from quartzpy.node.service import NO_REST
 from quartzpy.node.signals import SchedulerSignals
-from quartzpy.store.protocol import Acquisition, AvailableSlots, Node
+from quartzpy.store.protocol import Acquisition, AvailableSlots, Node, Refill, UnfilledTrigger
 from quartzpy.store.store_time import StoreTime
+from quartzpy.triggers.trigger import TriggerProgress
 from tests.node.test_turns import node, turns_of
 
 
@@ -74,6 +77,42 @@ def test_it_is_called_after_the_look_that_follows(error: Exception | None) -> No
     assert passes == ["looked", "called", "looked", "called later", "looked"]
 
 
+def thread_on(store: Any) -> tuple[Any, Epoch]:
+    """Return a thread whose store and free slots are these, and the epoch of its node."""
+    thread, clock = cast("Any", _thread([])), SystemClock()
+    thread._store = thread._capacity = store
+    thread._store_time = StoreTime(clock)
+    thread._config = SchedulerConfig.of({"name": "looks"})
+    return thread, Epoch(Node("node", 1), clock, 1e6, 0.0)
+
+
+class Unfilled:
+    """A store whose look finds a trigger that is to be refilled, and the free slots for it."""
+
+    def __init__(self) -> None:
+        self.refills: list[Refill] = []
+
+    def acquire(self, *node_and_slots: object, **how: object) -> Acquisition:
+        now = datetime.now(UTC)
+        trigger = SimpleTrigger("t", start_time=now, interval=timedelta(hours=1), repeat_count=None)
+        unfilled = UnfilledTrigger("DEFAULT", "t", TriggerProgress(now), 1, lambda: trigger)
+        return Acquisition(now, next_due=now, unfilled=[unfilled])
+
+    def refill(self, node: Node, refills: list[Refill]) -> None:
+        self.refills += refills
+
+    def meet(self, slot_pools: object) -> bool:
+        return False
+
+
+def test_what_was_refilled_fires_at_once() -> None:
+    store = Unfilled()
+    thread, epoch = thread_on(store)
+    assert thread._acquire(epoch, [AvailableSlots(workers=5)]) == NO_REST
+    [refill] = store.refills
+    assert len(refill.upcoming.instants) > 1
+
+
 class Behind:
     """A store of which other nodes have claimed everything up to `next_due`, and the free slots for it."""
 
@@ -92,14 +131,10 @@ class Behind:
 @pytest.mark.parametrize("is_its_turn", [True, False])
 def test_a_node_that_is_behind_leaves_time_to_the_others_but_for_a_fire_time_of_its_own(is_its_turn: bool) -> None:
     """Where something is due all the time, it would otherwise take nothing until the others have no free worker."""
-    store, clock = Behind(), SystemClock()
-    thread = cast("Any", _thread([]))
-    thread._store = thread._capacity = store
-    thread._store_time = StoreTime(clock)
-    thread._config = SchedulerConfig.of({"name": "behind"})
+    store = Behind()
+    thread, epoch = thread_on(store)
     thread._lead = 0.01
     thread._turns = turns_of(1, node(1), node(2))
-    epoch = Epoch(Node("node", 1), clock, 1e6, 0.0)
     first = datetime.now(UTC) + timedelta(seconds=7)
     store.next_due = next(
         at

@@ -108,7 +108,7 @@ BULK = (
     Sabotage(
         "deletions_take_any_generation",
         "a trigger is deleted that has replaced one of those that were to be",
-        (Edit(f"{_SQL_FILES}/removing.sql", "\n           AND o.generation = k.generation", ""),),
+        (Edit(f"{_SQL_FILES}/removing.sql", "\n       AND o.generation = k.generation", ""),),
         (f"{_TESTS}::test_a_trigger_that_another_one_replaces_meanwhile_is_left_alone",),
     ),
     Sabotage(

@@ -43,36 +43,6 @@ FEATURES = (
         (f"{_CONTRACT}/test_failures.py::test_what_is_retried_or_was_cancelled_does_not_count[postgresql]",),
     ),
     Sabotage(
-        "a_claim_survives_the_pause_after_failures",
-        "a trigger that was claimed ahead fires although its job was paused after failures",
-        (
-            Edit(
-                f"{_SQL_FILES}/steps/effects/failures.sql",
-                "o.fire_id = changed.fire_id AND o.state = 'ACQUIRED'",
-                "o.fire_id = changed.fire_id AND false",
-            ),
-        ),
-        (f"{_CONTRACT}/test_failures.py::test_a_claimed_trigger_is_paused_and_its_claim_void[postgresql]",),
-    ),
-    Sabotage(
-        "moves_take_claims_away",
-        "a change of fire times takes a claim from the node that is about to fire it",
-        (Edit(_CALENDARS, " AND (w.releases OR t.trigger_state <> 'ACQUIRED')", ""),),
-        (f"{_CONTRACT}/test_skipping.py::test_a_move_releases_a_claim_only_where_that_is_asked[postgresql]",),
-    ),
-    Sabotage(
-        "skipped_claims_fire",
-        "a fire that was claimed ahead of its time happens although it was skipped",
-        (
-            Edit(
-                _CALENDARS,
-                "DELETE FROM qrtz_fired_triggers f USING affected h WHERE f.fire_id = h.claim AND f.state = 'ACQUIRED'",
-                "DELETE FROM qrtz_fired_triggers f USING affected h WHERE f.fire_id = h.claim AND f.state = 'NONE'",
-            ),
-        ),
-        (f"{_CONTRACT}/test_skipping.py::test_what_skips_its_last_fire_is_complete_and_no_claim_stays[postgresql]",),
-    ),
-    Sabotage(
         "any_epoch_reports_progress",
         "a node that was declared dead changes the progress of an execution that is not its own",
         (Edit(f"{_SQL_FILES}/steps/progress.sql", " AND o.epoch = :'epoch'::bigint\n", "\n"),),

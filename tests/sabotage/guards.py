@@ -14,6 +14,7 @@ from tests.sabotage.joins import JOINS
 from tests.sabotage.node_keys import NODE_KEYS
 from tests.sabotage.pipelines import PIPELINES
 from tests.sabotage.protections import PROTECTIONS
+from tests.sabotage.refills import REFILLS
 from tests.sabotage.rows import ROWS
 from tests.sabotage.shared_limits import SHARED_LIMITS
 from tests.sabotage.slots import SLOTS
@@ -28,6 +29,7 @@ SABOTAGES: dict[str, Sabotage] = {
         *FEATURES,
         *DRAINS,
         *FIRES,
+        *REFILLS,
         *PIPELINES,
         *HELD_ROWS,
         *JOINS,

@@ -42,16 +42,10 @@ HELD_ROWS = (
         (f"{_WAITS}[complete with a fixed delay]",),
     ),
     Sabotage(
-        "a_fire_waits_for_its_claim",
-        "the fire step waits for the row of a claim",
-        (Edit(f"{_SQL_FILES}/steps/fire.sql", "       FOR UPDATE OF f SKIP LOCKED\n", ""),),
-        (f"{_WAITS}[fire]",),
-    ),
-    Sabotage(
-        "a_release_waits_for_its_claim",
-        "claims that are released or rejected are waited for under the lock",
-        (Edit(f"{_SQL_FILES}/steps/holdings.sql", "       FOR UPDATE OF f SKIP LOCKED\n", ""),),
-        (f"{_WAITS}[release]",),
+        "a_refill_waits_for_its_trigger",
+        "a node waits for the row of a trigger that it refills or rejects, and fires nothing meanwhile",
+        (Edit(f"{_SQL_FILES}/steps/holdings.sql", "   OFFSET 0))\n   FOR NO KEY UPDATE SKIP LOCKED", "   OFFSET 0))"),),
+        (f"{_WAITS}[refill]", f"{_WAITS}[reject]"),
     ),
     Sabotage(
         "an_execution_to_replace_is_waited_for",

@@ -77,7 +77,7 @@ JOINS = (
         (
             Edit(
                 f"{_SQL_FILES}/steps/recover.sql",
-                "     WHERE a.state = 'EXECUTING' AND NOT a.runs_again\n),\n-- include: joins",
+                "     WHERE NOT a.runs_again\n),\n-- include: joins",
                 "     WHERE false\n),\n-- include: joins",
             ),
         ),

@@ -10,7 +10,7 @@ _SQL_FILES = "quartzpy/store/postgresql"
 PROTECTIONS = (
     Sabotage(
         "no_lock_on_acquire",
-        "nodes claim without holding TRIGGER_ACCESS",
+        "nodes fire without holding TRIGGER_ACCESS",
         (
             Edit(
                 f"{_SQL}.steps.acquire",
@@ -119,19 +119,6 @@ PROTECTIONS = (
         ),
     ),
     Sabotage(
-        "the_nodes_clock_decides",
-        "what is due is decided by the clock of the node's machine",
-        (
-            Edit("quartzpy.store.store_time", "        if learned is None:\n", "        if True:\n"),
-            Edit(
-                f"{_SQL_FILES}/steps/fire.sql",
-                "         AND f.scheduled_time <= node.at + :'early'::interval\n",
-                "",
-            ),
-        ),
-        ("tests/contract/test_fire.py::test_what_is_not_due_yet_stays_claimed[postgresql]",),
-    ),
-    Sabotage(
         "unknown_is_taken_for_failed",
         "where the answer to COMMIT was lost, the pipeline is simply sent again",
         (
@@ -188,7 +175,6 @@ PROTECTIONS = (
         )
         for what, file, test in (
             ("an_acquire_step", "acquire.sql", "met_by_an_acquire_step"),
-            ("a_fire_step", "fire.sql", "met_by_a_fire_step"),
             ("a_misfire_step", "misfire.sql", "met_by_a_misfire_step"),
             ("a_shared_limit", "shared_limits.sql", "met_by_a_step_that_asks_a_shared_limit"),
         )
@@ -233,12 +219,6 @@ PROTECTIONS = (
         ),
     ),
     Sabotage(
-        "a_limit_that_was_added_to_a_claim_is_not_looked_for",
-        "a claim whose job has got a limit since never fires",
-        (Edit(f"{_SQL}.steps.fire", "if limit_was_added and not knows_limits:", "if False:"),),
-        ("tests/postgresql/test_next_due.py::test_a_claim_whose_job_has_got_a_limit_since_fires_within_the_limit",),
-    ),
-    Sabotage(
         "what_is_left_behind_a_backlog_is_never_looked_for",
         "a trigger that is due before those of a backlog waits for its end",
         (Edit(f"{_SQL}.connection.next_due", " or backlog.passes > MOST_BLIND_PASSES", ""),),
@@ -249,7 +229,7 @@ PROTECTIONS = (
     ),
     Sabotage(
         "a_zombie_frees_blocked_triggers",
-        "a completion frees the blocked triggers of its job, whether or not its claim still stands",
+        "a completion frees the blocked triggers of its job, whether or not its execution is still that of the node",
         (
             Edit(
                 f"{_SQL_FILES}/steps/effects/release.sql",
@@ -297,21 +277,5 @@ PROTECTIONS = (
             "tests/postgresql/test_faults.py::test_behind_a_network_that_swallows_packets_a_step_ends_by_its_own_deadline",
         ),
         hangs=True,
-    ),
-    Sabotage(
-        "reschedule_deletes_fired_rows",
-        "replacing a trigger removes the rows of its running executions, too",
-        (
-            Edit(
-                "quartzpy/store/postgresql/removing.sql",
-                "AND f.trigger_group = k.trigger_group AND f.trigger_name = k.trigger_name\n"
-                "   AND f.state = 'ACQUIRED'\n",
-                "AND f.trigger_group = k.trigger_group AND f.trigger_name = k.trigger_name\n",
-            ),
-        ),
-        (
-            "tests/contract/test_complete.py"
-            "::test_a_trigger_replaced_while_its_serial_job_runs_is_released_with_it[postgresql]",
-        ),
     ),
 )

@@ -36,12 +36,6 @@ ROWS = (
         (f"{_BAD_ROWS}::test_acquire_sets_every_bad_row_aside_and_says_why[the counter is at its end]",),
     ),
     Sabotage(
-        "one_bad_row_stops_the_fire_step",
-        "a claim whose row the server cannot process stops the others of its node",
-        (Edit(f"{_SQL}.steps.fire", "if not rejected:", "if True:"),),
-        (f"{_BAD_ROWS}::test_fire_goes_on_beside_a_row_that_was_edited",),
-    ),
-    Sabotage(
         "one_bad_row_stops_the_misfire_step",
         "a late trigger whose row the server cannot process stops all others",
         (Edit(f"{_SQL}.steps.misfire", "if not blamed:", "if True:"),),

@@ -43,12 +43,6 @@ SLOTS = (
         (f"{_TESTS}::test_a_users_transaction_holds_no_trigger_that_it_is_not_about",),
     ),
     Sabotage(
-        "claims_keep_no_slot",
-        "a check-in releases a trigger beside the one that is claimed for the slot",
-        (Edit(f"{_STEPS}/slots.sql", "c.trigger_state = 'ACQUIRED') AS claims", "false) AS claims"),),
-        (f"{_TESTS}::test_a_claim_keeps_its_slot_and_one_that_is_rejected_leaves_it",),
-    ),
-    Sabotage(
         "full_jobs_misfire",
         "a trigger that waits for a slot of its job misfires meanwhile",
         (Edit(f"{_STEPS}/misfire.sql", "u.max_concurrent <= executions.running", "false"),),

@@ -12,40 +12,22 @@ _WAKES = "tests/facade/test_waking.py::test_it_wakes_a_node_that_rests"
 
 WAKING = (
     Sabotage(
-        "a_fire_does_not_count_for_the_next_look",
-        "a node rests without regard to when what it has just fired fires next",
-        (Edit(_THREAD, "            self._look_at = min(self._look_at, self._clock.monotonic() + until)\n", ""),),
-        (f"{_ON_TIME}[memory-one of every second-one node]", f"{_ON_TIME}[postgresql-one of every second-one node]"),
-    ),
-    Sabotage(
         "a_skipped_fire_does_not_count_for_the_next_look",
         "a node rests without regard to when a trigger fires next whose fire it has just skipped",
-        (Edit(_THREAD, ", *firing.skipped])", "])"),),
+        (Edit(_THREAD, "[*acquired.fired, *acquired.skipped]", "acquired.fired"),),
         (f"{_ENDS}::test_fires_that_are_skipped[memory-one node]",),
     ),
     Sabotage(
         "what_was_reconciled_is_not_looked_for",
-        "a node that fires a claim after it has reconciled another fire rests without a look",
+        "a node that has found a fire whose answer was lost rests without regard to when its trigger fires next",
         (
             Edit(
                 _THREAD,
-                "no look has seen it since.\n        self.signals.looks_again = True\n",
-                "no look has seen it since.\n",
+                "no look has seen them since.\n            self.signals.looks_again = True\n",
+                "no look has seen them since.\n",
             ),
         ),
         (f"{_ENDS}::test_a_fire_whose_answer_was_lost[postgresql]",),
-    ),
-    Sabotage(
-        "a_lost_claim_is_not_looked_for",
-        "a node whose claim was lost, because its trigger was moved, rests without a look",
-        (
-            Edit(
-                _THREAD,
-                "and may be due soon.\n            self.signals.looks_again = True\n",
-                "and may be due soon.\n            pass\n",
-            ),
-        ),
-        (f"{_ENDS}::test_a_claim_whose_trigger_was_moved[memory]",),
     ),
     Sabotage(
         "a_changed_job_wakes_no_node",
@@ -65,7 +47,7 @@ WAKING = (
         (
             Edit(
                 _THREAD,
-                "        self._notified_at = now\n        self._wake_others(epoch)\n",
+                "        self._notified_at = now\n        self._store.wake_others(epoch.node)\n",
                 "        self._notified_at = now\n",
             ),
         ),
