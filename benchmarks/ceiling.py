@@ -35,7 +35,7 @@ CREATE TABLE triggers (
     times_triggered bigint NOT NULL, generation bigint NOT NULL, priority integer NOT NULL,
     start_time timestamptz NOT NULL, end_time timestamptz, calendar text, misfire text NOT NULL, trigger_data jsonb,
     PRIMARY KEY (scheduler, trigger_group, trigger_name),
-    CHECK (state IN ('WAITING', 'ACQUIRED', 'BLOCKED', 'PAUSED', 'COMPLETE', 'ERROR')),
+    CHECK (state IN ('WAITING', 'BLOCKED', 'PAUSED', 'COMPLETE', 'ERROR')),
     CHECK (state <> 'WAITING' OR next_fire_time IS NOT NULL)
 ) WITH (fillfactor = 70);
 CREATE INDEX triggers_due ON triggers (scheduler, next_fire_time, priority DESC) WHERE state = 'WAITING';

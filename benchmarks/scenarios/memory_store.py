@@ -1,6 +1,6 @@
 """The in-memory store alone: its fires per second and its memory with few and with many triggers.
 
-Each fire is claimed, moved on and completed, and costs what it costs in production but for the job and the threads.
+Each trigger is fired, moved on and completed, which costs what it costs in production but for the job and the threads.
 The cost of one may grow with the logarithm of the number of triggers, no more. Each number of triggers is measured in a
 process of its own: `python -m benchmarks.scenarios.memory_store TRIGGERS FIRES ROUNDS`.
 """
@@ -22,7 +22,6 @@ from benchmarks.peers.peer import result_of
 from benchmarks.processes import resident_mebibytes
 from quartzpy.jobs.job import JobDetail
 from quartzpy.node.completer import refill_of
-from quartzpy.node.scheduler_thread import fire_request_of
 from quartzpy.states import Outcome
 from quartzpy.store.memory.store import RamJobStore
 from quartzpy.store.protocol import AvailableSlots, Completion, DispatchKey, JobEntry, Node
@@ -98,13 +97,11 @@ def fires_per_second(store: RamJobStore, clock: ManualClock, node: Node, fires: 
             look_ahead=timedelta(),
             misfire_threshold=timedelta(minutes=10),
         )
-        moves = [fire_request_of(claim, clock.now()) for claim in took.acquired]
-        fired = [*took.fired, *(store.fire(node, moves).fired if moves else ())]
         now = clock.now()
-        completions = [Completion(one, now, now, Outcome.SUCCEEDED, refill=refill_of(one)) for one in fired]
+        completions = [Completion(one, now, now, Outcome.SUCCEEDED, refill=refill_of(one)) for one in took.fired]
         store.complete(node, completions)
         spent += time.perf_counter() - began
-        done += len(fired)
+        done += len(took.fired)
         if took.next_due is not None and took.next_due > now:
             clock.move_to(took.next_due)
     return done / spent

@@ -90,7 +90,7 @@ def with_line(*more: Line) -> History:
         (replace(well(), counters={"counting": 2}), "counted_wrong"),
         (replace(well(), succeeded=frozenset()), "unrecorded"),
         (replace(well(), succeeded=(well().succeeded or frozenset()) | {77}), "unrecorded"),
-        (replace(well(), left=["trigger often is ACQUIRED"]), "stuck"),
+        (replace(well(), left=["trigger often is BLOCKED"]), "stuck"),
     ],
 )
 def test_each_fault_is_found(history: History, fault: str) -> None:

@@ -80,7 +80,7 @@ def test_the_number_of_groups_is_limited(by_job: bool) -> None:
 def test_steps_and_their_errors_are_counted() -> None:
     recorder = Recorder()
     recorder.stepped("misfire", 0.3, MisfireOutcome(NOW, misfired={object(): ()}))  # type: ignore[dict-item]
-    recorder.stepped("recover", 0.3, RecoveryOutcome(["dead"], recovered=2, lost=3, released=4))
+    recorder.stepped("recover", 0.3, RecoveryOutcome(["dead"], recovered=2, lost=3))
     recorder.failed("complete", 5.0, StoreUnavailableError("gone"))
     found = read(recorder)
     assert found.value("quartzpy_misfires_total") == 1
