@@ -125,7 +125,10 @@ REFILLS = (
     Sabotage(
         "the_instant_of_a_fire_is_that_of_its_step",
         "a fire that is committed before its instant seems to be early",
-        (Edit(f"{_STEPS}/acquire.sql", "greatest(d.at, d.scheduled_time) AS at", "d.at AS at"),),
+        (
+            Edit(f"{_STEPS}/acquire.sql", "greatest(due.at, due.scheduled_time) AS at", "due.at AS at"),
+            Edit(f"{_STEPS}/acquire.sql", "greatest(d.at, d.scheduled_time) AS at", "d.at AS at"),
+        ),
         (f"{_AHEAD}[postgresql]",),
     ),
     Sabotage(
