@@ -90,20 +90,26 @@ def test_each_instant_runs_once_though_the_answer_to_a_step_is_lost(
     scheduler.start()
     jobs.next_run()
     assert scheduler.wait_until_recorded(1, timedelta(seconds=30))
-    proxy.cut_after = name_of(statement)
+    node = scheduler._node
+    assert node is not None
+    thread = node.parts.scheduler_thread
     scheduler.schedule_job(
         JobDetail(jobs.Recorded, "serial", disallow_concurrent=True),
-        [soon("second", 0.5), soon("third", 30)],
+        [soon("second", 1.0), soon("third", 30)],
         replace=True,
     )
     if statement is holdings.REFILL:
         user.execute("UPDATE qrtz_triggers SET upcoming_is_complete = false")
+    # The next acquire step fires.
+    wait_until(lambda: thread._next_due is not None)
+    proxy.cut_after = name_of(statement)
     assert jobs.next_run().trigger_key.name == "second"
     assert scheduler.wait_until_recorded(2, timedelta(seconds=20))
     assert proxy.cut_after is None, "an answer was lost"
     assert jobs.ran.empty()
     wait_until(lambda: scheduler.trigger_state(TriggerKey("third", "DEFAULT")) is PublicState.NORMAL)
     assert scheduler.executions().count() == 2
+    assert thread.differences == (statement is acquire.ACQUIRE_OF_ONE_POOL), "a fire, and nothing else, was found later"
 
 
 def test_executions_that_a_node_does_not_know_of_start_at_its_next_check_in(

@@ -209,10 +209,13 @@ CURES = (
         "i2_running_executions_of_a_key_are_not_counted",
         "more executions run for a concurrency key than the limit",
         (
-            Edit(
-                f"{_SQL_FILES}/steps/acquire.sql",
-                "AND r.concurrency_key = job.concurrency_key AND r.state = 'EXECUTING'",
-                "AND r.concurrency_key = job.concurrency_key || 'x' AND r.state = 'EXECUTING'",
+            *(
+                Edit(
+                    f"{_SQL_FILES}/steps/{file}.sql",
+                    "AND r.concurrency_key = job.concurrency_key AND r.state = 'EXECUTING'",
+                    "AND r.concurrency_key = job.concurrency_key || 'x' AND r.state = 'EXECUTING'",
+                )
+                for file in ("acquire", "shared")
             ),
         ),
         ("tests/postgresql/test_blocking.py::test_what_comes_later_for_a_key_at_its_limit_waits",),

@@ -45,7 +45,7 @@ HELD_ROWS = (
         "a_refill_waits_for_its_trigger",
         "a node waits for the row of a trigger that it refills or rejects, and fires nothing meanwhile",
         (Edit(f"{_SQL_FILES}/steps/holdings.sql", "   OFFSET 0))\n   FOR NO KEY UPDATE SKIP LOCKED", "   OFFSET 0))"),),
-        (f"{_WAITS}[refill]", f"{_WAITS}[reject]"),
+        (f"{_WAITS}[reject]",),
     ),
     Sabotage(
         "an_execution_to_replace_is_waited_for",
