@@ -27,7 +27,6 @@ from quartzpy.node.service import Service, StoreWatch
 from quartzpy.node.signals import Signals
 from quartzpy.node.supervisor import Supervisor, Watchdog
 from quartzpy.node.troubles import LISTENING, Troubles
-from quartzpy.node.turns import Turns
 from quartzpy.node.workers.capacity import Capacity, KnownTypes
 from quartzpy.node.workers.deadlines import Deadlines
 from quartzpy.node.workers.event_loop import EventLoopThread
@@ -156,7 +155,6 @@ class NodeParts:
             changed=signals.scheduler.look_again,
             monotonic=clock.monotonic,
         )
-        turns = Turns()
         self.reactions = reactions = Reactions(
             store=store,
             store_time=store_time,
@@ -168,7 +166,6 @@ class NodeParts:
             modes=self.modes,
             announcer=self.announcer,
             events=events,
-            turns=turns,
         )
 
         # The threads that keep the node and the cluster going.
@@ -187,7 +184,6 @@ class NodeParts:
             running=self.runner.fire_ids_of,
             abandon=self.dispatcher.abandon,
             backlog=self.completer.backlog,
-            turns=turns,
             listeners=listeners,
         )
         self.misfires = MisfireHandler(

@@ -27,10 +27,10 @@ from quartzpy.events.events import (
 from quartzpy.events.listeners import Listeners
 from quartzpy.keys import JobKey
 from quartzpy.node.completer import Announcer
+from quartzpy.node.next_look import Peers
 from quartzpy.node.registration import Epoch, Registration
 from quartzpy.node.service import NO_REST, Service, StoreWatch
 from quartzpy.node.signals import Signals
-from quartzpy.node.turns import Turns
 from quartzpy.node.workers.capacity import Capacity, KnownTypes
 from quartzpy.node.workers.job_runner import Dispatcher
 from quartzpy.states import NodeMode
@@ -72,7 +72,6 @@ class Reactions:
         modes: NodeModes,
         announcer: Announcer,
         events: NodeEvents,
-        turns: Turns,
     ) -> None:
         self._store = store
         self._store_time = store_time
@@ -84,7 +83,6 @@ class Reactions:
         self._modes = modes
         self._announcer = announcer
         self._events = events
-        self._turns = turns
         self._epoch_lock = threading.Lock()
         self._suspected_jobs: set[JobKey] = set()
         self.is_oldest = False
@@ -124,7 +122,6 @@ class Reactions:
         """Other processes have sent notifications."""
         if Notification.RESUMED in received:
             # Many triggers may be due, or one that no other node knows of.
-            self._turns.look_on_time()
             self._signals.look_for_due()
         elif Notification.SCHEDULED in received:
             self._signals.look_in_turn()
@@ -141,7 +138,7 @@ class Reactions:
         alive = [peer.epoch for peer in answer.nodes if answer.now - peer.last_checkin <= peer.failure_window]
         self.is_oldest = min(alive, default=None) == epoch.node.epoch
         self._signals.scheduler.compare()
-        self._turns.note_nodes(answer, epoch.node.epoch)
+        self._signals.scheduler.peers = Peers.of(answer, epoch.node.epoch)
         self._capacity.note_peers(peer.capabilities for peer in answer.nodes if peer.epoch != epoch.node.epoch)
         is_current = epoch is self._registration.epoch
         for record in answer.nodes:

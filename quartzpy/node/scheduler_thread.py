@@ -10,6 +10,7 @@ bug.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from quartzpy.budget import Budget
@@ -18,17 +19,16 @@ from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import UnknownTimeZoneError, UnsupportedKindError
 from quartzpy.events.events import JobSkipped, SchedulerError
 from quartzpy.events.listeners import Listeners
+from quartzpy.node.next_look import Knowledge, Look, after_look, next_look
 from quartzpy.node.own_ends import OwnEnds
 from quartzpy.node.registration import Epoch
-from quartzpy.node.service import NO_REST, EpochService, StoreWatch
+from quartzpy.node.service import EpochService, StoreWatch
 from quartzpy.node.signals import SchedulerSignals
-from quartzpy.node.turns import Turns
 from quartzpy.node.workers.capacity import Capacity, workers_of
 from quartzpy.node.workers.execution import LONGEST_LEAD
 from quartzpy.node.workers.executors import Executors
 from quartzpy.states import OverlapPolicy
 from quartzpy.store.protocol import (
-    Acquisition,
     AvailableSlots,
     DispatchKey,
     FiredTrigger,
@@ -43,10 +43,8 @@ from quartzpy.store.store_time import StoreTime
 from quartzpy.triggers.misfire import MOST_MISSED
 from quartzpy.triggers.upcoming import UpcomingFireTimes, look_ahead
 
-SHORTEST_REST = 0.02
-"""The first delay, in seconds, before a due trigger is tried again whose row another transaction has locked."""
-LONGEST_LOCKED_REST = 0.25
-"""The longest such delay. The delay doubles with each attempt."""
+UNTRUSTED_REST = 0.02
+"""The rest, in seconds, while the lease of the epoch is uncertain, or too many completions are not recorded."""
 GATHERING = 0.002
 """The time, in seconds, for which the thread waits for further free workers, so that a batch is worth a round trip."""
 PATIENCE = 1.0
@@ -62,8 +60,6 @@ BETWEEN_NOTIFICATIONS = 1.0
 STANDBY_REST = 3_600.0
 BACKLOG_LIMIT = 2_000
 """The number of unrecorded completions above which the node fires no more triggers."""
-FIRST_RETRY = 0.001
-"""The delay, in seconds, before another look for a trigger that was not yet within reach by the store's clock."""
 UNSUPPORTED_SECONDS = 60.0
 """The time, in seconds, for which a trigger that this node cannot compute is left to other nodes."""
 
@@ -91,7 +87,6 @@ class SchedulerThread(EpochService):
         backlog: Callable[[], int],
         lease_lost: Callable[[Epoch], None],
         listeners: Listeners,
-        turns: Turns | None = None,
         watch: StoreWatch | None = None,
     ) -> None:
         self._listeners = listeners
@@ -109,25 +104,11 @@ class SchedulerThread(EpochService):
         self._running_fire_ids = running
         self._abandon = abandon
         self._backlog = backlog
-        self._turns = turns or Turns()
         self._last_epoch: Epoch | None = None
         self._answer_lost = False
         self._own_ends = OwnEnds(clock.monotonic)
-        self._front: datetime | None = None
-        """The soonest trigger that was still due after the last step."""
         self._unsupported = UnsupportedTriggers(clock)
-        self._fruitless = 0
-        self._more_is_due = False
-        self._look_at = 0.0
-        """The monotonic time at which the next trigger comes within reach, as far as this node knows."""
-        self._next_due: datetime | None = None
-        """The soonest fire time that the last look has read."""
-        self._has_its_turn = False
-        """True if the next look is for a near fire time that is this node's to be on time for."""
-        self._is_answering = False
-        """True if the next look is for what notifications announced."""
-        self._answers_at: float | None = None
-        """The monotonic time at which to look for what notifications announced that have not been looked for."""
+        self._knowledge = Knowledge()
         self._lead = 0.0
         """The time, in seconds, before the instant of a fire at which the step is sent that commits it."""
         self._has_gathered = False
@@ -142,10 +123,16 @@ class SchedulerThread(EpochService):
     def after_failure(self, error: BaseException) -> None:
         # The step may have been committed although its answer was lost.
         self._answer_lost = True
+        self._knowledge = Knowledge()
+
+    def wake_after_suspension(self) -> None:
+        # The estimate of the store's time has stood still meanwhile.
+        self.signals.look_again()
 
     def run_as(self, epoch: Epoch) -> float:
         """Fire what is due. Return the seconds until the next pass."""
-        self._answer_notification()
+        if self.signals.is_notified and (self.signals.claims_nothing or self._is_time_to_look()):
+            self.signals.answer_notification()
         # Those that are added during the pass wait for the next one, which begins at once.
         count = len(self.signals.afterwards)
         try:
@@ -166,49 +153,51 @@ class SchedulerThread(EpochService):
             self._compare(epoch)
         if self.signals.claims_nothing or not epoch.trusted:
             if not self.signals.claims_nothing:
-                return SHORTEST_REST
+                return UNTRUSTED_REST
             self._hand_back(0.0)
+            self._knowledge = Knowledge()
             if not self.signals.resting.is_set():
                 self._store.wake_others(epoch.node)
                 self.signals.resting.set()
             return STANDBY_REST
-        if self._answers_at is not None and not (self.signals.looks_again or self._more_is_due):
-            seconds = self._look_at - self._clock.monotonic()
-            if seconds > 0:
-                return seconds
-        if self._gathers():
+        # Asked in each pass, before the free slots are counted: from now on, the end of an execution wakes this thread.
+        is_worth_it = self._executors.is_worth_filling(self._config.batch_size)
+        available_slots = self._capacity.available_slots()
+        if available_slots:
+            self._full_since = None
+        elif self._full_since is None:
+            self._full_since = self._clock.monotonic()
+        look = self._next_look()
+        if look.seconds > 0 and self._knowledge.slot_pools.issuperset(slots.slot_pool for slots in available_slots):
+            return look.seconds
+        if self._gathers(is_worth_it=is_worth_it):
             return GATHERING
         if seconds := self._until_ends(epoch):
             return seconds
-        available_slots = self._capacity.available_slots()
-        if not available_slots or self._backlog() > BACKLOG_LIMIT:
+        if self._backlog() > BACKLOG_LIMIT:
+            return UNTRUSTED_REST
+        if not available_slots:
             return self._rest_while_full(epoch)
-        self._full_since = None
-        return self._acquire(epoch, available_slots)
+        self._acquire(epoch, available_slots, look)
+        return max(0.0, self._next_look().seconds)
 
-    def _answer_notification(self) -> None:
-        """Look for what notifications have announced if it is time for that, and otherwise plan when."""
-        if not self.signals.is_notified:
-            return
-        now = self._clock.monotonic()
-        if self._answers_at is None:
-            self._answers_at = now + self._turns.delay(self._store_time.now())
-        looks_anyway = self.signals.looks_again or self._more_is_due or self._look_at <= now
-        if self._answers_at <= now or looks_anyway or self.signals.claims_nothing:
-            self._answers_at = None
-            self._is_answering = True
-            self.signals.answer_notification()
-        else:
-            self._look_at = min(self._look_at, self._answers_at)
+    def _next_look(self) -> Look:
+        if self.signals.looks_again:
+            return Look(0.0, is_on_time=True)
+        if self.signals.is_notified and self._knowledge.told_at is None:
+            self._knowledge = replace(self._knowledge, told_at=self._store_time.now())
+        now = self._store_time.now()
+        return next_look(self._knowledge, self.signals.peers, self._lead, now, self._clock.monotonic())
 
-    def _gathers(self) -> bool:
+    def _is_time_to_look(self) -> bool:
+        return self._next_look().seconds <= 0
+
+    def _gathers(self, *, is_worth_it: bool) -> bool:
         """Return whether to wait a moment for further free workers: more triggers are due than there are workers.
 
         The thread waits once before each batch, and a worker that makes the batch large enough ends the wait.
         """
-        # Asked in each pass, before the free slots are counted: from now on, the end of an execution wakes this thread.
-        is_worth_it = self._executors.is_worth_filling(self._config.batch_size)
-        self._has_gathered = not (self._has_gathered or is_worth_it) and self._more_is_due
+        self._has_gathered = not (self._has_gathered or is_worth_it) and self._knowledge.more_is_due
         return self._has_gathered
 
     def _until_ends(self, epoch: Epoch) -> float:
@@ -220,11 +209,11 @@ class SchedulerThread(EpochService):
         self.signals.awaits_ends = seconds > 0
         return seconds
 
-    def _acquire(self, epoch: Epoch, available_slots: Sequence[AvailableSlots]) -> float:
+    def _acquire(self, epoch: Epoch, available_slots: Sequence[AvailableSlots], look: Look) -> None:
         limit = min(workers_of(available_slots), self._config.batch_size)
-        self.signals.looks_again = False
-        is_answer, self._is_answering = self._is_answering, False
-        look_ahead = self._look_ahead()
+        was_asked, self.signals.looks_again = self.signals.looks_again, False
+        # So a round trip fires all that becomes due until the next one is worth it.
+        look_ahead = timedelta(seconds=2 * self._lead if look.is_on_time else 0.0)
         asked_at = self._clock.monotonic()
         acquired = self._store.acquire(
             epoch.node,
@@ -233,14 +222,13 @@ class SchedulerThread(EpochService):
             look_ahead=look_ahead,
             misfire_threshold=self._config.misfire_threshold,
             passed_over=self._unsupported.generations(),
-            reads_first=self._turns.is_behind,
+            reads_first=not look.is_on_time,
         )
         self._store_time.learn(acquired.now, asked_at)
         if acquired.fired:
             self._learn_lead(self._clock.monotonic() - asked_at)
         self._start(acquired.fired, epoch)
         self._skipped(acquired.skipped)
-        self._turns.note_moved([*acquired.fired, *acquired.skipped])
         opened = self._capacity.meet(acquired.slot_pools)
         if acquired.undecided:
             self._decide(epoch.node, acquired.undecided)
@@ -248,102 +236,39 @@ class SchedulerThread(EpochService):
         if acquired.unfilled:
             self._refill(epoch, acquired.unfilled, acquired.now)
             opened = True
-        self._more_is_due = acquired.taken >= limit
-        is_due = acquired.next_due is not None and acquired.next_due <= acquired.now
-        front = acquired.next_due if is_due else None
-        if 2 * acquired.taken < limit and is_due:
+        self._knowledge = after_look(
+            self._knowledge,
+            acquired,
+            limit=limit,
+            look_ahead=look_ahead,
+            was_asked=was_asked,
+            looks_at_once=opened,
+            slot_pools=frozenset(slots.slot_pool for slots in available_slots),
+            looked_at=self._clock.monotonic(),
+            # With jitter, so that the nodes do not poll at the same moment.
+            rests=self._config.idle_wait.total_seconds() * uniform(0.8, 1.0),
+        )
+        if 2 * acquired.taken < limit and self._knowledge.is_due:
             self._own_ends.note_little()
-        self._note_turn(acquired, look_ahead, is_answer=is_answer)
-        if self._has_cleared(front) or opened or self._more_is_due:
-            return NO_REST
-        # One that is not due may have come within reach between the two statements of the step.
-        return self._rest(acquired.next_due, fruitless=is_due and acquired.taken == 0)
 
     def _learn_lead(self, seconds: float) -> None:
         """Set the lead from the duration of a round trip: a fire is committed just before its instant."""
         self._lead += (min(1.5 * seconds, LONGEST_LEAD / 2) - self._lead) / 4
 
-    def _has_cleared(self, front: datetime | None) -> bool:
-        """Return whether the front of what is due has moved since the last step.
-
-        Then this one has let triggers of full jobs wait, and others may be due behind them.
-        """
-        before, self._front = self._front, front
-        return before is not None and front is not None and front > before
-
-    def _note_turn(self, acquired: Acquisition, look_ahead: timedelta, *, is_answer: bool) -> None:
-        """Learn from a look if others are faster than this node."""
-        reach = acquired.now + look_ahead
-        planned = self._next_due
-        self._next_due = acquired.next_due if acquired.next_due is None or acquired.next_due > reach else None
-        was_planned = self._turns.drop_own(reach) or (planned is not None and planned <= reach)
-        if acquired.taken:
-            self._turns.look_on_time()
-        elif acquired.next_due is not None and acquired.next_due <= reach:
-            # It is locked by another transaction, or waits for something else than its fire time.
-            return
-        elif was_planned or (is_answer and acquired.next_due == planned):
-            self._turns.note_loss()
-
-    def _until_look_for(self, next_due: datetime) -> float:
-        """Return the seconds until the look for the next trigger: just before its fire time, or after it if another
-        node is on time for it."""
-        until = self._store_time.seconds_until(next_due)
-        self._has_its_turn = self._turns.belongs_here(next_due)
-        if (grace := self._turns.grace(next_due)) is None:
-            return until - self._lead
-        own = self._turns.soonest_own
-        if own is None:
-            return until + grace
-        return min(until + grace, self._store_time.seconds_until(own) - self._lead)
-
-    def _rest(self, next_due: datetime | None, *, fruitless: bool) -> float:
-        # With jitter, so that the nodes do not poll at the same moment.
-        rest = self._config.idle_wait.total_seconds() * uniform(0.8, 1.0)
-        # A due trigger that is not taken is locked by another transaction, for an unknown time.
-        self._fruitless = self._fruitless + 1 if fruitless else 0
-        if next_due is not None:
-            shortest = FIRST_RETRY
-            if fruitless:
-                shortest = min(SHORTEST_REST * 2.0 ** (self._fruitless - 1), LONGEST_LOCKED_REST)
-            rest = min(rest, max(shortest, self._until_look_for(next_due)))
-        now = self._clock.monotonic()
-        # If this look took long, it came before the one that answers a notification.
-        self._look_at = now + rest if self._answers_at is None else min(now + rest, self._answers_at)
-        return self._look_at - now
-
-    def _look_ahead(self) -> timedelta:
-        """Return how far ahead of its fire time a trigger is fired.
-
-        It is twice the lead, so that a round trip fires all that becomes due until the next one is worth it. A node
-        that others are faster than takes what they have left, and not what they take next.
-        """
-        leaves_time = self._turns.is_behind and not self._has_its_turn
-        return timedelta(seconds=0.0 if leaves_time else 2 * self._lead)
-
     def _rest_while_full(self, epoch: Epoch) -> float:
-        """Wait for a free worker."""
-        if self._backlog() > BACKLOG_LIMIT:
-            return SHORTEST_REST
-        return min(FULL_REST, self._until_others_are_notified(epoch))
+        """Wait for a free worker, and tell the others after a moment that something is due which this node cannot take.
 
-    def _until_others_are_notified(self, epoch: Epoch) -> float:
-        """Tell the other nodes, when it is time for that, that a trigger is due which this node cannot take.
-
-        Nobody else knows when a trigger fires next that this node has fired: the others may rest beyond that time.
-        Return the seconds until it is time.
+        It may be that nobody else knows of it, and that they rest beyond its fire time.
         """
         now = self._clock.monotonic()
-        if self._full_since is None:
-            self._full_since = now
-        notify_at = max(self._full_since + FULL_BEFORE_NOTIFYING, self._look_at)
+        notify_at = (now if self._full_since is None else self._full_since) + FULL_BEFORE_NOTIFYING
         if self._notified_at is not None:
             notify_at = max(notify_at, self._notified_at + BETWEEN_NOTIFICATIONS)
         if now < notify_at:
-            return notify_at - now
+            return min(FULL_REST, notify_at - now)
         self._notified_at = now
         self._store.wake_others(epoch.node)
-        return BETWEEN_NOTIFICATIONS
+        return FULL_REST
 
     def _refill(self, epoch: Epoch, triggers: Sequence[UnfilledTrigger], now: datetime) -> None:
         """Store the fire times that follow the next ones of these triggers, so that the next step fires them.
@@ -403,8 +328,6 @@ class SchedulerThread(EpochService):
         reconciliation = self._store.reconcile(epoch.node, executions=epoch.unrecorded())
         self._answer_lost = False
         if reconciliation.fired:
-            # Their triggers have moved on, and no look has seen them since.
-            self.signals.looks_again = True
             self.differences += len(reconciliation.fired)
             self._logger.warning(
                 "%s: the store had %d executions of this node that it did not know, because the answer to a step was"

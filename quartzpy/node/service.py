@@ -283,6 +283,10 @@ class Service(ABC):
     def on_lease_lost(self) -> None:
         """Handle a pass that found that the epoch of this node is lost."""
 
+    def wake_after_suspension(self) -> None:
+        """Begin a pass: the operating system does not count the time of a suspension as part of a wait."""
+        self.wakeup.set()
+
     @property
     def stopping(self) -> bool:
         return self._stopping.is_set()

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from datetime import datetime
 
+from quartzpy.node.next_look import Peers
 from quartzpy.store.protocol import Notification
 from quartzpy.store.store_time import StoreTime
 
@@ -44,6 +45,7 @@ class SchedulerSignals:
     def __init__(self) -> None:
         self.wakeup = Wakeup()
         self.looks_again = True
+        self.peers = Peers()
         self.is_notified = False
         """True while a notification has not been looked for."""
         self._then: Callable[[], None] | None = None
@@ -80,11 +82,10 @@ class SchedulerSignals:
             self.wakeup.set()
 
     def answer_notification(self) -> None:
-        """Look in this pass for what the notifications so far have announced."""
+        """Call after this pass what was to be called for the notifications so far."""
         self.is_notified = False
         if self._then is not None:
             self.afterwards.append(self._then)
-        self.looks_again = True
 
     def recorded(self) -> None:
         """Note that ends of executions were recorded."""

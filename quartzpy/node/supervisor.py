@@ -159,7 +159,7 @@ class Supervisor:
             return
         for watched in self._watched:
             if isinstance(watched.supervised, Service):
-                watched.supervised.wakeup.set()
+                watched.supervised.wake_after_suspension()
 
     def _restart(self, watched: _Watched, now: float) -> None:
         name = watched.supervised.name

@@ -15,10 +15,10 @@ from quartzpy.clock import SystemClock
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import StoreUnavailableError
 from quartzpy.events.listeners import Listeners
+from quartzpy.node.next_look import Peers
 from quartzpy.node.registration import Epoch
 from quartzpy.node.scheduler_thread import SchedulerThread
 from quartzpy.node.signals import SchedulerSignals
-from quartzpy.node.turns import Turns
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import (
     AvailableSlots,
@@ -94,12 +94,10 @@ class SimulatedNode:
         self.frozen_until = clock.now()
         self.is_cut_off = False
         """True while the node cannot reach its store."""
-        self.turns = Turns()
         self.thread = SchedulerThread(
             name,
             signals=SchedulerSignals(),
-            turns=self.turns,
-            store=_Announcing(store, simulation.announce),  # type: ignore[arg-type]
+            store=_Announcing(store, simulation.announce),
             clock=clock,
             store_time=StoreTime(clock),
             capacity=self,  # type: ignore[arg-type]
@@ -224,14 +222,13 @@ class Simulation:
         """Wake all nodes because one of them asks for it."""
         self.announcements += 1
         for node in self.nodes:
-            node.turns.look_on_time()
             node.thread.signals.look_again()
 
     def check_in(self) -> None:
         """Let each node read which nodes there are, as check-ins do."""
         for node in self.nodes:
             answer = node.store.list_nodes()
-            node.turns.note_nodes(answer, node.node.epoch)
+            node.thread.signals.peers = Peers.of(answer, node.node.epoch)
 
     @property
     def last_taker(self) -> SimulatedNode:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from quartzpy.node.scheduler_thread import BETWEEN_NOTIFICATIONS, FULL_BEFORE_NOTIFYING
+from quartzpy.placement import Placement, slot_pool_of
+from quartzpy.store.protocol import AvailableSlots
 from tests.alone.simulation import SLACK, How, Simulation
 from tests.contract.harness import at, every, job
 
@@ -40,3 +42,21 @@ def test_a_node_that_is_full_of_short_jobs_tells_nobody(simulate: Make) -> None:
     simulation.notify()
     simulation.run(5)
     assert simulation.announcements == 0
+
+
+def test_what_waits_for_a_full_executor_fires_when_it_has_a_free_worker(simulate: Make) -> None:
+    """The looks before have passed over it."""
+    simulation = simulate(1)
+    [node] = simulation.nodes
+    node.thread._capacity.available_slots = lambda: [AvailableSlots(workers=5)]  # type: ignore[method-assign]
+    node.thread.signals.look_again()
+    simulation.harness.schedule(job(executor="others"), every(0.5, start=at(1)))
+    simulation.run_until(at(1.7))
+    assert not simulation.fires
+    slot_pool = slot_pool_of(Placement("others").text)
+    others = AvailableSlots(slot_pool, "others", workers=5)
+    node.thread._capacity.available_slots = lambda: [AvailableSlots(workers=5), others]  # type: ignore[method-assign]
+    node.thread.wakeup.set()
+    simulation.run_until(at(1.8))
+    assert max(simulation.lateness()) < 0.7 + SLACK
+    assert len(simulation.fires) == 2

@@ -10,14 +10,13 @@ import pytest
 from quartzpy import SimpleTrigger
 from quartzpy.clock import SystemClock
 from quartzpy.config.config import SchedulerConfig
+from quartzpy.node.next_look import AT_ONCE
 from quartzpy.node.registration import Epoch
 from quartzpy.node.scheduler_thread import SchedulerThread
-from quartzpy.node.service import NO_REST
 from quartzpy.node.signals import SchedulerSignals
 from quartzpy.store.protocol import Acquisition, AvailableSlots, Node, Refill, UnfilledTrigger
 from quartzpy.store.store_time import StoreTime
 from quartzpy.triggers.trigger import TriggerProgress
-from tests.node.test_turns import node, turns_of
 
 
 class Nothing:
@@ -108,39 +107,15 @@ class Unfilled:
 def test_what_was_refilled_fires_at_once() -> None:
     store = Unfilled()
     thread, epoch = thread_on(store)
-    assert thread._acquire(epoch, [AvailableSlots(workers=5)]) == NO_REST
+    thread._acquire(epoch, [AvailableSlots(workers=5)], AT_ONCE)
+    assert thread._next_look() == AT_ONCE
     [refill] = store.refills
     assert len(refill.upcoming.instants) > 1
 
 
-class Behind:
-    """A store of which other nodes have claimed everything up to `next_due`, and the free slots for it."""
-
-    def __init__(self) -> None:
-        self.next_due = datetime.now(UTC)
-        self.look_aheads: list[timedelta] = []
-
-    def acquire(self, *node_and_slots: object, look_ahead: timedelta, **how: object) -> Acquisition:
-        self.look_aheads.append(look_ahead)
-        return Acquisition(datetime.now(UTC), next_due=self.next_due)
-
-    def meet(self, slot_pools: object) -> bool:
-        return False
-
-
-@pytest.mark.parametrize("is_its_turn", [True, False])
-def test_a_node_that_is_behind_leaves_time_to_the_others_but_for_a_fire_time_of_its_own(is_its_turn: bool) -> None:
-    """Where something is due all the time, it would otherwise take nothing until the others have no free worker."""
-    store = Behind()
-    thread, epoch = thread_on(store)
-    thread._lead = 0.01
-    thread._turns = turns_of(1, node(1), node(2))
-    first = datetime.now(UTC) + timedelta(seconds=7)
-    store.next_due = next(
-        at
-        for number in range(99)
-        if thread._turns.belongs_here(at := first + number * timedelta(microseconds=1)) == is_its_turn
-    )
-    for _ in range(2):
-        thread._acquire(epoch, [AvailableSlots(workers=5)])
-    assert store.look_aheads == [timedelta(), timedelta(seconds=0.02 if is_its_turn else 0)]
+def test_a_thread_looks_after_a_suspension_of_the_machine() -> None:
+    """Its estimate of the store's time is behind then."""
+    thread = _thread([])
+    thread.signals.looks_again = False
+    thread.wake_after_suspension()
+    assert thread.signals.looks_again

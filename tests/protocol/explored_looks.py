@@ -42,7 +42,7 @@ class Guards:
     notes_changes: bool = True
     """What was announced while a read was under way voids its floor and its plan."""
     looks_behind: bool = True
-    """A node that others were faster than looks nevertheless, later."""
+    """A node looks in the turn of another one nevertheless, later."""
 
 
 @dataclass(frozen=True)

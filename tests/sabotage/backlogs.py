@@ -31,7 +31,7 @@ BACKLOGS = (
     Sabotage(
         "others_wait_behind_the_backlog_of_a_long_job",
         "a node rests after each claim that has only let triggers wait",
-        (Edit("quartzpy.node.scheduler_thread", "self._has_cleared(front) or opened or", "opened or"),),
+        (Edit("quartzpy.node.next_look", "looks_at_once or has_cleared", "looks_at_once"),),
         (f"{_OWN_ENDS}::test_others_do_not_wait_behind_the_backlog_of_long_jobs[postgresql-1]",),
     ),
     Sabotage(
