@@ -96,7 +96,6 @@
 \set expected {2026-01-01T00:00:00Z,2026-01-01T00:00:00Z}
 \set facts '{"release": "1.0"}'
 \set failures {NULL,2}
-\set few 8
 \set fire_id 9
 \set fewest 3
 \set fire_ids {1,2}
