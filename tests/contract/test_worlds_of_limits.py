@@ -1,15 +1,15 @@
 """Random worlds of limits: whatever holds a fire back, alone or in any mixture.
 
 Jobs have limits of their own, limits by key, limits that they share, rates, or several of these. Nodes take as much as
-they have room for, end what they run in any order, and die. No limit is ever exceeded, and in the end each trigger has
-fired once, and nothing waits.
+they have room for, end what they run in any order, hand some of it back, and die. No limit is ever exceeded, and in the
+end each trigger has fired once, and nothing waits.
 """
 
 from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -17,14 +17,21 @@ import pytest
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.shared_limit import Limit
+from quartzpy.states import Outcome
 from quartzpy.store.protocol import FiredTrigger, Node
 from quartzpy.store.queries import TriggerQuery
-from tests.contract.harness import SECOND, Harness, at, data_of, job, names, once
+from tests.contract.harness import SECOND, Harness, at, data_of, job, once
 
 JOBS, TRIGGERS_OF_JOB, MOST_ROUNDS = 8, 6, 1_500
 MOST_DEATHS = 2
 """After three deaths of nodes, the triggers of a job that ran on them are set to ERROR."""
 RATES = ("30/minute", "2/second", "90/minute")
+
+
+def trigger_of(execution: FiredTrigger) -> str:
+    """Return the name of the trigger that an execution counts for."""
+    _, of_trigger = data_of(execution)
+    return str(of_trigger.get("QRTZ_RETRIED_TRIGGER_NAME", execution.trigger_name))
 
 
 class World:
@@ -59,7 +66,8 @@ class World:
         self.deaths = 0
         self.running: list[tuple[Node, FiredTrigger]] = []
         self.fired: list[str] = []
-        self.fires_of_rate: dict[str, list[datetime]] = defaultdict(list)
+        self.fires_of_rate: dict[str, dict[int, datetime]] = defaultdict(dict)
+        """The instants of the fires that a rate has admitted and that were not handed back."""
 
     def _job(self, number: int) -> JobDetail:
         own: dict[str, Any] = {}
@@ -83,10 +91,10 @@ class World:
         fired = self.store.fire_due(node, limit=limit)
         assert len(fired) <= limit
         self.running += [(node, execution) for execution in fired]
-        self.fired += names(fired)
+        self.fired += map(trigger_of, fired)
         for execution in fired:
             for name in self.rates_of(self.jobs[execution.job_name]):
-                self.fires_of_rate[name].append(self.store.clock.now())
+                self.fires_of_rate[name][execution.fire_id] = self.store.clock.now()
         self.check()
 
     def check(self) -> None:
@@ -108,6 +116,18 @@ class World:
             node, execution = self.running.pop()
             self.store.complete(node, execution)
 
+    def hand_back(self) -> None:
+        """Some jobs have not begun; what a rate of their own has admitted keeps its turn, and comes later than that."""
+        self.chance.shuffle(self.running)
+        some = [one for one in self.running if not self.jobs[one[1].job_name].rate_limit]
+        for node, execution in some[: self.chance.randint(1, 3)]:
+            self.running.remove((node, execution))
+            again: dict[str, Any] = {"outcome": Outcome.SNOOZED, "retry_after": timedelta(), "is_handed_back": True}
+            self.store.complete(node, execution, **again)
+            self.fired.remove(trigger_of(execution))
+            for fires in self.fires_of_rate.values():
+                fires.pop(execution.fire_id, None)
+
     def lose(self, node: Node) -> None:
         """A node dies, a neighbour recovers what it ran, and it starts anew."""
         place = self.nodes.index(node)
@@ -125,7 +145,7 @@ class World:
             if len(self.fired) == len(self.triggers) and not self.running:
                 return
             node = self.chance.choice(self.nodes)
-            match self.chance.randint(0, 19):
+            match self.chance.randint(0, 20):
                 case 0 if self.deaths < MOST_DEATHS:
                     self.deaths += 1
                     self.lose(node)
@@ -133,6 +153,8 @@ class World:
                     self.store.misfire(node)
                 case 2 | 3 | 4 | 5 | 6:
                     self.end_some()
+                case 20:
+                    self.hand_back()
                 case 7 | 8 | 9 | 10:
                     self.store.clock.advance(self.chance.choice([0.1, 0.5, 1]) * SECOND)
                     self.check_in()
@@ -144,8 +166,8 @@ class World:
         for name, fires in self.fires_of_rate.items():
             rate = rates[name]
             for gaps in (1, 2, 5):
-                spans = [(first, first + gaps * rate.emission_interval) for first in fires]
-                most = max(sum(first <= fire < until for fire in fires) for first, until in spans)
+                spans = [(first, first + gaps * rate.emission_interval) for first in fires.values()]
+                most = max(sum(first <= fire < until for fire in fires.values()) for first, until in spans)
                 assert most < gaps + rate.burst, (name, rate)
 
 

@@ -29,6 +29,18 @@ SHARED_LIMITS = (
         (f"{_TESTS}::test_jobs_that_share_a_limit_run_as_often_together_as_it_says[postgresql]",),
     ),
     Sabotage(
+        "fires_that_are_handed_back_stay_charged",
+        "a fire that its node hands back is charged to the rate of a shared limit once more",
+        (Edit(_SQL, "- h.gap * h.fires + (:now - h.since)", ""),),
+        (f"{_TESTS}::test_fires_that_are_handed_back_are_not_charged_to_the_rate_of_a_limit[postgresql]",),
+    ),
+    Sabotage(
+        "fires_that_are_handed_back_leave_room_for_more",
+        "a fire that its node hands back late lets others exceed the rate of a shared limit",
+        (Edit(_SQL, " + (:now - h.since)", ""),),
+        (f"{_TESTS}::test_what_fires_between_the_fire_and_its_return_does_not_exceed_the_rate[postgresql]",),
+    ),
+    Sabotage(
         "one_limit_of_several_suffices",
         "a job with several limits fires while one of them is used up",
         (

@@ -47,6 +47,7 @@ def complete(
     followers: list[TriggerRow] = []
     arrivals = Arrivals(tables)
     stopped: set[int] = set()
+    handed_back: list[FiredRow] = []
     for completion in completions:
         row = tables.fired.get(completion.fired.fire_id)
         if row is None or row.epoch != node.epoch:
@@ -76,6 +77,8 @@ def complete(
             released.add((row.job_key, row.concurrency_key))
         if job is not None and completion.outcome is Outcome.SUCCEEDED:
             job.node_deaths = 0
+        if completion.is_handed_back:
+            handed_back.append(row)
         if completion.retry_after is not None and job is not None:
             after, outcome = completion.retry_after, completion.outcome
             retries.append(retry(tables, row, job, after, outcome, keeps_admission=completion.is_handed_back))
@@ -89,6 +92,7 @@ def complete(
     paused = _count_failures(tables, ended)
     for completion in ended:
         _end_trigger(tables, completion)
+    shared_limits.give_back(tables, handed_back, now)
     times = [row.progress.next_fire_time for row in unblocked if row.progress.next_fire_time]
     if asking := shared_limits.freed(tables, (completion.fired.limits for completion in ended)):
         times.append(asking)

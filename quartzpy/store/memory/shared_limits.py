@@ -15,7 +15,7 @@ from quartzpy.keys import TriggerKey
 from quartzpy.states import Admission, TriggerState
 from quartzpy.store import refusals
 from quartzpy.store.memory.index import Entry
-from quartzpy.store.memory.rows import LimitRow, TriggerRow
+from quartzpy.store.memory.rows import FiredRow, LimitRow, TriggerRow
 from quartzpy.store.memory.tables import Tables
 from quartzpy.store.protocol import AvailableSlots, DispatchKey, Notification
 from quartzpy.store.records import MOST_WAITING, LimitRecord
@@ -132,6 +132,22 @@ def charge(tables: Tables, admitted: Sequence[TriggerRow], taken: Mapping[Trigge
         stored = tables.limits[name]
         if (rate := stored.limit.rate_limit) is not None:
             stored.tat = rate.after(rate.bounded(stored.tat, now), now, number)
+
+
+def give_back(tables: Tables, rows: Collection[FiredRow], now: datetime) -> None:
+    """Take fires that were handed back off the rates of their limits: what repeats them is charged.
+
+    Without them, a limit would be charged for less by an interval each, but for the time since then, which others that
+    fired may have used. A fire of longer ago is not taken off: since then, the limit may have been idle.
+    """
+    for name, uses in tables.limit_uses.items():
+        stored = tables.limits.get(name)
+        if stored is None or (rate := stored.limit.rate_limit) is None or stored.tat is None:
+            continue
+        gap = rate.emission_interval
+        fires = [row.fire_time for row in rows if row.fire_id in uses and row.fire_time + gap >= now]
+        if fires:
+            stored.tat += now - min(fires) - gap * len(fires)
 
 
 def next_turn(

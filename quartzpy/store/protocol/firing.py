@@ -150,8 +150,8 @@ class FiringStore(Protocol):
         A completion has an effect only if the execution is still this epoch's, and changes the trigger only if its
         generation is still the one that fired. An execution that would have to write a row held by an open transaction
         is deferred as a whole. One that was asked to stop is not stored again: see `CompletionOutcome.stopped`. A fire
-        that is handed back keeps its turn of the rate limit. With `wakes_others`, which a node that takes no more work
-        sets, other nodes are notified of the waiting triggers.
+        that is handed back keeps its turn of its job's rate limit, and is taken off the rates of shared limits. With
+        `wakes_others`, which a node that takes no more work sets, other nodes are notified of the waiting triggers.
 
         An end that pauses its job, or gives all triggers of the job a state, may change so many that the call leaves it
         out: see `CompletionOutcome.halting`. These are ended by another call with `at_length`, on a thread that may

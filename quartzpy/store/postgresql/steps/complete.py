@@ -223,6 +223,7 @@ def statements(ends: Ends, *, tolerates: bool = False) -> Flight:
         **data.store_data(ends),
         **release.release(ends),
         **retries.retry(ends),
+        **shared_limits.give_back(ends),
         **followers.start_followers(ends),
         **joins.count_joins(ends),
         **joins.start_joined(ends),

@@ -27,6 +27,7 @@ from quartzpy.store.postgresql.connection.listen import news
 from quartzpy.store.postgresql.connection.session import SqlSession, Transaction
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.effects.effect import Ends, Flight
+from quartzpy.store.protocol import Completion
 from quartzpy.store.records import MOST_WAITING, LimitRecord
 
 _SQL = SqlFile("steps/shared_limits.sql")
@@ -34,6 +35,7 @@ ADMIT = _SQL("admit")
 CHARGE = _SQL("charge")
 NEXT_TURN = _SQL("next_turn")
 FREED = _SQL("freed")
+GIVE_BACK = _SQL("give_back")
 LIMITS = _SQL("limits")
 PUT_LIMIT = _SQL("put_limit")
 DELETE_LIMIT = _SQL("delete_limit")
@@ -44,13 +46,27 @@ OF_MANY_REFUSED = {
 }
 
 
-def freed(ends: Ends) -> Flight:
-    """Return what reads what waits for the limits of executions that have ended, if they share any."""
-    names = {name for c in ends.completions for name in names_from_text(c.fired.limits)}
+def give_back(ends: Ends) -> Flight:
+    """Return what takes fires whose jobs did not begin off the rates of limits that they share."""
+    handed_back = [c for c in ends.completions if c.is_handed_back]
+    names = _names(handed_back)
     if not names:
         return {}
-    values = {"limit_names": sorted(names), "epoch": ends.node.epoch, "wakes_others": ends.wakes_others}
+    values = {"fire_ids": ends.fire_ids(handed_back), "limit_names": names}
+    return {"give_back": ends.session.bind(GIVE_BACK, **values)}
+
+
+def freed(ends: Ends) -> Flight:
+    """Return what reads what waits for the limits of executions that have ended, if they share any."""
+    names = _names(ends.completions)
+    if not names:
+        return {}
+    values = {"limit_names": names, "epoch": ends.node.epoch, "wakes_others": ends.wakes_others}
     return {"freed_limits": ends.session.bind(FREED, **values, channel=ends.session.channel)}
+
+
+def _names(completions: Collection[Completion]) -> list[str]:
+    return sorted({name for completion in completions for name in names_from_text(completion.fired.limits)})
 
 
 def limits(session: SqlSession) -> dict[str, LimitRecord]:

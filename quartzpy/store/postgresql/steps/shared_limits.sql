@@ -257,6 +257,30 @@ SELECT min(greatest(c.next_fire_time, c.opens)),
  -- What a rate holds back has its turn when the rate admits it. What others must have first has it after them.
  WHERE c.is_own AND (a.gets OR c.opens IS NOT NULL);
 
+-- name: give_back
+-- Takes fires that were handed back off the rates of their limits: what repeats them is charged. Without them, the limit
+-- would be charged for less by an interval each, but for the time since then, which others that fired may have used; so
+-- the limit is not exceeded. A fire of longer ago is not taken off: since then, the limit may have been idle.
+WITH
+-- include: ended
+handed_back AS (
+    SELECT l.row, l.gap, count(*) AS fires, min(f.fired_time) AS since
+      FROM ended f
+     CROSS JOIN unnest(:'limit_names'::text[]) AS n(name)
+     CROSS JOIN LATERAL (
+        SELECT o.ctid AS row,
+               ((o.rate_limit ->> 'per_us')::bigint + (o.rate_limit ->> 'limit')::bigint - 1)
+               / (o.rate_limit ->> 'limit')::bigint * interval '1 microsecond' AS gap
+          FROM qrtz_limits o
+         WHERE o.sched_name = :'sched' AND o.limit_name = n.name AND o.rate_limit IS NOT NULL
+           FOR NO KEY UPDATE SKIP LOCKED) AS l
+     WHERE f.fired_time + l.gap >= :now
+       AND EXISTS (SELECT FROM qrtz_limit_uses u
+                    WHERE u.sched_name = :'sched' AND u.limit_name = n.name AND u.fire_id = f.fire_id OFFSET 0)
+     GROUP BY l.row, l.gap
+)
+UPDATE qrtz_limits q SET tat = q.tat - h.gap * h.fires + (:now - h.since) FROM handed_back h WHERE q.ctid = h.row;
+
 -- name: freed
 -- After the end of executions that share limits: forgets the slots that they have used, and notes until when the limits
 -- were full. Returns the soonest trigger that waits for one of these limits: the node asks them again. It notifies the
