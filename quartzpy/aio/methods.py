@@ -579,11 +579,11 @@ class AsyncQueryMethods(AsyncMethods[_QueryMethodsT]):
         return await self._run(lambda behind: behind.nodes())
 
     async def running(self) -> list[RunningRecord]:
-        """Return the claims and the running executions of the whole cluster."""
+        """Return the running executions of the whole cluster."""
         return await self._run(lambda behind: behind.running())
 
     async def execution(self, fire_id: FireRef) -> ExecutionRecord | None:
-        """Return one execution, whether claimed, running or in the history; None if the id is not known.
+        """Return one execution, whether running or in the history; None if the id is not known.
 
         Raises:
             InvalidValueError: no execution can have this id.

@@ -149,7 +149,7 @@ def misfires(target: Target, options: Options, **values: Any) -> None:
 def running(target: Target, options: Options, node: str | None) -> None:
     """List what runs now, with nodes, times and progress.
 
-    ENQUEUED are triggers that a node has claimed, PROCESSING are running executions.
+    ENQUEUED are fires whose instants are a moment away, PROCESSING are running executions.
     """
 
     def read(operations: Operations) -> Answer[RunningView]:

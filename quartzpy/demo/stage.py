@@ -197,7 +197,7 @@ class Demo:
         for node, killed_at in scene.killed.items():
             if scene.until_removal(node) is None and self._is_new("removed", node):
                 took = (scene.cluster.now - killed_at).total_seconds()
-                text = f"the others removed {node} {took:.1f} s after its death and released its claims"
+                text = f"the others removed {node} {took:.1f} s after its death"
                 self._note("node_removed", text, node=node)
         for record in scene.running:
             if record.recovering and self._is_new("recovering", record.fire_id):

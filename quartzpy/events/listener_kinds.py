@@ -127,7 +127,7 @@ class SchedulerListener:
         """Something failed on this node outside of any job; the node continues."""
 
     def nodes_recovered(self, event: events.NodesRecovered) -> None:
-        """This node found other nodes dead and released their claims."""
+        """This node found other nodes dead and recovered their executions."""
 
     def nodes_differ(self, event: events.NodesDiffer) -> None:
         """Nodes of this cluster differ in values that should be equal: time zone data, release or settings."""

@@ -111,7 +111,7 @@ class SchedulerSignals:
         return self.resting.wait(timeout)
 
     def compare(self) -> None:
-        """In the next pass, compare the claims and executions of this node with the rows of its epoch."""
+        """In the next pass, compare the executions of this node with the rows of its epoch."""
         self.compare_due = True
         self.wakeup.set()
 

@@ -129,11 +129,11 @@ def has_run(reading: Reading, job: JobKey) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RunningView:
-    """A claim or a running execution."""
+    """An execution that has not ended."""
 
     fire_id: int
     state: ExecutionState
-    """ENQUEUED for a claim, PROCESSING for a running execution."""
+    """ENQUEUED until the instant of its fire, then PROCESSING."""
     trigger: TriggerKey
     job: JobKey
     node: str
@@ -259,7 +259,7 @@ def _why(record: ExecutionRecord, elapsed: timedelta | None, now: datetime) -> l
         case ExecutionState.SCHEDULED:
             said.append("It has not been fired yet.")
         case ExecutionState.ENQUEUED:
-            said.append(f"Node {node} has claimed it, and fires it at its scheduled instant.")
+            said.append(f"Node {node} has fired it, and starts it at its scheduled instant.")
         case ExecutionState.PROCESSING:
             said.append(f"Node {node} fired it {_seconds(elapsed)} ago, and it has not ended.")
         case ExecutionState.FAILED:

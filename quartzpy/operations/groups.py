@@ -140,7 +140,7 @@ class SharedLimit:
     max_concurrent: int | None
     """The number of concurrent executions; None: any."""
     running: int
-    """The executions and claims that use it."""
+    """The executions that use it."""
     headroom: int | None
     """The number of executions that may start now, as far as `max_concurrent` is concerned; None: any."""
     next_at: datetime | None
@@ -159,7 +159,7 @@ class PoolUsage:
     executor: str
     workers: int
     busy: int
-    """The executions and claims that use it."""
+    """The executions that use it."""
     headroom: int
 
 
@@ -190,11 +190,11 @@ class Limits:
 
 def limits(reading: Reading) -> Limits:
     nodes = reading.ask(lambda store: store.list_nodes())
-    claims = reading.ask(lambda store: store.list_running())
+    list_running = reading.ask(lambda store: store.list_running())
     slots = reading.ask(lambda store: admin(store).slot_usage(MOST))
     rates = reading.ask(lambda store: admin(store).rate_usage(MOST))
     shared = reading.ask(lambda store: store.limits())
-    answer, running = nodes(), claims()
+    answer, running = nodes(), list_running()
     placements = attempt(placements_of_jobs(reading, {row.job_key for row in running}))[0] or {}
     alive = answer.alive()
     return Limits(
@@ -241,7 +241,7 @@ def limits(reading: Reading) -> Limits:
 def pools(
     nodes: Sequence[NodeRecord], running: Sequence[RunningRecord], placements: Mapping[JobKey, Placement]
 ) -> list[PoolUsage]:
-    """Return the use of each worker pool. A claim counts, because it needs its worker in a moment."""
+    """Return the use of each worker pool."""
     busy = Counter((row.instance_id, placements.get(row.job_key, Placement()).pool) for row in running)
     return [
         PoolUsage(node.instance_id, executor, workers, used, max(0, workers - used))

@@ -216,7 +216,7 @@ def view(source: Source, key: JobKey) -> JobView:
     answer = reading.ask(lambda store: store.find(JobQuery(job_key=key, most_triggers=MOST_COUNTED), 1))
     stored = reading.ask(lambda store: store.find(TriggerQuery(job_key=key), MOST_TRIGGERS))
     next_to_fire = reading.ask(lambda store: store.find(_next_of(key), NEXT_RUNS))
-    claims = reading.ask(lambda store: store.list_running())
+    running = reading.ask(lambda store: store.list_running())
     joins = reading.ask(lambda store: store.find(JoinQuery(job_key=key), JOINS_SHOWN))
     waiting = reading.ask(lambda store: admin(store).waiting_jobs(key, MOST_WAITING))
     health = reading.ask(lambda store: admin(store).job_health([key], among=LOOKED_AT))
@@ -244,7 +244,7 @@ def view(source: Source, key: JobKey) -> JobView:
             replace(trigger_summary(trigger, now), waits_for=surroundings.of_trigger(trigger)) for trigger in triggers
         ),
         next_runs=tuple(next_runs),
-        running=tuple(running_view(row, now) for row in claims() if row.job_key == key),
+        running=tuple(running_view(row, now) for row in running() if row.job_key == key),
         last_runs=tuple(map(execution_summary, last)),
         outcomes=dict(Counter(str(execution.state) for execution in last)),
         errors=dict(Counter(line for run in last if (line := headline(run.error))).most_common(MOST_ERRORS)),

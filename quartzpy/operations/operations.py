@@ -169,7 +169,7 @@ class Operations:
         return overview.overview(self._source)
 
     def counts(self) -> Mapping[str, Count]:
-        """Return the numbers of jobs, of triggers by state, of claims and of executions, as the overview has them."""
+        """Return the numbers of jobs, of triggers by state and of executions, as the overview has them."""
         return overview.counts(self._source.reading())
 
     def late(self) -> tuple[LateTrigger, ...]:
@@ -317,7 +317,7 @@ class Operations:
         return executions.misfire_page(self._source.reading(), misfire_query(**filters), limit, after)
 
     def running(self) -> tuple[RunningView, ...]:
-        """Return the claims and the running executions of the whole cluster, by fire time."""
+        """Return the running executions of the whole cluster, by fire time."""
         reading = self._source.reading()
         running = reading.ask(lambda store: store.list_running())
         return tuple(executions.running_view(record, reading.now()) for record in running())

@@ -87,7 +87,7 @@ class Overview:
     than 20,000 executions since."""
     nodes: tuple[NodeView, ...]
     counts: Mapping[str, Count]
-    """The numbers of jobs, of triggers by state, of claims and executions, and of late triggers ("jobs", "WAITING",
+    """The numbers of jobs, of triggers by state, of executions, and of late triggers ("jobs", "WAITING",
     "claimed", "running", "late"), each counted up to 10,000. `running` and `late` list only the first of them. "failed"
     are the executions that failed within the last hour, "misfires" those of a day, up to 1,000."""
     repeatable: tuple[int, ...] = ()
@@ -226,7 +226,7 @@ def _is_final(row: ExecutionSummary) -> bool:
 
 
 def counts(reading: Reading) -> dict[str, Count]:
-    """Return the numbers of jobs, of triggers by state, of claims and executions; see `Overview.counts`."""
+    """Return the numbers of jobs, of triggers by state and of executions; see `Overview.counts`."""
     return _numbers(reading.ask(lambda store: admin(store).tallies(MOST_COUNTED))())
 
 

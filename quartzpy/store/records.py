@@ -77,7 +77,7 @@ class LimitRecord:
     name: str
     limit: Limit
     used_by: Mapping[JobKey, int]
-    """The number of slots that claims and executions of each job use; those that use most come first."""
+    """The number of slots that executions of each job use; those that use most come first."""
     waiting: int
     """The number of due triggers that wait for it, or for another limit of theirs; see `MOST_WAITING`."""
     admits_at: datetime | None
@@ -136,7 +136,7 @@ class ClusterLoad:
     in_error: int
     """The number of triggers in ERROR."""
     claimed: int
-    """The number of triggers that nodes have claimed and not fired yet."""
+    """The number of executions whose instants are a moment away."""
     executing: int
     """The number of running executions."""
     nodes_alive: int
@@ -368,7 +368,7 @@ class JobRecord:
 
 @dataclass(frozen=True, slots=True)
 class RunningRecord:
-    """A claim or a running execution: a row of `fired_triggers`."""
+    """An execution that has not ended: a row of `fired_triggers`."""
 
     fire_id: int
     trigger_key: TriggerKey

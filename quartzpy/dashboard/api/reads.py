@@ -270,9 +270,9 @@ READS: tuple[Read, ...] = (
         "The misfires, the latest first.",
         (*PAGE, OF_TRIGGER, OF_JOB, ACTION, NODE, SINCE, UNTIL),
     ),
-    Read("/counts", "counts", "The numbers of jobs, of triggers by state, of claims and of running executions."),
+    Read("/counts", "counts", "The numbers of jobs, of triggers by state and of executions."),
     Read("/late", "late", "The triggers that are due and that no node has fired, without the reasons."),
-    Read("/running", "running", "The claims and the running executions."),
+    Read("/running", "running", "The running executions."),
     Read(
         "/upcoming", "upcoming", "The fires that are to come, by default those of the next hour.", (COUNT, NEXT_UNTIL)
     ),

@@ -61,7 +61,7 @@ _Record = TypeVar("_Record")
 
 
 class HasFireId(Protocol):
-    """A record or context of an execution; a record has no id before its trigger is claimed."""
+    """A record or context of an execution; a record has no id before its trigger fires."""
 
     @property
     def fire_id(self) -> int | None: ...
@@ -94,7 +94,7 @@ class OutdatedJob:
 
 
 class QueryMethods(Methods):
-    """Read access to stored jobs and triggers, claims, executions and the history."""
+    """Read access to stored jobs and triggers, executions and the history."""
 
     def get_job_detail(self, key: JobKey) -> JobDetail | None:
         """Return a stored job, or None if it is not stored."""
@@ -371,11 +371,11 @@ class QueryMethods(Methods):
         return self._usable_store().list_nodes()
 
     def running(self) -> list[RunningRecord]:
-        """Return the claims and the running executions of the whole cluster."""
+        """Return the running executions of the whole cluster."""
         return self._usable_store().list_running()
 
     def execution(self, fire_id: FireRef) -> ExecutionRecord | None:
-        """Return one execution, whether claimed, running or in the history; None if the id is not known.
+        """Return one execution, whether running or in the history; None if the id is not known.
 
         Raises:
             InvalidValueError: no execution can have this id.

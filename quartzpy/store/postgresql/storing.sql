@@ -328,10 +328,9 @@ SELECT CASE WHEN is_new THEN (
   FROM checked;
 
 -- name: copy_job
--- Corrects the copies that triggers have of their jobs' values. A claim was made for what the job was before, perhaps
--- by a node that does not know what it is now: it is void. A trigger that is blocked waits for executions with its
+-- Corrects the copies that triggers have of their jobs' values. A trigger that is blocked waits for executions with its
 -- former concurrency key, so it waits no longer; where executions with the new one fill the job, the next node that
--- tries to claim the trigger blocks it.
+-- meets the trigger blocks it.
 UPDATE qrtz_triggers t
    SET job_type = j.job_type, max_concurrent = j.max_concurrent, overlap_policy = j.overlap_policy,
        placement = j.placement, rate_limit = j.rate_limit, limits = j.limits,

@@ -71,7 +71,7 @@ _T = TypeVar("_T")
 
 @runtime_checkable
 class JobStore(FiringStore, ClusterStore, SchedulingStore, QueryStore, Protocol):
-    """Keeps jobs, triggers, calendars and claims, and lets the nodes of a cluster work on them together.
+    """Keeps jobs, triggers, calendars and executions, and lets the nodes of a cluster work on them together.
 
     `str` of a store describes the data's place for people: kind and release of the server, and its address. It does not
     ask the server, and shows no password.

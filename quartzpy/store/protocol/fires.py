@@ -1,4 +1,4 @@
-"""The values that pass between a store and a node while triggers are claimed and fired."""
+"""The values that pass between a store and a node while triggers fire."""
 
 from __future__ import annotations
 

@@ -108,8 +108,8 @@ class FiringStore(Protocol):
         fire times that have passed. An eligible trigger of which the store does not know the fire times that follow
         does not fire; it is returned as unfilled.
 
-        With `reads_first` the caller expects that other nodes have taken what is due: a store whose claims cost more
-        than a read then reads first, and claims only if something is left.
+        With `reads_first` the caller expects that other nodes have taken what is due: a store whose steps cost more
+        than a read then reads first, and fires only if something is left.
 
         Raises:
             LeaseLostError: the epoch is no longer registered.

@@ -98,11 +98,11 @@ class QueryStore(Protocol):
         ...
 
     def list_running(self) -> list[RunningRecord]:
-        """Return the claims and executions of all nodes, by fire time."""
+        """Return the executions of all nodes that have not ended, by fire time."""
         ...
 
     def execution(self, fire_id: int) -> ExecutionRecord | None:
-        """Return the execution with this fire_id, whether it is claimed, running or in the history."""
+        """Return the execution with this fire_id, whether it is running or in the history."""
         ...
 
     def find(self, query: RecordQuery[_Record], limit: int | None, after: Position | None = None) -> list[_Record]:

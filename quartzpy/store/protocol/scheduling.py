@@ -144,8 +144,7 @@ class SchedulingStore(Protocol):
         With `replace`, a trigger that belongs to the same job and whose schedule did not change (see
         `PreparedTrigger.schedule_hash`) keeps its progress, state, pause, misfires and generation; its other
         values are replaced. A trigger whose schedule did change gets a new generation. The other triggers of a
-        replaced job stay. The data of a job that persists it, and did so before, stays as the job left it. Claims
-        become void on triggers of a job whose type, limit or placement changed.
+        replaced job stay. The data of a job that persists it, and did so before, stays as the job left it.
 
         Raises:
             ObjectAlreadyExistsError: something else is stored under a key and `replace` is false; the message names
@@ -207,7 +206,7 @@ class SchedulingStore(Protocol):
         """Store a calendar.
 
         Replacing a calendar invalidates the fire times that were computed from it: the following fire times of the
-        triggers that name it, and the claims on them. The triggers keep their next fire times. A calendar that is
+        triggers that name it. The triggers keep their next fire times. A calendar that is
         replaced has no owner any more.
 
         Raises:

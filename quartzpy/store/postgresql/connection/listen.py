@@ -70,7 +70,7 @@ def announcement(
 
 
 def news(session: SqlSession, what: str = Notification.SCHEDULED) -> BoundStatement:
-    """Return a notification to all nodes, also of released claims: nodes may be asleep beyond their fire times."""
+    """Return a notification to all nodes: they may be asleep beyond their fire times."""
     return session.bind(NOTIFY, channel=session.channel, news=what)
 
 

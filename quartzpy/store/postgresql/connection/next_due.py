@@ -217,7 +217,7 @@ class NextDueCache:
         """Note triggers that this session has fired and that now wait for their next fire times."""
         soonest = _earliest(trigger.next_fire_time for trigger in fired)
         if soonest is not None:
-            # They were claimed during a read, and may now wait before the instant at which the next one would begin.
+            # They fired during a read, and may now wait before the instant at which the next one would begin.
             self.note_waiting(soonest)
         expectation = self._expectation
         if expectation is not None:

@@ -2,7 +2,7 @@
 
 -- A row is looked up by LATERAL with a lock or a limit, here and in all steps, and updated by its `ctid`. So no
 -- statistics can make the planner choose a scan of the whole table for each row. Where a row is looked up by its key,
--- its state is compared as an expression, so that the partial index of claimed and blocked triggers does not match: it
+-- its state is compared as an expression, so that the partial index of blocked triggers does not match: it
 -- looks small to the planner, but can have an entry for each running one-shot trigger.
 --
 -- A subquery of EXISTS that is to be looked up by its key, once for each row, ends with OFFSET 0, here and in all steps.

@@ -1,7 +1,7 @@
-"""The recover step. Locks: STATE_ACCESS, then TRIGGER_ACCESS. Releases the claims of dead nodes.
+"""The recover step. Locks: STATE_ACCESS, then TRIGGER_ACCESS. Ends or repeats the executions of dead nodes.
 
-A node registers before it claims, so a claim of an epoch that is not registered has no owner. Recovery first removes
-the dead nodes, and then one rule releases both their claims and those that any earlier accident left behind.
+A node registers before it fires, so an execution of an epoch that is not registered has no owner. Recovery first
+removes the dead nodes, and then one rule is for both their executions and those that any earlier accident left behind.
 """
 
 from __future__ import annotations

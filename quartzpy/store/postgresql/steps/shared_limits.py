@@ -2,11 +2,11 @@
 
 Triggers of jobs that share limits are in the part RATE_LIMIT of the due index, as those with a rate limit of their own:
 `ACQUIRE` takes none of them unless it was admitted. `ADMIT` runs before it, and makes those ADMITTED of whose limits
-each has a slot. `ACQUIRE` takes them like any others. `CHARGE` runs after it: it records which claims and executions
+each has a slot. `ACQUIRE` takes them like any others. `CHARGE` runs after it: it records which executions
 use slots of which limits, moves the limits of fires on, and takes the admission back from the triggers that were not
 taken. So a trigger is ADMITTED only within one transaction.
 
-A slot is in use as long as the row of its claim or execution is there (`limit_uses`), so that whatever ends an
+A slot is in use as long as the row of its execution is there (`limit_uses`), so that whatever ends an
 execution frees its slots, and nothing can leave one behind. All is decided under TRIGGER_ACCESS, for all limits of a
 trigger at once: there is no order in which limits are taken, and so no deadlock.
 

@@ -5,8 +5,8 @@
 -- state in its predicate: no other index of waiting triggers can serve these statements, whatever the planner believes.
 -- No statement here walks over triggers that wait for a limit which is used up.
 --
--- A slot of a limit is used by each claim and each execution that `limit_uses` names, as long as its row of
--- `fired_triggers` is there. Nothing gives a slot back: an end, a recovery, a release and a lost claim delete that row.
+-- A slot of a limit is used by each execution that `limit_uses` names, as long as its row of
+-- `fired_triggers` is there. Nothing gives a slot back: whatever ends an execution deletes that row.
 
 -- name: admit
 -- All limits of a trigger are decided together, for all triggers that are due, in their order: a trigger gets a slot of

@@ -3,8 +3,8 @@
 -- name: pass_on
 -- Releases triggers that wait for a slot of a job that has one. The end of an execution gives its slot to one of them.
 -- If that one does not take it, because it was paused, deleted or moved in the meantime, or if its row was locked, this
--- gives the slot to the next one: at each check-in, for all jobs, and where a trigger of a job is taken away. A claimed
--- trigger takes a slot soon; one that is released in vain is blocked again.
+-- gives the slot to the next one: at each check-in, for all jobs, and where a trigger of a job is taken away. One
+-- that is released in vain is blocked again.
 WITH RECURSIVE
 \if :of_jobs
 -- The keys of these jobs of which triggers wait for a slot, by a loose index scan.

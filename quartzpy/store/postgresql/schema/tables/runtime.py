@@ -133,7 +133,7 @@ limit_uses = Table(
     metadata,
     Column("sched_name", Name, nullable=False),
     Column("limit_name", Name, nullable=False),
-    # The claim or the execution that uses a slot of the limit. The slot is free once its row is gone, for whatever
+    # The execution that uses a slot of the limit. The slot is free once its row is gone, for whatever
     # reason: nothing has to give it back. Rows of free slots are deleted by the next acquire step that counts them.
     Column("fire_id", BigInteger, nullable=False),
     PrimaryKeyConstraint("sched_name", "limit_name", "fire_id", name="qrtz_limit_uses_pkey"),

@@ -179,7 +179,7 @@ triggers = Table(
     Column("trigger_name", Name, nullable=False),
     Column("job_group", Name, nullable=False),
     Column("job_name", Name, nullable=False),
-    # Copies of the job's columns, so that claiming reads a single table through a single index.
+    # Copies of the job's columns, so that the acquire step reads a single table through a single index.
     Column("job_type", Name, nullable=False),
     Column("max_concurrent", Integer),
     Column("overlap_policy", String(12), nullable=False, server_default=text("'block'")),
