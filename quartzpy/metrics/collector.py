@@ -97,9 +97,7 @@ class Collector:
         triggers.add(load.due, state="due")
         triggers.add(load.late, state="late")
         triggers.add(load.in_error, state="error")
-        executions = _gauge(
-            "quartzpy_cluster_executions", "Executions; of `claimed` ones the instant is a moment away."
-        )
+        executions = _gauge("quartzpy_cluster_executions", "Executions; `claimed`: the instant is a moment away.")
         executions.add(load.claimed, state="claimed")
         executions.add(load.executing, state="executing")
         nodes = _gauge(

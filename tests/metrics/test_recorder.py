@@ -59,7 +59,7 @@ def test_fires_and_executions_are_counted_by_group_and_outcome() -> None:
 def test_by_job_tells_the_last_success_and_the_period() -> None:
     recorder = Recorder(by_job=True)
     one = fired("a", "nightly", period=timedelta(days=1))
-    recorder.stepped("fire", 0.001, Acquisition(NOW, fired=[one]))
+    recorder.stepped("acquire", 0.001, Acquisition(NOW, fired=[one]))
     recorder.recorded([ended(one), ended(fired("a", "other"), outcome=Outcome.FAILED)])
     found = read(recorder)
     assert found.value("quartzpy_job_period_seconds", job_group="a", job_name="nightly") == 86_400

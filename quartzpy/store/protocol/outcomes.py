@@ -130,12 +130,12 @@ class CompletionOutcome:
     """The result of `complete`, by fire_id.
 
     `fenced`: the execution was no longer the node's, and nothing of that completion was stored. `deferred`: another
-    transaction has locked the job's row; the node tries again later. `earliest_unblocked` is the soonest fire time of the triggers
-    that steps have found blocked and that are released now. `paused` are the jobs that were paused because
+    transaction has locked the job's row; the node tries again later. `earliest_unblocked` is the soonest fire time of
+    the triggers that steps have found blocked and that are released now. `paused` are the jobs that were paused because
     `pause_after_failures` executions in a row have failed. `stopped` are the executions that do not run again, although
     their completions have `retry_after`, because somebody has asked them to stop: those that were SNOOZED are recorded
-    as CANCELLED. `halting` are those that have not ended, because their ends change very many triggers: `complete`
-    has to be called again for them, `at_length`.
+    as CANCELLED. `halting` are those that have not ended, because their ends change very many triggers: `complete` has
+    to be called again for them, `at_length`.
     """
 
     now: datetime
