@@ -159,6 +159,26 @@ def test_a_trigger_that_a_user_has_locked_is_passed_over(
         assert [one.trigger_name for one in acquire(store, node)] == ["t1"]
 
 
+def test_a_users_transaction_about_one_job_holds_up_no_other(store: SqlJobStore) -> None:
+    """However many of its triggers are due before those of others."""
+    node = register(store)
+    often = RateLimit(100_000, per=1, burst=1_000)
+    other = replace(JOB, name="other", rate_limit=often)
+    store.store_jobs([JobEntry(replace(JOB, rate_limit=often), due(3 * MOST_ASKED))], replace=False)
+    now = datetime.now(UTC)
+    late = [SimpleTrigger(f"o{n}", job_key=other.key, start_time=now) for n in range(2)]
+    store.store_jobs([JobEntry(other, [prepare(trigger, now, None) for trigger in late])], replace=False)
+    # The first step of a process learns that there is a limit.
+    store.acquire(node, [], limit=1, look_ahead=timedelta(), misfire_threshold=timedelta(minutes=1))
+    with store._connections.call_transaction() as connection:
+        store.within(connection).modify_job(
+            JOB.key, lambda job: job.with_values({"description": "another"}), keeps_data=True
+        )
+        fired = acquire(store, node) + acquire(store, node)
+        assert sorted(one.trigger_name for one in fired) == ["o0", "o1"]
+    assert acquire(store, node)
+
+
 def test_a_step_that_fails_half_way_admits_and_charges_nothing(
     store: SqlJobStore, connect: Callable[[], psycopg.Connection[Any]]
 ) -> None:

@@ -15,6 +15,8 @@ WITH node AS MATERIALIZED (
     SELECT :now AS at FROM qrtz_scheduler_state
      WHERE sched_name = :'sched' AND instance_id = :'instance' AND epoch = :'epoch'::bigint
 ),
+-- Those of jobs whose row another transaction has locked are left to a later step, and hide no others: the check of the
+-- foreign key would wait for the job, because the steps of this transaction update a trigger several times.
 due AS MATERIALIZED (
     SELECT node.at, front.*, pool.slot_pool, least(:'limit'::int, pool.workers, pool.group_slots) AS slots
       FROM node
@@ -26,6 +28,10 @@ due AS MATERIALIZED (
                CASE WHEN t.misfire_instruction <> 'ignore' AND t.catch_up_until IS NULL
                     THEN coalesce(t.misfire_threshold, :'threshold'::interval) END AS patience
           FROM qrtz_triggers t
+         CROSS JOIN LATERAL (
+            SELECT FROM qrtz_job_details j
+             WHERE j.sched_name = :'sched' AND j.job_group = t.job_group AND j.job_name = t.job_name
+               FOR NO KEY UPDATE SKIP LOCKED) AS job
          WHERE t.sched_name = :'sched' AND t.slot_pool = pool.slot_pool
            AND t.rate_limit IS NOT NULL AND t.trigger_state = 'WAITING' AND t.misfire_rule || '' = 'RATE_LIMIT'
            AND t.generation <> ALL(:'passed_over'::bigint[])
@@ -43,17 +49,8 @@ limits AS (
            min((rate_limit ->> 'burst')::bigint) AS burst
       FROM due GROUP BY at, job_group, job_name, concurrency_key
 ),
--- Buckets whose row another transaction has locked, or their job's: their triggers are left to a later step. The check
--- of the foreign key would wait for the job, because the steps of this transaction update a trigger several times.
+-- Buckets whose row another transaction has locked: their triggers are left to a later step.
 held AS MATERIALIZED (
-    SELECT l.job_group, l.job_name, l.concurrency_key
-      FROM limits l
-      LEFT JOIN LATERAL (
-        SELECT true AS is_free FROM qrtz_job_details j
-         WHERE j.sched_name = :'sched' AND j.job_group = l.job_group AND j.job_name = l.job_name
-           FOR NO KEY UPDATE SKIP LOCKED) AS f ON true
-     WHERE f.is_free IS NULL
-    UNION ALL
     SELECT l.job_group, l.job_name, l.concurrency_key
       FROM limits l
      CROSS JOIN LATERAL (
