@@ -43,13 +43,13 @@ CREATE INDEX triggers_job ON triggers (scheduler, job_group, job_name);
 CREATE TABLE fired (
     fire_id bigint PRIMARY KEY, scheduler text NOT NULL, trigger_group text NOT NULL, trigger_name text NOT NULL,
     job_group text NOT NULL, job_name text NOT NULL, epoch bigint NOT NULL, fired_at timestamptz NOT NULL,
-    scheduled_for timestamptz NOT NULL, priority integer NOT NULL, state text NOT NULL,
+    scheduled_for timestamptz NOT NULL, priority integer NOT NULL,
     exclusive boolean NOT NULL, recovers boolean NOT NULL, generation bigint NOT NULL, attempt integer NOT NULL
 );
 CREATE INDEX fired_epoch ON fired (epoch);
 CREATE INDEX fired_job ON fired (scheduler, job_group, job_name);
 CREATE INDEX fired_trigger ON fired (scheduler, trigger_group, trigger_name);
-CREATE UNIQUE INDEX fired_exclusive ON fired (scheduler, job_group, job_name) WHERE state = 'EXECUTING' AND exclusive;
+CREATE UNIQUE INDEX fired_exclusive ON fired (scheduler, job_group, job_name) WHERE exclusive;
 INSERT INTO locks VALUES ('ceiling', 'TRIGGERS');
 INSERT INTO nodes VALUES (1, 'one', now());
 """
@@ -90,7 +90,7 @@ WITH due AS (
 ), claimed AS (
     INSERT INTO fired
     SELECT fire_id, 'ceiling', trigger_group, trigger_name, job_group, job_name, 1, clock_timestamp(),
-           previous_fire_time, priority, 'EXECUTING', exclusive, recovers, generation, 1
+           previous_fire_time, priority, exclusive, recovers, generation, 1
     FROM with_job
 )
 SELECT fire_id, trigger_group, trigger_name, previous_fire_time, schedule, times_triggered, job_group, job_name,

@@ -1,6 +1,6 @@
 """The states of triggers, fires and executions.
 
-A trigger's states are Quartz's. An executing trigger is WAITING or BLOCKED in `triggers`, and EXECUTING in
+A trigger's states are Quartz's. An executing trigger is WAITING or BLOCKED in `triggers`, and has a row in
 `fired_triggers`.
 """
 

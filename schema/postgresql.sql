@@ -99,7 +99,6 @@ CREATE TABLE qrtz_fired_triggers (
     job_name VARCHAR(200) COLLATE "C" NOT NULL,
     job_type VARCHAR(200) COLLATE "C" NOT NULL,
     instance_id VARCHAR(200) COLLATE "C" NOT NULL,
-    state VARCHAR(16) NOT NULL,
     concurrency_key TEXT COLLATE "C" DEFAULT '' NOT NULL,
     trigger_data JSONB,
     coalesced_fire_times TIMESTAMP WITH TIME ZONE[],
@@ -107,11 +106,10 @@ CREATE TABLE qrtz_fired_triggers (
     progress_message TEXT,
     recent_log TEXT,
     CONSTRAINT qrtz_fired_triggers_pkey PRIMARY KEY (fire_id),
-    CONSTRAINT qrtz_fired_triggers_state_check CHECK (state = ANY ('{ACQUIRED,EXECUTING}')),
     CONSTRAINT qrtz_fired_triggers_values_check CHECK (least(fired_time, scheduled_time) >= timestamptz '0001-01-01 00:00:00+00' AND greatest(fired_time, scheduled_time) < timestamptz '10000-01-01 00:00:00+00' AND attempt BETWEEN 1 AND 1000000000)
 );
 
-CREATE UNIQUE INDEX qrtz_fired_triggers_limited ON qrtz_fired_triggers (job_name, concurrency_key, job_group, sched_name, (fire_id * least(max_concurrent - 1, 1))) WHERE state = 'EXECUTING' AND max_concurrent IS NOT NULL;
+CREATE UNIQUE INDEX qrtz_fired_triggers_limited ON qrtz_fired_triggers (job_name, concurrency_key, job_group, sched_name, (fire_id * least(max_concurrent - 1, 1))) WHERE max_concurrent IS NOT NULL;
 
 CREATE TABLE qrtz_job_details (
     sched_name VARCHAR(200) COLLATE "C" NOT NULL,
@@ -572,7 +570,7 @@ CREATE VIEW qrtz_full_jobs AS
 SELECT j.sched_name, j.job_group, j.job_name, f.concurrency_key, j.max_concurrent, f.executing
   FROM (SELECT sched_name, job_group, job_name, concurrency_key, count(*) AS executing
           FROM qrtz_fired_triggers
-         WHERE state = 'EXECUTING' AND max_concurrent IS NOT NULL
+         WHERE max_concurrent IS NOT NULL
          GROUP BY sched_name, job_group, job_name, concurrency_key) AS f
   JOIN qrtz_job_details j USING (sched_name, job_group, job_name)
  WHERE j.overlap_policy = 'block' AND f.executing >= j.max_concurrent;
@@ -660,7 +658,7 @@ SELECT f.fire_id, f.sched_name, f.trigger_group, f.trigger_name, f.job_group, f.
        statement_timestamp() - f.fired_time AS running_for,
        f.attempt, f.cancel_requested, f.progress, f.progress_message
   FROM qrtz_fired_triggers f
- WHERE f.state = 'EXECUTING';
+ WHERE f.fired_time <= statement_timestamp();
 
 CREATE VIEW qrtz_late AS
 WITH RECURSIVE waiting AS (

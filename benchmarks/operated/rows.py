@@ -95,10 +95,10 @@ SELECT %(sched)s, 'node-' || n, n, 'host', n, now(), now() + interval '1 day', 1
 """
 _RUNNING = """
 INSERT INTO qrtz_fired_triggers (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
-                                 job_type, instance_id, epoch, state, fired_time, scheduled_time, priority,
+                                 job_type, instance_id, epoch, fired_time, scheduled_time, priority,
                                  requests_recovery)
 SELECT %(executions)s + n, %(sched)s, 'group-' || n %% 100, 'trigger-' || n, n, 'group-' || n %% 50, 'job-' || n,
-       'benchmark-nothing', 'node-' || n %% 8, 1, 'EXECUTING', now(), now(), 5, false
+       'benchmark-nothing', 'node-' || n %% 8, 1, now(), now(), 5, false
   FROM generate_series(1, 199) AS n
 """
 # One trigger in a hundred is late, and as many are in ERROR or BLOCKED; one in twenty is paused.

@@ -122,7 +122,7 @@ VIEWS = {
 SELECT j.sched_name, j.job_group, j.job_name, f.concurrency_key, j.max_concurrent, f.executing
   FROM (SELECT sched_name, job_group, job_name, concurrency_key, count(*) AS executing
           FROM {place}qrtz_fired_triggers
-         WHERE state = 'EXECUTING' AND max_concurrent IS NOT NULL
+         WHERE max_concurrent IS NOT NULL
          GROUP BY sched_name, job_group, job_name, concurrency_key) AS f
   JOIN {place}qrtz_job_details j USING (sched_name, job_group, job_name)
  WHERE j.overlap_policy = 'block' AND f.executing >= j.max_concurrent
@@ -185,7 +185,7 @@ SELECT f.fire_id, f.sched_name, f.trigger_group, f.trigger_name, f.job_group, f.
        statement_timestamp() - f.fired_time AS running_for,
        f.attempt, f.cancel_requested, f.progress, f.progress_message
   FROM {place}qrtz_fired_triggers f
- WHERE f.state = 'EXECUTING'
+ WHERE f.fired_time <= statement_timestamp()
 """,
     "qrtz_late": WAITING_KEYS
     + FULL_JOBS
@@ -444,14 +444,12 @@ def upgrade() -> None:
         sa.Column("job_name", Name, nullable=False),
         sa.Column("job_type", Name, nullable=False),
         sa.Column("instance_id", Name, nullable=False),
-        sa.Column("state", sa.String(length=16), nullable=False),
         sa.Column("concurrency_key", Key, server_default=sa.text("''"), nullable=False),
         sa.Column("trigger_data", JSONB(), nullable=True),
         sa.Column("coalesced_fire_times", sa.ARRAY(Instant), nullable=True),
         sa.Column("progress", sa.Double(), nullable=True),
         sa.Column("progress_message", sa.Text(), nullable=True),
         sa.Column("recent_log", sa.Text(), nullable=True),
-        sa.CheckConstraint("state = ANY ('{ACQUIRED,EXECUTING}')", name="qrtz_fired_triggers_state_check"),
         sa.CheckConstraint(
             "least(fired_time, scheduled_time) >= timestamptz '0001-01-01 00:00:00+00'"
             " AND greatest(fired_time, scheduled_time) < timestamptz '10000-01-01 00:00:00+00'"
@@ -472,7 +470,7 @@ def upgrade() -> None:
             sa.text("(fire_id * least(max_concurrent - 1, 1))"),
         ],
         unique=True,
-        postgresql_where=sa.text("state = 'EXECUTING' AND max_concurrent IS NOT NULL"),
+        postgresql_where=sa.text("max_concurrent IS NOT NULL"),
         schema=schema,
     )
     op.create_table(

@@ -63,8 +63,8 @@ def checks_of(store: SqlJobStore) -> dict[str, Severity]:
 
 FIRED = """
 INSERT INTO qrtz_fired_triggers (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
-    job_type, instance_id, epoch, state, fired_time, scheduled_time, priority, requests_recovery)
-SELECT 1, sched_name, trigger_group, trigger_name, generation, job_group, job_name, job_type, 'gone', 4711, 'EXECUTING',
+    job_type, instance_id, epoch, fired_time, scheduled_time, priority, requests_recovery)
+SELECT 1, sched_name, trigger_group, trigger_name, generation, job_group, job_name, job_type, 'gone', 4711,
        clock_timestamp(), clock_timestamp(), 5, false
   FROM qrtz_triggers
 """

@@ -560,8 +560,8 @@ FULL_JOB = """
 UPDATE qrtz_job_details SET max_concurrent = 1 WHERE job_name = 'known';
 UPDATE qrtz_triggers SET max_concurrent = 1 WHERE job_name = 'known' AND sched_name = 'plans';
 INSERT INTO qrtz_fired_triggers (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
-    job_type, instance_id, epoch, state, fired_time, scheduled_time, priority, max_concurrent, requests_recovery)
-VALUES (1, 'plans', 'DEFAULT', 'another', 1, 'DEFAULT', 'known', 'known', 'node', 1, 'EXECUTING', now(), now(), 5, 1,
+    job_type, instance_id, epoch, fired_time, scheduled_time, priority, max_concurrent, requests_recovery)
+VALUES (1, 'plans', 'DEFAULT', 'another', 1, 'DEFAULT', 'known', 'known', 'node', 1, now(), now(), 5, 1,
     false);
 """
 _SOME = 100
@@ -1034,10 +1034,10 @@ UPDATE qrtz_triggers
        next_fire_time = now() - interval '1 s'
  WHERE sched_name = 'plans' AND generation > 6000;
 INSERT INTO qrtz_fired_triggers (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
-    job_type, instance_id, epoch, state, fired_time, scheduled_time, priority, max_concurrent, concurrency_key,
+    job_type, instance_id, epoch, fired_time, scheduled_time, priority, max_concurrent, concurrency_key,
     requests_recovery, attempt)
 SELECT generation, 'plans', 'DEFAULT', 't' || generation, generation, 'DEFAULT', 'keyed', 'keyed', 'node', 1,
-       'EXECUTING', now(), now(), 5, 1, concurrency_key, false, 1
+       now(), now(), 5, 1, concurrency_key, false, 1
   FROM qrtz_triggers WHERE sched_name = 'plans' AND generation > 8990;
 UPDATE qrtz_triggers SET trigger_state = 'BLOCKED' WHERE sched_name = 'plans' AND generation > 7000;
 """
@@ -1074,8 +1074,8 @@ UPDATE qrtz_job_details SET limits = 'erp' WHERE sched_name = 'plans' AND job_na
 UPDATE qrtz_triggers SET limits = 'erp' WHERE sched_name = 'plans' AND job_name = 'known';
 INSERT INTO qrtz_limits (sched_name, limit_name, max_concurrent, full_until) VALUES ('plans', 'erp', {most}, now());
 INSERT INTO qrtz_fired_triggers (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
-    job_type, instance_id, epoch, state, fired_time, scheduled_time, priority, requests_recovery)
-SELECT -n, 'plans', 'DEFAULT', 'running-' || n, 1, 'DEFAULT', 'known', 'known', 'node', 1, 'EXECUTING', now(), now(), 5,
+    job_type, instance_id, epoch, fired_time, scheduled_time, priority, requests_recovery)
+SELECT -n, 'plans', 'DEFAULT', 'running-' || n, 1, 'DEFAULT', 'known', 'known', 'node', 1, now(), now(), 5,
        false
   FROM generate_series(1, 5) AS n;
 INSERT INTO qrtz_limit_uses (sched_name, limit_name, fire_id) SELECT 'plans', 'erp', -n FROM generate_series(1, 5) AS n;
@@ -1137,9 +1137,9 @@ UPDATE qrtz_triggers
 """
 RUNNING = """
 INSERT INTO qrtz_fired_triggers (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
-    job_type, instance_id, epoch, state, fired_time, scheduled_time, priority, max_concurrent, requests_recovery,
+    job_type, instance_id, epoch, fired_time, scheduled_time, priority, max_concurrent, requests_recovery,
     attempt)
-VALUES (8991, 'plans', 'DEFAULT', 't8991', 8991, 'DEFAULT', 'crowd', 'known', 'node', 1, 'EXECUTING', now(), now(), 5,
+VALUES (8991, 'plans', 'DEFAULT', 't8991', 8991, 'DEFAULT', 'crowd', 'known', 'node', 1, now(), now(), 5,
         1, false, 1);
 """
 ONE_LATE = "UPDATE qrtz_triggers SET trigger_state = 'WAITING' WHERE generation = 6001;"

@@ -189,7 +189,7 @@ def test_a_missing_privilege_of_a_node_is_named(users: Users, schema: str | None
 
 FORGED = [
     *[("qrtz_audit", column) for column in ("actor", "role", "action", "subject", "reason", "at", "before", "id")],
-    *[("qrtz_fired_triggers", column) for column in ("state", "epoch", "job_name", "trigger_data", "max_concurrent")],
+    *[("qrtz_fired_triggers", column) for column in ("epoch", "job_name", "trigger_data", "max_concurrent")],
     *[("qrtz_scheduler_state", column) for column in ("epoch", "last_checkin", "checkin_count", "capabilities")],
     *[("qrtz_executions", column) for column in ("outcome", "error")],
     ("qrtz_locks", "sched_name"),

@@ -108,9 +108,9 @@ VALUES (%(sched)s, %(group)s, %(name)s, 'DEFAULT', %(job)s, %(type)s, %(limit)s,
 """
 RUNNING = """
 INSERT INTO qrtz_fired_triggers (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
-    job_type, instance_id, epoch, state, fired_time, scheduled_time, priority, max_concurrent, concurrency_key,
+    job_type, instance_id, epoch, fired_time, scheduled_time, priority, max_concurrent, concurrency_key,
     requests_recovery)
-VALUES (nextval('qrtz_fire_ids'), %s, 'DEFAULT', 'another', 1, 'DEFAULT', %s, %s, 'node', 1, 'EXECUTING', now(), now(),
+VALUES (nextval('qrtz_fire_ids'), %s, 'DEFAULT', 'another', 1, 'DEFAULT', %s, %s, 'node', 1, now(), now(),
     5, %s, %s, false)
 """
 

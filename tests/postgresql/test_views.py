@@ -28,8 +28,8 @@ HOUR = timedelta(hours=1)
 SOON = timedelta(seconds=30)
 RUNNING = """
 INSERT INTO qrtz_fired_triggers (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
-    job_type, instance_id, epoch, state, fired_time, scheduled_time, priority, max_concurrent, requests_recovery)
-VALUES (1, '{name}', 'DEFAULT', 'another', 1, 'DEFAULT', '{job}', '{type}', 'node', 1, 'EXECUTING', now(), now(), 5, 1,
+    job_type, instance_id, epoch, fired_time, scheduled_time, priority, max_concurrent, requests_recovery)
+VALUES (1, '{name}', 'DEFAULT', 'another', 1, 'DEFAULT', '{job}', '{type}', 'node', 1, now(), now(), 5, 1,
     false)
 """
 gate = threading.Event()

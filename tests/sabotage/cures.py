@@ -212,8 +212,8 @@ CURES = (
             *(
                 Edit(
                     f"{_SQL_FILES}/steps/{file}.sql",
-                    "AND r.concurrency_key = job.concurrency_key AND r.state = 'EXECUTING'",
-                    "AND r.concurrency_key = job.concurrency_key || 'x' AND r.state = 'EXECUTING'",
+                    "AND r.concurrency_key = job.concurrency_key AND r.max_concurrent",
+                    "AND r.concurrency_key = job.concurrency_key || 'x' AND r.max_concurrent",
                 )
                 for file in ("acquire", "shared")
             ),

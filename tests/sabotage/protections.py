@@ -26,13 +26,13 @@ PROTECTIONS = (
         (
             Edit(
                 f"{_SQL_FILES}/steps/complete.sql",
-                "r.epoch = :'epoch'::bigint AND r.state = 'EXECUTING' LIMIT 1",
+                "r.epoch = :'epoch'::bigint LIMIT 1",
                 "true LIMIT 1",
             ),
             Edit(
                 f"{_SQL_FILES}/steps/plain_completions.sql",
-                "r.epoch = :'epoch'::bigint AND r.state = 'EXECUTING'",
-                "true",
+                "r.fire_id = e.fire_id AND r.epoch = :'epoch'::bigint",
+                "r.fire_id = e.fire_id",
             ),
         ),
         ("tests/contract/test_complete.py::test_only_the_epoch_that_fired_can_complete[postgresql]",),

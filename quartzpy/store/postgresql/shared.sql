@@ -13,7 +13,7 @@ full_jobs AS MATERIALIZED (
     SELECT job_group, job_name, concurrency_key,
            row_number() OVER (PARTITION BY job_group, job_name, concurrency_key)::int AS max_concurrent
       FROM qrtz_fired_triggers
-     WHERE sched_name = :'sched' AND state = 'EXECUTING' AND max_concurrent IS NOT NULL
+     WHERE sched_name = :'sched' AND max_concurrent IS NOT NULL
 )
 
 -- part: seen_state

@@ -204,7 +204,7 @@ WITH
 SELECT job_group, job_name, concurrency_key, max(max_concurrent), sum(executing)::int, sum(blocked)::int
   FROM (SELECT job_group, job_name, concurrency_key, max_concurrent, 1 AS executing, 0 AS blocked
           FROM qrtz_fired_triggers
-         WHERE sched_name = :'sched' AND state = 'EXECUTING' AND max_concurrent IS NOT NULL
+         WHERE sched_name = :'sched' AND max_concurrent IS NOT NULL
          UNION ALL
         SELECT t.job_group, t.job_name, t.concurrency_key, t.max_concurrent, 0, 1
           FROM (SELECT *

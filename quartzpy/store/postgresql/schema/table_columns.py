@@ -97,7 +97,6 @@ TABLES: Mapping[str, tuple[str, ...]] = {
         "job_name",
         "job_type",
         "instance_id",
-        "state",
         "concurrency_key",
         "trigger_data",
         "coalesced_fire_times",

@@ -139,7 +139,7 @@ full_jobs AS MATERIALIZED (
      CROSS JOIN LATERAL (
         SELECT count(*) AS running, coalesce(bool_and(r.awaited), true) AS are_awaited FROM qrtz_fired_triggers r
          WHERE r.sched_name = :'sched' AND r.job_group = job.job_group AND r.job_name = job.job_name
-           AND r.concurrency_key = job.concurrency_key AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL
+           AND r.concurrency_key = job.concurrency_key AND r.max_concurrent IS NOT NULL
      ) AS executions
      CROSS JOIN LATERAL (
         SELECT count(*) FILTER (WHERE a.decision = 'FIRE') AS number,

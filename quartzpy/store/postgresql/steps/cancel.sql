@@ -1,6 +1,6 @@
 -- name: request_cancel
 UPDATE qrtz_fired_triggers SET cancel_requested = true
- WHERE fire_id = :'fire_id'::bigint AND sched_name = :'sched' AND state = 'EXECUTING';
+ WHERE fire_id = :'fire_id'::bigint AND sched_name = :'sched';
 
 -- name: request_cancel_of_job
 -- Sends one notification for all executions, and none if nothing is running. It waits for rows that are being
@@ -11,10 +11,9 @@ WITH requested AS (
     UPDATE qrtz_fired_triggers f SET cancel_requested = true
       FROM (SELECT o.fire_id FROM qrtz_fired_triggers o
              WHERE o.sched_name = :'sched' AND o.job_group = :'group' AND o.job_name = :'name'
-               AND o.state = 'EXECUTING'
              ORDER BY o.fire_id
                FOR NO KEY UPDATE) AS held
-     WHERE f.fire_id = held.fire_id AND f.state = 'EXECUTING'
+     WHERE f.fire_id = held.fire_id
     RETURNING f.fire_id
 ),
 notified AS (

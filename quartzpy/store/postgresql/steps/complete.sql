@@ -24,7 +24,7 @@ WITH claims AS MATERIALIZED (
         SELECT r.fire_id, r.sched_name, r.trigger_group, r.trigger_name, r.generation, r.job_group, r.job_name,
                r.job_type, r.instance_id, r.fired_time, r.scheduled_time, r.attempt, r.trigger_data, r.cancel_requested
           FROM qrtz_fired_triggers r
-         WHERE r.fire_id = e.fire_id AND r.epoch = :'epoch'::bigint AND r.state = 'EXECUTING' LIMIT 1
+         WHERE r.fire_id = e.fire_id AND r.epoch = :'epoch'::bigint LIMIT 1
            FOR UPDATE SKIP LOCKED) AS f
 ),
 recorded AS (

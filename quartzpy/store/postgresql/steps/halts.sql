@@ -28,7 +28,7 @@ held_up AS (
 -- The claims of the executions that end, as far as they are still this epoch's. A recovery that starts in the meantime
 -- skips them; a request to stop need not wait. What another transaction holds is passed over.
 SELECT fire_id FROM qrtz_fired_triggers
- WHERE fire_id = ANY(:'fire_ids'::bigint[]) AND epoch = :'epoch'::bigint AND state = 'EXECUTING'
+ WHERE fire_id = ANY(:'fire_ids'::bigint[]) AND epoch = :'epoch'::bigint
    FOR KEY SHARE SKIP LOCKED;
 
 -- name: hold_job

@@ -41,7 +41,7 @@ UPDATE qrtz_triggers t
 -- No row: the epoch no longer exists.
 SELECT :now,
        ARRAY(SELECT f.fire_id FROM qrtz_fired_triggers f
-              WHERE f.sched_name = :'sched' AND f.epoch = :'epoch'::bigint AND f.state = 'EXECUTING')
+              WHERE f.sched_name = :'sched' AND f.epoch = :'epoch'::bigint)
   FROM qrtz_scheduler_state
  WHERE sched_name = :'sched' AND instance_id = :'instance' AND epoch = :'epoch'::bigint;
 
@@ -71,6 +71,6 @@ SELECT f.fire_id, f.fired_time AS fire_time, f.trigger_group, f.trigger_name, f.
     ON t.sched_name = f.sched_name AND t.trigger_group = f.trigger_group AND t.trigger_name = f.trigger_name
    AND t.generation = f.generation
   LEFT JOIN qrtz_calendars c ON c.sched_name = t.sched_name AND c.calendar_name = t.calendar_name
- WHERE f.sched_name = :'sched' AND f.epoch = :'epoch'::bigint AND f.state = 'EXECUTING'
+ WHERE f.sched_name = :'sched' AND f.epoch = :'epoch'::bigint
    AND f.fire_id <> ALL(:'executions'::bigint[])
  ORDER BY f.scheduled_time, f.priority DESC;

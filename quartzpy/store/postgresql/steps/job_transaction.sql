@@ -13,7 +13,7 @@ SELECT 1 / count(*) FROM qrtz_executions
 -- recovery that starts in the meantime skips it until its next pass. A request to cancel need not wait.
 SELECT 1 / count(*)
   FROM (SELECT FROM qrtz_fired_triggers f
-         WHERE f.fire_id = :'fire_id'::bigint AND f.epoch = :'epoch'::bigint AND f.state = 'EXECUTING'
+         WHERE f.fire_id = :'fire_id'::bigint AND f.epoch = :'epoch'::bigint
            AND EXISTS (SELECT FROM qrtz_scheduler_state s
                         WHERE s.sched_name = :'sched' AND s.instance_id = :'instance' AND s.epoch = f.epoch)
            FOR KEY SHARE OF f) AS claim;

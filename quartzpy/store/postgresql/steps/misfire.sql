@@ -50,7 +50,7 @@ blocked AS (
      CROSS JOIN LATERAL (
         SELECT count(*) AS running FROM qrtz_fired_triggers r
          WHERE r.sched_name = :'sched' AND r.job_group = job.job_group AND r.job_name = job.job_name
-           AND r.concurrency_key = job.concurrency_key AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL
+           AND r.concurrency_key = job.concurrency_key AND r.max_concurrent IS NOT NULL
      ) AS executions
      CROSS JOIN
         -- include: late_rules
@@ -125,7 +125,7 @@ held_up AS MATERIALIZED (
      CROSS JOIN LATERAL (
         SELECT count(*) AS running FROM qrtz_fired_triggers r
          WHERE r.sched_name = :'sched' AND r.job_group = job.job_group AND r.job_name = job.job_name
-           AND r.concurrency_key = job.concurrency_key AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL
+           AND r.concurrency_key = job.concurrency_key AND r.max_concurrent IS NOT NULL
      ) AS executions
       JOIN unchanged u
         ON u.job_group = job.job_group AND u.job_name = job.job_name AND u.concurrency_key = job.concurrency_key

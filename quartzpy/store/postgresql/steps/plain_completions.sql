@@ -30,7 +30,7 @@ done AS (
      USING ended e
      CROSS JOIN LATERAL (
         SELECT r.ctid AS row, r.xmax <> '0'::xid AS may_be_locked FROM qrtz_fired_triggers r
-         WHERE r.fire_id = e.fire_id AND r.epoch = :'epoch'::bigint AND r.state = 'EXECUTING'
+         WHERE r.fire_id = e.fire_id AND r.epoch = :'epoch'::bigint
 \if :has_limits
            AND (r.max_concurrent IS NULL
                 OR (NOT r.awaited

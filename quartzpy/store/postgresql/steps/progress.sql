@@ -13,7 +13,6 @@ UPDATE qrtz_fired_triggers f
          CROSS JOIN LATERAL (
             SELECT o.ctid AS row FROM qrtz_fired_triggers o
              WHERE o.fire_id = p.fire_id AND o.sched_name = :'sched' AND o.epoch = :'epoch'::bigint
-               AND o.state = 'EXECUTING'
                FOR NO KEY UPDATE SKIP LOCKED) AS r) AS locked
  WHERE f.ctid = locked.row
 RETURNING f.fire_id;

@@ -126,7 +126,7 @@ executions AS MATERIALIZED (
      CROSS JOIN LATERAL (
         SELECT count(*) AS running FROM qrtz_fired_triggers r
          WHERE r.sched_name = :'sched' AND r.job_group = job.job_group AND r.job_name = job.job_name
-           AND r.concurrency_key = job.concurrency_key AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL
+           AND r.concurrency_key = job.concurrency_key AND r.max_concurrent IS NOT NULL
      ) AS counted
 ),
 -- The candidates of the others, in the order in which they get the free slots: the soonest first, but the newest first
@@ -157,7 +157,7 @@ held AS MATERIALIZED (
         SELECT r.ctid AS row, r.job_group, r.job_name, r.concurrency_key FROM qrtz_fired_triggers r
          WHERE r.sched_name = :'sched' AND r.job_group = full_job.job_group AND r.job_name = full_job.job_name
            AND r.concurrency_key = full_job.concurrency_key
-           AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL
+           AND r.max_concurrent IS NOT NULL
            AND (NOT r.awaited OR (full_job.is_replaced AND NOT r.cancel_requested)) OFFSET 0) AS e
       LEFT JOIN LATERAL (
         SELECT true AS is_free FROM qrtz_fired_triggers o
@@ -282,11 +282,11 @@ claimed AS MATERIALIZED (
 -- The running execution. Before its instant, where it was fired ahead of that.
 stored AS (
     INSERT INTO qrtz_fired_triggers (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
-        job_type, instance_id, epoch, state, fired_time, scheduled_time, priority, max_concurrent,
+        job_type, instance_id, epoch, fired_time, scheduled_time, priority, max_concurrent,
         concurrency_key, requests_recovery, attempt, trigger_data, coalesced_fire_times)
     SELECT t.fire_id, :'sched', t.trigger_group, t.trigger_name, t.generation, t.job_group, t.job_name,
            t.job_type, :'instance', :'epoch'::bigint,
-           'EXECUTING', t.fire_time, t.scheduled_fire_time,
+           t.fire_time, t.scheduled_fire_time,
            t.priority, t.max_concurrent, t.concurrency_key, t.requests_recovery, t.attempt, t.trigger_data::jsonb,
            t.coalesced
       FROM claimed t WHERE t.decision = 'FIRE'
@@ -320,7 +320,7 @@ awaited AS (
           FROM qrtz_fired_triggers r
          WHERE r.sched_name = :'sched' AND r.job_group = job.job_group AND r.job_name = job.job_name
            AND r.concurrency_key = job.concurrency_key
-           AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL) AS running
+           AND r.max_concurrent IS NOT NULL) AS running
      WHERE f.ctid = running.row AND (NOT running.awaited OR running.is_replaced)
     RETURNING CASE WHEN running.is_replaced THEN pg_notify(:'channel', 'cancelled') END
 )
@@ -510,7 +510,7 @@ freed AS MATERIALIZED (
      CROSS JOIN LATERAL (
         SELECT count(*) AS running FROM qrtz_fired_triggers r
          WHERE r.sched_name = :'sched' AND r.job_group = ends.job_group AND r.job_name = ends.job_name
-           AND r.concurrency_key = ends.concurrency_key AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL
+           AND r.concurrency_key = ends.concurrency_key AND r.max_concurrent IS NOT NULL
      ) AS before
 ),
 -- The few triggers that wait by another overlap policy: all of them.
@@ -748,7 +748,7 @@ unseen AS MATERIALIZED (
         SELECT r.ctid AS row, r.job_group, r.job_name, r.concurrency_key FROM qrtz_fired_triggers r
          WHERE r.sched_name = :'sched' AND r.job_group = job.job_group AND r.job_name = job.job_name
            AND r.concurrency_key = job.concurrency_key
-           AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL AND NOT r.awaited OFFSET 0) AS e
+           AND r.max_concurrent IS NOT NULL AND NOT r.awaited OFFSET 0) AS e
       LEFT JOIN LATERAL (
         SELECT true AS is_free FROM qrtz_fired_triggers o
          WHERE o.ctid = e.row FOR NO KEY UPDATE SKIP LOCKED) AS f ON true
@@ -762,7 +762,7 @@ awaited AS (
         SELECT r.ctid AS row FROM qrtz_fired_triggers r
          WHERE r.sched_name = :'sched' AND r.job_group = job.job_group AND r.job_name = job.job_name
            AND r.concurrency_key = job.concurrency_key
-           AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL AND NOT r.awaited OFFSET 0) AS running
+           AND r.max_concurrent IS NOT NULL AND NOT r.awaited OFFSET 0) AS running
      WHERE f.ctid = running.row
 ),
 
@@ -814,7 +814,7 @@ stuck AS (
                 SELECT count(*) FROM qrtz_fired_triggers f
                  WHERE f.sched_name = :'sched' AND f.job_group = h.job_group AND f.job_name = h.job_name
                    AND f.concurrency_key = h.concurrency_key
-                   AND f.state = 'EXECUTING' AND f.max_concurrent IS NOT NULL))) AS t
+                   AND f.max_concurrent IS NOT NULL))) AS t
 )
 
 -- part: blocked
@@ -844,7 +844,7 @@ freed AS MATERIALIZED (
      CROSS JOIN LATERAL (
         SELECT count(*) AS running FROM qrtz_fired_triggers r
          WHERE r.sched_name = :'sched' AND r.job_group = b.job_group AND r.job_name = b.job_name
-           AND r.concurrency_key = b.concurrency_key AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL
+           AND r.concurrency_key = b.concurrency_key AND r.max_concurrent IS NOT NULL
      ) AS executions
      WHERE b.max_concurrent IS NULL OR b.overlap_policy = 'skip'
         OR (b.overlap_policy = 'block' AND b.max_concurrent > executions.running)

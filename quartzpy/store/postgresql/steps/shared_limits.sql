@@ -89,7 +89,7 @@ judged AS MATERIALIZED (
          CROSS JOIN LATERAL (
             SELECT count(*) AS running FROM qrtz_fired_triggers r
              WHERE r.sched_name = :'sched' AND r.job_group = job.job_group AND r.job_name = job.job_name
-               AND r.concurrency_key = job.concurrency_key AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL
+               AND r.concurrency_key = job.concurrency_key AND r.max_concurrent IS NOT NULL
          ) AS executions) AS full_job USING (job_group, job_name, concurrency_key)
 ),
 contenders AS MATERIALIZED (

@@ -19,7 +19,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
-from quartzpy.states import FiredState, JoinState, NodeMode
+from quartzpy.states import JoinState, NodeMode
 from quartzpy.store.postgresql.schema.tables.base import (
     BY_SCHEDULER,
     IS_RATE_LIMIT,
@@ -57,7 +57,6 @@ fired_triggers = Table(
     Column("job_name", Name, nullable=False),
     Column("job_type", Name, nullable=False),
     Column("instance_id", Name, nullable=False),
-    Column("state", String(16), nullable=False),
     Column("concurrency_key", Key, nullable=False, server_default=text("''")),
     # The trigger's data at the time of the fire, for a recovery after the trigger has been removed.
     Column("trigger_data", JSONB),
@@ -69,7 +68,6 @@ fired_triggers = Table(
     # The last captured log lines of a running job, until the history has all of them.
     Column("recent_log", Text),
     PrimaryKeyConstraint("fire_id", name="qrtz_fired_triggers_pkey"),
-    CheckConstraint(one_of("state", FiredState), name="qrtz_fired_triggers_state_check"),
     # What recovery computes with: a value that it cannot would hold up the recovery of all others.
     CheckConstraint(
         f"{are_instants('fired_time', 'scheduled_time')} AND attempt BETWEEN 1 AND 1000000000",
@@ -87,7 +85,7 @@ Index(
     fired_triggers.c.sched_name,
     text("(fire_id * least(max_concurrent - 1, 1))"),
     unique=True,
-    postgresql_where=text("state = 'EXECUTING' AND max_concurrent IS NOT NULL"),
+    postgresql_where=text("max_concurrent IS NOT NULL"),
 )
 # There is no index by epoch: the table has no more rows than the cluster has workers, and it would slow each fire.
 
