@@ -90,7 +90,6 @@ CREATE TABLE qrtz_fired_triggers (
     attempt INTEGER DEFAULT 1 NOT NULL,
     requests_recovery BOOLEAN NOT NULL,
     cancel_requested BOOLEAN DEFAULT false NOT NULL,
-    awaited BOOLEAN DEFAULT false NOT NULL,
     max_concurrent INTEGER,
     sched_name VARCHAR(200) COLLATE "C" NOT NULL,
     trigger_group VARCHAR(200) COLLATE "C" NOT NULL,

@@ -14,6 +14,14 @@ from quartzpy.triggers.trigger import Trigger
 from quartzpy.triggers.upcoming import UpcomingFireTimes
 
 
+class Gate(NamedTuple):
+    """A job with a limit and a value of its concurrency key: the executions that share the limit's places."""
+
+    job_group: str
+    job_name: str
+    concurrency_key: str
+
+
 class FireFacts(NamedTuple):
     """What a store tells of a fire: the one list of these facts. The SQL selects them in this order."""
 
@@ -50,6 +58,8 @@ class FireFacts(NamedTuple):
     limits: str | None = None
     """The names of the limits that its job shares with others."""
     is_joined: bool = False
+    gate_key: str | None = None
+    """The value of the concurrency key, if others may wait for the end of this execution."""
 
 
 _T = TypeVar("_T")
@@ -107,6 +117,11 @@ class FiredTrigger(FireFacts):
         data = self.trigger_data
         # The text is searched and not parsed: a word that a user has written there costs a look, and means nothing.
         return self.is_joined or (data is not None and BATCH in data)
+
+    @property
+    def gate(self) -> Gate | None:
+        """The gate at which the end of this execution leaves a place; None if nobody waits for that."""
+        return None if self.gate_key is None else Gate(self.job_group, self.job_name, self.gate_key)
 
     @property
     def upcoming(self) -> UpcomingFireTimes | None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -26,7 +26,7 @@ from quartzpy.node.registration import Epoch
 from quartzpy.node.service import NO_REST, EpochService, Repetitions, StoreWatch, is_without_connection, rest_after
 from quartzpy.node.signals import Wakeup
 from quartzpy.store.node_problems import NodeProblem
-from quartzpy.store.protocol import CheckIn, JobStore, RecoveryOutcome, TimeOff, ZoneRenewal
+from quartzpy.store.protocol import CheckIn, Gate, JobStore, RecoveryOutcome, TimeOff, ZoneRenewal
 from quartzpy.store.records import LastingIncident, NodeRecord
 from quartzpy.store.store_time import StoreTime
 
@@ -72,6 +72,7 @@ class ClusterManager(EpochService):
         watch: StoreWatch,
         checked_in: Callable[[], None],
         recovered: Callable[[RecoveryOutcome], None],
+        opened: Callable[[Collection[Gate]], None] = lambda gates: None,
         lease_lost: Callable[[Epoch], None],
         rejoin: Callable[[], None],
         performs_maintenance: Callable[[], bool],
@@ -92,6 +93,7 @@ class ClusterManager(EpochService):
         self._config = config
         self._checked_in = checked_in
         self._recovered = recovered
+        self._opened = opened
         self._rejoin = rejoin
         self._performs_maintenance = performs_maintenance
         self._judge = judge
@@ -229,6 +231,7 @@ class ClusterManager(EpochService):
             )
         outcome = self._store.recover(epoch.node, dead, max_node_deaths=self._config.max_node_deaths)
         self._expect_time_off(outcome.next_time_off)
+        self._opened(outcome.opened)
         if outcome.changed_anything:
             self._recovered(outcome)
 

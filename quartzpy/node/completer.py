@@ -18,13 +18,14 @@ from quartzpy.clock import Clock
 from quartzpy.errors import LeaseLostError, OutcomeUnknownError, QuartzpyError, SchemaError, StoreUnavailableError
 from quartzpy.keys import JobKey
 from quartzpy.node.observers import Observers
+from quartzpy.node.opened_gates import gates_of
 from quartzpy.node.service import NO_REST, Repetitions, Service, StoreWatch
 from quartzpy.node.workers.execution import Execution
 from quartzpy.node.workers.outcomes import describe
 from quartzpy.node.workers.worker_pool import LONGEST_WAIT
 from quartzpy.states import Outcome
 from quartzpy.store.node_problems import MOST_FIRE_IDS, NodeProblem
-from quartzpy.store.protocol import Completion, FiredTrigger, JobStore, Notification
+from quartzpy.store.protocol import Completion, FiredTrigger, Gate, JobStore, Notification
 from quartzpy.store.store_time import StoreTime
 from quartzpy.texts import numbered, reason
 from quartzpy.triggers.upcoming import UpcomingFireTimes, refill
@@ -74,6 +75,7 @@ class Completer(Service):
         clock: Clock,
         store_time: StoreTime,
         unblocked: Callable[[datetime], None],
+        opened: Callable[[Collection[Gate]], None] = lambda gates: None,
         takes_more: Callable[[], bool],
         watch: StoreWatch | None = None,
         recorded_some: Callable[[], None] = lambda: None,
@@ -89,6 +91,7 @@ class Completer(Service):
         self._clock = clock
         self._store_time = store_time
         self._unblocked = unblocked
+        self._opened = opened
         self._takes_more = takes_more
         self._recorded_some = recorded_some
         self._paused = paused
@@ -279,12 +282,16 @@ class Completer(Service):
             self._done(batch)
             return
         asked_at = self._clock.monotonic()
-        outcome = self._store.complete(
-            batch[0][0].epoch.node,
-            unrecorded,
-            wakes_others=not self._takes_more(),
-            at_length=self._at_length,
-        )
+        try:
+            outcome = self._store.complete(
+                batch[0][0].epoch.node,
+                unrecorded,
+                wakes_others=not self._takes_more(),
+                at_length=self._at_length,
+            )
+        finally:
+            # Without an answer, they may have ended.
+            self._opened(gates_of(unrecorded))
         self._store_time.learn(outcome.now, asked_at)
         for execution, _ in batch:
             if execution.fired.fire_id in outcome.fenced:

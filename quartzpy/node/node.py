@@ -239,6 +239,7 @@ class SchedulerNode:
         within(at_most(2 * CLOSE_SECONDS), partial(parts.loop.close, at_most(CLOSE_SECONDS)))
         epoch = parts.registration.epoch
         if epoch is not None and not epoch.lost:
+            within(at_most(STEP_SECONDS), partial(parts.scheduler_thread.pass_on_gates, epoch))
             epoch.lose()
             within(at_most(STEP_SECONDS), partial(parts.store.leave, epoch.node))
         parts.watchdog.stop()

@@ -106,9 +106,10 @@ class NodeParts:
             "clock": clock,
             "store_time": store_time,
             "unblocked": signals.scheduling_changed,
+            "opened": signals.scheduler.open_gates,
             "takes_more": signals.takes_more,
             "watch": watch,
-            "recorded_some": self._recorded_some,
+            "recorded_some": self.announcer.announce,
             "paused": events.job_paused,
             "observers": observers,
         }
@@ -126,6 +127,7 @@ class NodeParts:
             listeners=listeners,
             store=store,
             unblocked=signals.scheduling_changed,
+            opened=signals.scheduler.open_gates,
             scheduler=scheduler,
             ended=self.completer.put,
             freed=slots.free,
@@ -201,6 +203,7 @@ class NodeParts:
             wakeup=signals.cluster,
             checked_in=reactions.checked_in,
             recovered=reactions.recovered,
+            opened=signals.scheduler.open_gates,
             time_off=reactions.time_off,
             rejoin=reactions.rejoin,
             judge=judge,
@@ -294,10 +297,6 @@ class NodeParts:
     def _problems_to_report(self) -> list[NodeProblem]:
         """Return what a check-in reports: those that its success ends are over when others read it."""
         return [problem for problem in self.health().details if problem.kind not in (NO_CHECK_IN, NO_LEASE)]
-
-    def _recorded_some(self) -> None:
-        self.signals.scheduler.recorded()
-        self.announcer.announce()
 
     def _check_in_answered(self, answer: CheckIn, epoch: Epoch, asked_at: float) -> None:
         self.reactions.check_in_answered(answer, epoch)

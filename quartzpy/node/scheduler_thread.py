@@ -20,7 +20,6 @@ from quartzpy.errors import UnknownTimeZoneError, UnsupportedKindError
 from quartzpy.events.events import JobSkipped, SchedulerError
 from quartzpy.events.listeners import Listeners
 from quartzpy.node.next_look import Knowledge, Look, after_look, next_look
-from quartzpy.node.own_ends import OwnEnds
 from quartzpy.node.registration import Epoch
 from quartzpy.node.service import EpochService, StoreWatch
 from quartzpy.node.signals import SchedulerSignals
@@ -106,7 +105,6 @@ class SchedulerThread(EpochService):
         self._backlog = backlog
         self._last_epoch: Epoch | None = None
         self._answer_lost = False
-        self._own_ends = OwnEnds(clock.monotonic)
         self._unsupported = UnsupportedTriggers(clock)
         self._knowledge = Knowledge()
         self._lead = 0.0
@@ -154,6 +152,8 @@ class SchedulerThread(EpochService):
         if self.signals.claims_nothing or not epoch.trusted:
             if not self.signals.claims_nothing:
                 return UNTRUSTED_REST
+            if epoch.trusted and not self.signals.is_halted:
+                self.pass_on_gates(epoch)
             self._hand_back(0.0)
             self._knowledge = Knowledge()
             if not self.signals.resting.is_set():
@@ -172,8 +172,6 @@ class SchedulerThread(EpochService):
             return look.seconds
         if self._gathers(is_worth_it=is_worth_it):
             return GATHERING
-        if seconds := self._until_ends(epoch):
-            return seconds
         if self._backlog() > BACKLOG_LIMIT:
             return UNTRUSTED_REST
         if not available_slots:
@@ -182,7 +180,7 @@ class SchedulerThread(EpochService):
         return max(0.0, self._next_look().seconds)
 
     def _next_look(self) -> Look:
-        if self.signals.looks_again:
+        if self.signals.looks_again or self.signals.opened:
             return Look(0.0, is_on_time=True)
         if self.signals.is_notified and self._knowledge.told_at is None:
             self._knowledge = replace(self._knowledge, told_at=self._store_time.now())
@@ -200,18 +198,10 @@ class SchedulerThread(EpochService):
         self._has_gathered = not (self._has_gathered or is_worth_it) and self._knowledge.more_is_due
         return self._has_gathered
 
-    def _until_ends(self, epoch: Epoch) -> float:
-        """Return the seconds for which to wait for the ends of own executions: what is due now waits for them."""
-        # Set before the executions are counted, so that none is recorded unnoticed.
-        self.signals.awaits_ends = True
-        batch = min(sum(self._executors.workers().values()), self._config.batch_size)
-        seconds = self._own_ends.wait(batch, epoch.unrecorded)
-        self.signals.awaits_ends = seconds > 0
-        return seconds
-
     def _acquire(self, epoch: Epoch, available_slots: Sequence[AvailableSlots], look: Look) -> None:
         limit = min(workers_of(available_slots), self._config.batch_size)
-        was_asked, self.signals.looks_again = self.signals.looks_again, False
+        opened = self.signals.opened.name_all()
+        was_asked, self.signals.looks_again = self.signals.looks_again or bool(opened), False
         # So a round trip fires all that becomes due until the next one is worth it.
         look_ahead = timedelta(seconds=2 * self._lead if look.is_on_time else 0.0)
         asked_at = self._clock.monotonic()
@@ -222,38 +212,52 @@ class SchedulerThread(EpochService):
             look_ahead=look_ahead,
             misfire_threshold=self._config.misfire_threshold,
             passed_over=self._unsupported.generations(),
+            opened=opened,
             reads_first=not look.is_on_time,
         )
+        self.signals.opened.answered()
         self._store_time.learn(acquired.now, asked_at)
         if acquired.fired:
             self._learn_lead(self._clock.monotonic() - asked_at)
         self._start(acquired.fired, epoch)
         self._skipped(acquired.skipped)
-        opened = self._capacity.meet(acquired.slot_pools)
+        may_take_more = self._capacity.meet(acquired.slot_pools)
         if acquired.undecided:
             self._decide(epoch.node, acquired.undecided)
-            opened = True
+            may_take_more = True
         if acquired.unfilled:
             self._refill(epoch, acquired.unfilled, acquired.now)
-            opened = True
+            may_take_more = True
         self._knowledge = after_look(
             self._knowledge,
             acquired,
             limit=limit,
             look_ahead=look_ahead,
             was_asked=was_asked,
-            looks_at_once=opened,
+            looks_at_once=may_take_more,
             slot_pools=frozenset(slots.slot_pool for slots in available_slots),
             looked_at=self._clock.monotonic(),
             # With jitter, so that the nodes do not poll at the same moment.
             rests=self._config.idle_wait.total_seconds() * uniform(0.8, 1.0),
         )
-        if 2 * acquired.taken < limit and self._knowledge.is_due:
-            self._own_ends.note_little()
 
     def _learn_lead(self, seconds: float) -> None:
         """Set the lead from the duration of a round trip: a fire is committed just before its instant."""
         self._lead += (min(1.5 * seconds, LONGEST_LEAD / 2) - self._lead) / 4
+
+    def pass_on_gates(self, epoch: Epoch) -> None:
+        """Let what is parked at the gates that have opened wait for any node, which is notified."""
+        if not self.signals.opened:
+            return
+        self._store.acquire(
+            epoch.node,
+            (),
+            limit=0,
+            look_ahead=timedelta(),
+            misfire_threshold=self._config.misfire_threshold,
+            opened=self.signals.opened.name_all(),
+        )
+        self.signals.opened.answered()
 
     def _rest_while_full(self, epoch: Epoch) -> float:
         """Wait for a free worker, and tell the others after a moment that something is due which this node cannot take.
@@ -262,6 +266,11 @@ class SchedulerThread(EpochService):
         """
         now = self._clock.monotonic()
         notify_at = (now if self._full_since is None else self._full_since) + FULL_BEFORE_NOTIFYING
+        if self.signals.opened:
+            if now < notify_at:
+                return notify_at - now
+            self.pass_on_gates(epoch)
+            return 0.0
         if self._notified_at is not None:
             notify_at = max(notify_at, self._notified_at + BETWEEN_NOTIFICATIONS)
         if now < notify_at:
@@ -299,7 +308,6 @@ class SchedulerThread(EpochService):
     def _start(self, fired: Sequence[FiredTrigger], epoch: Epoch) -> None:
         if fired:
             epoch.add_unrecorded([execution.fire_id for execution in fired])
-            self._own_ends.note_fired(fired, epoch.unrecorded)
             self._submit(fired, epoch)
 
     def _running(self, epoch: Epoch) -> set[int]:

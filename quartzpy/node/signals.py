@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import datetime
 
 from quartzpy.node.next_look import Peers
-from quartzpy.store.protocol import Notification
+from quartzpy.node.opened_gates import OpenedGates
+from quartzpy.store.protocol import Gate, Notification
 from quartzpy.store.store_time import StoreTime
 
 LATE_SECONDS = 0.1
@@ -50,8 +51,7 @@ class SchedulerSignals:
         """True while a notification has not been looked for."""
         self._then: Callable[[], None] | None = None
         self.compare_due = False
-        self.awaits_ends = False
-        """True while the thread waits for ends of executions to be recorded."""
+        self.opened = OpenedGates()
         self.in_standby = True
         self.is_halted = False
         """True while nothing may fire, whatever the mode of the node is."""
@@ -87,9 +87,10 @@ class SchedulerSignals:
         if self._then is not None:
             self.afterwards.append(self._then)
 
-    def recorded(self) -> None:
-        """Note that ends of executions were recorded."""
-        if self.awaits_ends:
+    def open_gates(self, gates: Collection[Gate]) -> None:
+        """Look, in the next pass, for what is parked at these gates."""
+        if gates:
+            self.opened.add(gates)
             self.wakeup.set()
 
     def set_standby(self, standby: bool) -> None:

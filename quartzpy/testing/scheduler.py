@@ -26,6 +26,7 @@ from quartzpy.jobs.job_transaction import AsyncJobConnection
 from quartzpy.keys import JobKey, JobRef, checked_key
 from quartzpy.node.completer import refill_of
 from quartzpy.node.health import HealthState, SchedulerHealth
+from quartzpy.node.opened_gates import gates_of
 from quartzpy.node.registration import Epoch
 from quartzpy.node.scheduler_thread import refill_of as refill_of_unfilled
 from quartzpy.node.workers.execution import Execution
@@ -42,6 +43,7 @@ from quartzpy.store.protocol import (
     Completion,
     DispatchKey,
     FiredTrigger,
+    Gate,
     JobStore,
     Notification,
     SkippedTrigger,
@@ -111,6 +113,8 @@ class SchedulerHarness(SchedulingMethods):
         )
         self._epoch = Epoch(self._node, self.clock, A_CENTURY, 0.0)
         self._ended: list[Completion] = []
+        self._opened: set[Gate] = set()
+        """The gates at which executions have ended since the last step."""
         self._recorded = 0
         self._loop = ClockLoop(self.clock)
         self._awaitable: AsyncScheduler | None = None
@@ -333,7 +337,9 @@ class SchedulerHarness(SchedulingMethods):
             limit=MOST_AT_ONCE,
             look_ahead=timedelta(),
             misfire_threshold=self._threshold,
+            opened=self._opened,
         )
+        self._opened = set()
         if due.unfilled:
             self._store.refill(self._node, [refill_of_unfilled(trigger, self.now) for trigger in due.unfilled])
         return list(due.fired), self._skipped(due.skipped), self.now if due.unfilled else due.next_due
@@ -389,6 +395,7 @@ class SchedulerHarness(SchedulingMethods):
             completion.refill = refill_of(fired)
         for key in self._store.complete(self._node, unrecorded).paused:
             self._emit(JobPaused(key))
+        self._opened |= gates_of(completions)
         return [record for each in completions if (record := self._store.execution(each.fired.fire_id)) is not None]
 
     def _take(self, execution: Execution, completion: Completion | None) -> None:

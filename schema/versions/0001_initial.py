@@ -435,7 +435,6 @@ def upgrade() -> None:
         sa.Column("attempt", sa.Integer(), server_default=sa.text("1"), nullable=False),
         sa.Column("requests_recovery", sa.Boolean(), nullable=False),
         sa.Column("cancel_requested", sa.Boolean(), server_default=sa.text("false"), nullable=False),
-        sa.Column("awaited", sa.Boolean(), server_default=sa.text("false"), nullable=False),
         sa.Column("max_concurrent", sa.Integer(), nullable=True),
         sa.Column("sched_name", Name, nullable=False),
         sa.Column("trigger_group", Name, nullable=False),

@@ -16,6 +16,7 @@ from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import StoreUnavailableError
 from quartzpy.events.listeners import Listeners
 from quartzpy.node.next_look import Peers
+from quartzpy.node.opened_gates import gates_of
 from quartzpy.node.registration import Epoch
 from quartzpy.node.scheduler_thread import SchedulerThread
 from quartzpy.node.signals import SchedulerSignals
@@ -156,7 +157,7 @@ class SimulatedNode:
         ]
         outcome: CompletionOutcome = self.store.complete(self.node, ended)
         self.epoch.discard_unrecorded([one.fired.fire_id for one in over])
-        self.thread.signals.recorded()
+        self.thread.signals.open_gates(gates_of(ended))
         if outcome.earliest_unblocked is not None:
             self.thread.signals.look_again()
         # A worker that becomes free wakes a thread that waits for one.

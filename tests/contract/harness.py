@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.config.config import SchedulerConfig
+from quartzpy.errors import LeaseLostError
 from quartzpy.job_data import decode
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
@@ -21,6 +23,7 @@ from quartzpy.store.protocol import (
     Completion,
     CompletionOutcome,
     FiredTrigger,
+    Gate,
     JobEntry,
     JobStore,
     MisfireOutcome,
@@ -155,7 +158,9 @@ class Harness(ABC):
         """Let `survivor` recover nodes, by their current records."""
         epochs = {node.epoch for node in dead}
         records = [record for record in self.store.list_nodes().nodes if record.epoch in epochs]
-        return self.store.recover(survivor, records)
+        outcome = self.store.recover(survivor, records)
+        self.look_at(survivor, outcome.opened)
+        return outcome
 
     # --- scheduling
 
@@ -195,11 +200,17 @@ class Harness(ABC):
         limit: int = 100,
         look_ahead: timedelta = timedelta(),
         threshold: timedelta = THRESHOLD,
+        opened: Collection[Gate] = (),
         types: Sequence[str | Slots] = (REPORT,),
     ) -> Acquisition:
         available_slots = self._nodes.run(self.store, node, types)
         return self.store.acquire(
-            node, available_slots, limit=limit, look_ahead=look_ahead, misfire_threshold=threshold
+            node,
+            available_slots,
+            limit=limit,
+            look_ahead=look_ahead,
+            misfire_threshold=threshold,
+            opened=opened,
         )
 
     def refill(self, node: Node, triggers: Iterable[UnfilledTrigger]) -> None:
@@ -228,7 +239,17 @@ class Harness(ABC):
         return Completion(fired, **values)
 
     def complete(self, node: Node, *fired: FiredTrigger, **how: Any) -> CompletionOutcome:
-        return self.store.complete(node, [self.ended(one, **how) for one in fired])
+        outcome = self.store.complete(node, [self.ended(one, **how) for one in fired])
+        self.look_at(node, {one.gate for one in fired if one.gate is not None})
+        return outcome
+
+    def look_at(self, node: Node, opened: Collection[Gate]) -> None:
+        """Let a node without free workers look at gates, as it does after ends: what is parked there may wait again."""
+        if not opened:
+            return
+        # One that was declared dead looks nowhere.
+        with suppress(LeaseLostError):
+            self.store.acquire(node, (), limit=0, look_ahead=timedelta(), misfire_threshold=THRESHOLD, opened=opened)
 
     def complete_asking(self, node: Node, fired: FiredTrigger, instruction: CompletionInstruction) -> CompletionOutcome:
         return self.complete(node, fired, instruction=instruction)

@@ -138,7 +138,6 @@ FACTS: Mapping[str, Fact] = {
         {Way.HAND_BACK: CARRIED},
     ),
     "cancel_requested": _always(NONE, "an execution that was asked to stop does not run again"),
-    "awaited": _always(NONE, "what waits for an end is found anew while each execution runs"),
     "progress": _always(NONE, _OF_THE_RUN),
     "progress_message": _always(NONE, _OF_THE_RUN),
     "recent_log": _always(NONE, _OF_THE_RUN),

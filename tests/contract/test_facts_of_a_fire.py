@@ -24,6 +24,7 @@ SAME = {
     "upcoming_is_complete": "upcoming",
     "coalesced": "coalesced_fire_times",
     "continuations": "continues",
+    "gate_key": "concurrency_key",
 }
 """Names of fields and columns that stand for a fact of another name, or for all of them."""
 HINT = "say in tests.contract.test_facts.FACTS what becomes of it in a retry, a recovery and the other ways"
@@ -65,7 +66,6 @@ def test_a_fire_that_did_not_begin_loses_nothing_but_what_is_of_its_trigger() ->
         "next_fire_time",
         "calendar_revision",
         "load_calendar",
-        "awaited",
         "cancel_requested",
         "progress",
         "progress_message",

@@ -30,8 +30,7 @@ def test_each_end_lets_as_many_follow(store: Harness) -> None:
     running = store.fire_due(node)
     seen = names(running)
     while running:
-        outcome = store.complete(node, running.pop(0))
-        assert (outcome.earliest_unblocked is not None) == (len(seen) < 6)
+        store.complete(node, running.pop(0))
         running += (fired := store.fire_due(node))
         assert len(running) <= 2
         seen += names(fired)

@@ -19,12 +19,12 @@ from quartzpy.errors import LeaseLostError
 from quartzpy.keys import RECOVERING_JOBS, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import CompletionInstruction, Missed, Outcome, OverlapPolicy, TriggerState
-from quartzpy.store.memory.tables import BLOCKED_STATES
 from quartzpy.store.protocol import (
     EVERYTHING,
     AvailableSlots,
     DispatchKey,
     FiredTrigger,
+    Gate,
     JobEntry,
     NamedTriggers,
     Node,
@@ -71,6 +71,8 @@ class Virtual:
     def __init__(self, node: Node) -> None:
         self.node = node
         self.running: list[FiredTrigger] = []
+        self.opened: set[Gate] = set()
+        """The gates at which its executions have ended since its last step that answered."""
 
 
 class Cluster(RuleBasedStateMachine):
@@ -190,10 +192,18 @@ class Cluster(RuleBasedStateMachine):
     @rule(name=a_node, limit=st.sampled_from([1, 3, 50]), seconds=st.sampled_from([0, 1, 60]))
     def acquire(self, name: str, limit: int, seconds: int) -> None:
         with self._as(name) as virtual:
-            took = self.harness.acquire(virtual.node, limit=limit, look_ahead=seconds * SECOND)
+            took = self.harness.acquire(virtual.node, limit=limit, look_ahead=seconds * SECOND, opened=virtual.opened)
+            virtual.opened = set()
             assert took.taken <= limit
             self.harness.refill(virtual.node, took.unfilled)
             self._fired(virtual, took.fired)
+
+    @rule(name=a_node)
+    def pass_on_gates(self, name: str) -> None:
+        """A node without free workers looks at its gates."""
+        with self._as(name) as virtual:
+            self.harness.look_at(virtual.node, virtual.opened)
+            virtual.opened = set()
 
     @rule(
         name=a_node,
@@ -218,6 +228,7 @@ class Cluster(RuleBasedStateMachine):
             with self._recovery():
                 outcome = self.store.recover(virtual.node, dead)
             assert outcome.repaired == 0
+            virtual.opened |= {*outcome.opened}
 
     @rule(name=a_node, seconds=st.sampled_from([0, 1, 31]))
     def go_on(self, name: str, seconds: int) -> None:
@@ -236,7 +247,7 @@ class Cluster(RuleBasedStateMachine):
     @rule(name=a_node, seconds=st.sampled_from([0, 60]))
     def lose_the_answer_to_an_acquire(self, name: str, seconds: int) -> None:
         with self._as(name) as virtual:
-            lost = self.harness.acquire(virtual.node, look_ahead=seconds * SECOND)
+            lost = self.harness.acquire(virtual.node, look_ahead=seconds * SECOND, opened=virtual.opened)
             found = self._reconciled(virtual)
             assert {one.fire_id for one in found.fired} == {one.fire_id for one in lost.fired}
             self._fired(virtual, found.fired)
@@ -268,6 +279,7 @@ class Cluster(RuleBasedStateMachine):
                 )
             completions.append(completion)
         outcome = self.store.complete(virtual.node, completions)
+        virtual.opened |= {fired.gate for fired in batch if fired.gate is not None}
         self.ended |= {fired.fire_id for fired in batch} - set(outcome.fenced)
 
     # --- invariants
@@ -297,8 +309,8 @@ class Cluster(RuleBasedStateMachine):
 
     @invariant()
     def s3_a_job_executes_as_often_at_a_time_as_it_allows(self) -> None:
-        running = Counter((row.job_key, row.concurrency_key) for row in self.store._tables.fired.values() if row.counts)
-        assert all(count <= (JOBS[of.name].max_concurrent or 0) for (of, _), count in running.items())
+        running = Counter(row.gate for row in self.store._tables.fired.values() if row.counts)
+        assert all(count <= (JOBS[gate.job_name].max_concurrent or 0) for gate, count in running.items())
         assert running == self.store._tables._running
 
     @invariant()
@@ -308,13 +320,10 @@ class Cluster(RuleBasedStateMachine):
             if row.state in ENDED_STATES:
                 continue
             assert row.fire_id is None
-            match row.job.overlap_policy:
-                case OverlapPolicy.BLOCK:
-                    assert tables.is_blocked(row) == (row.state in BLOCKED_STATES)
-                case OverlapPolicy.SKIP:
-                    assert row.state not in BLOCKED_STATES
-                case OverlapPolicy.BUFFER_ONE | OverlapPolicy.CANCEL_OTHER:
-                    assert tables.free_slots(row) == 0 or row.state not in BLOCKED_STATES
+            assert row.state is not TriggerState.PAUSED_BLOCKED
+            if row.state is TriggerState.BLOCKED:
+                assert row.job.overlap_policy is not OverlapPolicy.SKIP
+                assert tables.free_slots(row) == 0 or row.gate in tables.open_gates()
             assert row.progress.next_fire_time is not None
             assert row.catch_up_until is None or row.progress.next_fire_time <= row.catch_up_until
 
@@ -370,9 +379,12 @@ class Cluster(RuleBasedStateMachine):
         for _ in range(2000):
             while self.harness.misfire(last.node).more:
                 pass
-            fired = self.harness.fire_due(last.node)
-            if not fired:
-                break
+            opened, last.opened = last.opened, set()
+            fired = self.harness.fire_due(last.node, opened=opened)
+            if not fired and not opened:
+                last.opened = {*self.store.recover(last.node, []).opened}
+                if not last.opened:
+                    break
             self._fired(last, fired)
             self._complete(last, fired, CompletionInstruction.NOOP)
         else:

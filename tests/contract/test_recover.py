@@ -11,7 +11,7 @@ from quartzpy.job_data import decode
 from quartzpy.jobs.internal_entries import nominal_fire, recovered_by
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import Outcome, TriggerState
-from quartzpy.store.protocol import FiredTrigger, JobGroups, NamedTriggers
+from quartzpy.store.protocol import FiredTrigger, Gate, JobGroups, NamedTriggers
 from quartzpy.store.queries import TriggerQuery
 from tests.contract.harness import (
     HOUR,
@@ -295,22 +295,26 @@ def test_nothing_to_recover_changes_nothing(store: Harness) -> None:
     assert store.everything() == before
 
 
-@pytest.mark.parametrize(
-    ("state", "freed"),
-    [
-        (TriggerState.BLOCKED, "WAITING"),
-        (TriggerState.PAUSED_BLOCKED, "PAUSED"),
-    ],
-)
-def test_a_trigger_that_nothing_holds_is_repaired(store: Harness, state: TriggerState, freed: str) -> None:
+def test_a_trigger_that_nothing_holds_is_repaired(store: Harness) -> None:
     node = store.node()
-    buffering = job(max_concurrent=1, overlap_policy="buffer_one")
-    store.schedule(buffering, once(when=at(100)), once("other", at(100)))
-    store.set_state(key("once"), state)
-    assert store.state("once") in (state, freed), "a store may tell already what the repair makes of it"
+    skipping = job(max_concurrent=1, overlap_policy="skip")
+    store.schedule(skipping, once(when=at(100)), once("other", at(100)))
+    store.set_state(key("once"), TriggerState.BLOCKED)
     assert store.store.recover(node, []).repaired == 1
-    assert store.states("once", "other") == [freed, "WAITING"]
+    assert store.states("once", "other") == ["WAITING", "WAITING"]
     assert not store.store.recover(node, []).changed_anything
+
+
+@pytest.mark.parametrize("policy", ["block", "buffer_one", "cancel_other"])
+def test_what_is_parked_beside_a_free_place_is_found(store: Harness, policy: str) -> None:
+    node = store.node()
+    store.schedule(job(max_concurrent=1, overlap_policy=policy), once(when=at(-1)), once("other", at(100)))
+    store.set_state(key("once"), TriggerState.BLOCKED)
+    assert not store.fire_due(node)
+    outcome = store.store.recover(node, [])
+    assert (outcome.repaired, [*outcome.opened]) == (0, [Gate("DEFAULT", "job", "")])
+    assert names(store.fire_due(node, opened=outcome.opened)) == ["once"]
+    assert not store.store.recover(node, []).opened
 
 
 def test_a_complete_trigger_whose_last_fire_is_lost_is_deleted(store: Harness) -> None:

@@ -157,7 +157,6 @@
 \set messages '{"half done",NULL}'
 \set misfire_action SKIPPED
 \set misfire_instruction_list {smart,smart}
-\set misfire_threshold '1 min'
 \set misfire_threshold_list {NULL,1h}
 \set missed misfire
 \set missed_times {"{}","{}"}
@@ -202,6 +201,9 @@
 \set placement_list '{"",""}'
 \set placements '{"",""}'
 \set pool_limits {10}
+\set opened_groups '{DEFAULT}'
+\set opened_jobs '{serial}'
+\set opened_keys '{""}'
 \set prefix qrtz_
 \set prefixes {quartzpy-sample-of-no-session}
 \set previous '{"2030-01-01 00:00:00+00"}'

@@ -17,9 +17,11 @@ import pytest
 from quartzpy.jobs.shared_limit import Limit
 from quartzpy.keys import TriggerKey
 from quartzpy.states import CompletionInstruction
+from quartzpy.store.postgresql.steps.acquire import LEAST_MET
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import (
     FiredTrigger,
+    Gate,
     JobEntry,
     NamedTriggers,
     Node,
@@ -80,7 +82,9 @@ class Stage(SqlHarness):
 
     def check_in(self, node: Node) -> None:
         """What follows a check-in; it repairs nothing, as nothing was wrong."""
-        assert not self.store.recover(node, []).changed_anything
+        outcome = self.store.recover(node, [])
+        assert not outcome.changed_anything
+        self.look_at(node, outcome.opened)
 
     def run_down(self, node: Node, running: list[FiredTrigger], limit: int = 100) -> list[str]:
         """End executions one after the other, with the fires that follow; return the triggers in their order."""
@@ -106,7 +110,7 @@ def serial_with_two_waiting(stage: Stage, node: Node) -> FiredTrigger:
     return fired
 
 
-# --- an end that takes no lock, beside a step that would let a trigger wait for it
+# --- an end that takes no lock, beside a step that parks a trigger for it
 
 Meeting = tuple[FiredTrigger, Callable[[], Any]]
 """An execution, and a step that meets the trigger `next` while it runs."""
@@ -117,17 +121,6 @@ def met_by_an_acquire_step(stage: Stage, node: Node) -> Meeting:
     fired = stage.fire_one(node)
     stage.add_triggers(job_key(), once("next"))
     return fired, lambda: stage.acquire(node)
-
-
-def met_behind_those_of_other_jobs(stage: Stage, node: Node) -> Meeting:
-    """A step of a node with one worker, which meets a trigger of a full job, looks at those behind it."""
-    stage.schedule(serial(durable=True), once("first"))
-    fired = stage.fire_one(node)
-    stage.schedule(serial("other", durable=True), once("other-first", priority=9))
-    stage.acquire(node)
-    stage.add_triggers(job_key("other"), once("other-next", priority=9))
-    stage.add_triggers(job_key(), once("next"))
-    return fired, lambda: [stage.acquire(node, limit=1) for _ in range(2)]
 
 
 def met_by_a_misfire_step(stage: Stage, node: Node) -> Meeting:
@@ -146,31 +139,48 @@ def met_by_a_step_that_asks_a_shared_limit(stage: Stage, node: Node) -> Meeting:
     return fired, lambda: stage.acquire(node)
 
 
-@pytest.mark.parametrize("ends", [True, False], ids=["commits", "rolls-back"])
 @pytest.mark.parametrize(
     "meet",
-    [
-        met_by_an_acquire_step,
-        met_behind_those_of_other_jobs,
-        met_by_a_misfire_step,
-        met_by_a_step_that_asks_a_shared_limit,
-    ],
+    [met_by_an_acquire_step, met_by_a_misfire_step, met_by_a_step_that_asks_a_shared_limit],
     ids=lambda meet: meet.__name__,
 )
-def test_nothing_waits_for_an_execution_that_is_ending(
-    stage: Stage, postgres_dsn: str, meet: Callable[[Stage, Node], Meeting], ends: bool
+def test_the_step_after_an_end_finds_what_was_parked_beside_it(
+    stage: Stage, postgres_dsn: str, meet: Callable[[Stage, Node], Meeting]
 ) -> None:
-    """Nothing would release it."""
+    """The end sees no parked trigger, and the step that parks it sees no end."""
     node = stage.node()
     fired, step = meet(stage, node)
-    with closing(connect_to(postgres_dsn)) as ending, ending.transaction(force_rollback=not ends):
+    with closing(connect_to(postgres_dsn)) as ending, ending.transaction():
         ending.execute("DELETE FROM qrtz_fired_triggers WHERE fire_id = %s", [fired.fire_id])
         step()
-        assert stage.rows()["next"] == "WAITING"
-    step()
-    awaited = stage.user.execute("SELECT awaited FROM qrtz_fired_triggers WHERE fire_id = %s", [fired.fire_id])
-    assert awaited.fetchall() == ([] if ends else [(True,)])
-    assert (stage.rows()["next"] == "BLOCKED") is not ends
+        assert stage.rows()["next"] == "BLOCKED"
+    assert fired.gate is not None
+    assert not stage.fire_due(node)
+    stage.look_at(node, [fired.gate])
+    assert stage.rows()["next"] == "WAITING"
+
+
+def test_an_end_waits_for_no_lock_whatever_waits_for_it(stage: Stage) -> None:
+    node = stage.node()
+    fired = serial_with_two_waiting(stage, node)
+    with stage.user.transaction():
+        stage.user.execute("SELECT FROM qrtz_locks FOR UPDATE")
+        assert not stage.store.complete(node, [stage.ended(fired)]).fenced
+    assert stage.rows() == {"b": "BLOCKED", "c": "BLOCKED"}, "an end releases nothing"
+    assert fired.gate is not None
+    assert names(stage.fire_due(node, opened=[fired.gate])) == ["b"]
+
+
+def test_what_finds_a_place_and_no_worker_waits_for_any_node(stage: Stage) -> None:
+    node = stage.node()
+    fired = serial_with_two_waiting(stage, node)
+    stage.store.complete(node, [stage.ended(fired)])
+    assert fired.gate is not None
+    assert not stage.store.acquire(
+        node, (), limit=0, look_ahead=SECOND, misfire_threshold=HOUR, opened=[fired.gate]
+    ).taken
+    assert stage.rows() == {"b": "WAITING", "c": "BLOCKED"}
+    assert names(stage.fire_due(stage.node("other"))) == ["b"]
 
 
 # --- what a fire and an end write
@@ -192,8 +202,8 @@ def test_what_waits_is_written_once_when_it_is_met_and_once_when_it_is_released(
     stage.schedule(serial(), *[once(f"t{n}", at(n / 1000)) for n in range(MANY)])
     stage.clock.set(at(1))
     running: list[FiredTrigger] = []
-    assert stage.written(lambda: running.extend(stage.fire_due(node, limit=1))) == 1
-    assert stage.written(lambda: stage.fire_due(node, limit=MANY)) == MANY - 1
+    assert stage.written(lambda: running.extend(stage.fire_due(node, limit=1))) == LEAST_MET
+    assert stage.written(lambda: stage.fire_due(node, limit=MANY)) == MANY - LEAST_MET
     assert stage.written(lambda: stage.fire_due(node, limit=MANY)) == 0
     assert stage.written(lambda: stage.complete(node, *running)) == 2, "the one that ended and the one that follows"
 
@@ -230,6 +240,26 @@ def test_one_that_comes_due_earlier_than_those_that_wait_goes_first(stage: Stage
     assert stage.run_down(node, running) == ["a", "new", "b", "c"]
 
 
+def test_one_that_comes_due_later_does_not_overtake_what_is_parked(stage: Stage) -> None:
+    node = stage.node()
+    stage.schedule(serial(durable=True), once("a"), once("b", at(2)))
+    stage.clock.set(at(5))
+    [running] = stage.fire_due(node)
+    stage.add_triggers(job_key(), once("new", at(3)))
+    stage.store.complete(node, [stage.ended(running)])
+    assert running.gate is not None
+    assert names(stage.fire_due(node, opened=[running.gate])) == ["b"]
+    assert stage.of("BLOCKED") == ["new"]
+
+
+def test_nothing_is_parked_beside_a_place_that_this_step_leaves(stage: Stage) -> None:
+    node = stage.node()
+    stage.schedule(job("other"), once("other", priority=9))
+    stage.schedule(serial(), *[once(f"t{n}") for n in range(3)])
+    assert names(stage.fire_due(node, limit=1)) == ["other"]
+    assert stage.of("BLOCKED") == []
+
+
 def test_a_limit_above_one_releases_as_many_as_ended(stage: Stage) -> None:
     node = stage.node()
     stage.schedule(job(max_concurrent=3), *[once(f"t{n}", priority=9 - n) for n in range(9)])
@@ -245,6 +275,7 @@ def test_the_end_of_an_execution_above_a_lowered_limit_releases_nothing(stage: S
     stage.schedule(job(max_concurrent=3, durable=True), *[once(f"t{n}", priority=9 - n) for n in range(5)])
     running = stage.fire_due(node)
     stage.schedule(job(max_concurrent=1, durable=True), replace=True)
+    assert not stage.fire_due(node)
     stage.complete(node, *running[:2])
     assert stage.of("BLOCKED") == ["t3", "t4"]
     stage.complete(node, running[2])
@@ -256,8 +287,8 @@ def test_a_limit_that_is_raised_releases_at_once(stage: Stage) -> None:
     stage.schedule(job(max_concurrent=1, durable=True), *[once(f"t{n}", priority=9 - n) for n in range(5)])
     stage.fire_due(node)
     stage.schedule(job(max_concurrent=3, durable=True), replace=True)
-    assert stage.of("WAITING") == ["t1", "t2"]
     assert names(stage.fire_due(node)) == ["t1", "t2"]
+    assert stage.of("BLOCKED") == ["t3", "t4"]
 
 
 def test_each_key_has_its_own_queue(stage: Stage) -> None:
@@ -299,18 +330,6 @@ def store_again(stage: Stage, node: Node) -> None:
 
 def replace_it(stage: Stage, node: Node) -> None:
     stage.store.replace_trigger(key("b"), stage.prepare(once("d", at(3600)), job_key()))
-
-
-AT_ONCE = [pause, delete, store_again, replace_it]
-
-
-@pytest.mark.parametrize("takes_away", AT_ONCE)
-def test_a_slot_is_passed_on_at_once(stage: Stage, takes_away: Callable[[Stage, Node], None]) -> None:
-    node = stage.node()
-    stage.complete(node, serial_with_two_waiting(stage, node))
-    assert stage.of("WAITING") == ["b"]
-    takes_away(stage, node)
-    assert names(stage.fire_due(node)) == ["c"]
 
 
 @pytest.mark.parametrize(
@@ -362,7 +381,18 @@ def end_by_hand(stage: Stage, node: Node) -> None:
 
 @pytest.mark.parametrize(
     "takes_away",
-    [*AT_ONCE, pause_job_in_part, move, set_aside, delete_in_a_users_transaction, leave_it_to_nobody, end_by_hand],
+    [
+        pause,
+        delete,
+        store_again,
+        replace_it,
+        pause_job_in_part,
+        move,
+        set_aside,
+        delete_in_a_users_transaction,
+        leave_it_to_nobody,
+        end_by_hand,
+    ],
 )
 def test_a_slot_is_passed_on_by_the_next_check_in(stage: Stage, takes_away: Callable[[Stage, Node], None]) -> None:
     node = stage.node()
@@ -506,7 +536,7 @@ def test_one_that_is_in_time_does_not_wait_for_the_misfire_step_behind_late_ones
     assert len(stage.misfire(node).misfired) == 5
 
 
-def test_a_misfire_that_moves_the_released_one_away_leaves_its_slot_to_the_next(stage: Stage) -> None:
+def test_a_misfire_that_moves_one_away_leaves_its_place_to_the_next(stage: Stage) -> None:
     node = stage.node()
     stage.schedule(serial(durable=True), once("a", priority=9), hourly("b", "do_nothing"), once("c", at(30)))
     stage.clock.set(at(40))
@@ -517,6 +547,7 @@ def test_a_misfire_that_moves_the_released_one_away_leaves_its_slot_to_the_next(
     stage.clock.set(at(75))
     assert not stage.fire_due(node), "it is late by now"
     assert list(stage.misfire(node).misfired) == [key("b")]
+    stage.check_in(node)
     assert names(stage.fire_due(node)) == ["c"]
 
 
@@ -534,24 +565,14 @@ def test_a_late_trigger_of_a_full_job_that_no_step_has_met_is_blocked_and_does_n
 
 
 def test_rows_that_an_older_release_has_blocked_go_on(stage: Stage) -> None:
-    """It blocked all triggers of a full job, those that are not due and those that are paused, too."""
+    """It blocked all triggers of a full job, those that are not due, too."""
     node = stage.node()
-    stage.schedule(serial(durable=True), every(10, "a"), once("b", at(5)), once("c", at(6)), once("d", at(7)))
-    stage.store.pause(NamedTriggers([key("c"), key("d")]))
+    stage.schedule(serial(durable=True), every(10, "a"), once("b", at(5)), once("c", at(6)))
     [fired] = stage.fire_due(node)
-    stage.user.execute(
-        "UPDATE qrtz_triggers SET trigger_state = CASE trigger_state WHEN 'PAUSED' THEN 'PAUSED_BLOCKED'"
-        " ELSE 'BLOCKED' END"
-    )
-    stage.store.resume(NamedTriggers([key("c")]))
-    assert stage.rows()["c"] == "WAITING"
+    stage.user.execute("UPDATE qrtz_triggers SET trigger_state = 'BLOCKED'")
     stage.complete(node, fired)
     stage.clock.set(at(20))
     assert stage.run_down(node, stage.fire_due(node), limit=1)[:3] == ["b", "c", "a"]
-    stage.check_in(node)
-    assert stage.rows()["d"] == "PAUSED_BLOCKED", "as it is paused, nothing has to touch it"
-    stage.store.resume(NamedTriggers([key("d")]))
-    assert stage.rows()["d"] == "WAITING"
 
 
 # --- several nodes
@@ -576,16 +597,19 @@ def test_nodes_that_fire_end_pause_and_check_in_at_once_leave_nothing_behind(
         try:
             node = register(store, f"node-{number}")
             turns = 0
+            opened: set[Gate] = set()
             while not enough.is_set():
                 turns += 1
-                for fired in acquire(store, node).fired:
+                took, opened = acquire(store, node, opened=opened), set()
+                for fired in took.fired:
                     store.complete(node, [ended(fired)])
+                    opened |= {Gate("DEFAULT", "busy", "")}
                     done.append(fired.trigger_name)
                 some = key(names_of[(7 * turns + number) % len(names_of)])
                 store.pause(NamedTriggers([some]))
                 store.resume(NamedTriggers([some]))
                 if turns % 5 == 0:
-                    store.recover(node, [])
+                    opened |= {*store.recover(node, []).opened}
                 if len(done) >= len(names_of):
                     enough.set()
         except BaseException as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -34,6 +34,7 @@ from quartzpy.store.protocol import (
     Completion,
     DispatchKey,
     FiredTrigger,
+    Gate,
     JobEntry,
     NamedTriggers,
     Node,
@@ -63,8 +64,15 @@ def store_due(store: SqlJobStore, *names: str, job: str = "job", serial: bool = 
     store.store_jobs([JobEntry(detail, [prepare(trigger, now, None) for trigger in triggers])], replace=True)
 
 
-def acquire(store: SqlJobStore, node: Node) -> Acquisition:
-    return store.acquire(node, OPENINGS, limit=100, look_ahead=timedelta(), misfire_threshold=timedelta(minutes=1))
+def acquire(store: SqlJobStore, node: Node, *, opened: Collection[Gate] = ()) -> Acquisition:
+    return store.acquire(
+        node,
+        OPENINGS,
+        limit=100,
+        look_ahead=timedelta(),
+        misfire_threshold=timedelta(minutes=1),
+        opened=opened,
+    )
 
 
 def ended(fired: FiredTrigger, **how: Any) -> Completion:

@@ -22,7 +22,6 @@ from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import prepare
 from tests.postgresql.conftest import register
 from tests.postgresql.test_faults import LANES, acquire, ended, store_due
-from tests.waiting import wait_until
 
 Connect = Callable[[], psycopg.Connection[Any]]
 
@@ -105,73 +104,26 @@ def test_a_completion_is_recorded_although_its_trigger_was_deleted(store: SqlJob
     assert outcomes(store) == {"a": Outcome.SUCCEEDED}
 
 
-@pytest.mark.parametrize("knows_limit", [True, False], ids=["known", "unknown"])
-def test_an_execution_for_which_a_trigger_waits_is_ended_under_the_lock_whatever_its_node_believes(
-    store: SqlJobStore, connect: Connect, knows_limit: bool
-) -> None:
-    node = register(store)
-    store_due(store, "a", "b", serial=True)
-    [fired] = acquire(store, node).fired
-    assert states(connect) == {"a": "WAITING", "b": "BLOCKED"}
-    if not knows_limit:
-        fired = fired._replace(max_concurrent=None)
-    assert plain_completions.is_plain(ended(fired))
-    outcome = store.complete(node, [ended(fired)])
-    assert not outcome.fenced
-    assert outcome.earliest_unblocked is not None
-    assert len(acquire(store, node).fired) == 1, "the other trigger of the job is no longer blocked"
-
-
 def states(connect: Connect) -> dict[str, str]:
     return dict(connect().execute("SELECT trigger_name, trigger_state FROM qrtz_triggers").fetchall())
 
 
-def test_an_execution_of_a_job_with_a_limit_is_ended_without_the_lock_if_nothing_waits_for_it(
-    store: SqlJobStore, connect: Connect
+@pytest.mark.parametrize("waits", [False, True], ids=["nothing waits", "a trigger waits"])
+def test_an_execution_of_a_job_with_a_limit_is_ended_without_the_lock(
+    store: SqlJobStore, connect: Connect, waits: bool
 ) -> None:
     node = register(store)
-    store_due(store, "a", serial=True)
+    store_due(store, *("ab" if waits else "a"), serial=True)
     [fired] = acquire(store, node).fired
     holder = connect()
     with holder.transaction():
         holder.execute("SELECT FROM qrtz_locks FOR UPDATE")
         assert not Completing(store, node, fired).outcome().fenced
     assert outcomes(store) == {"a": Outcome.SUCCEEDED}
-
-
-def test_a_trigger_that_meets_running_executions_marks_them(store: SqlJobStore, connect: Connect) -> None:
-    node = register(store)
-    store_due(store, "a", serial=True)
-    [fired] = acquire(store, node).fired
-    store_due(store, "b", serial=True)
-    assert not acquire(store, node).fired
-    assert states(connect)["b"] == "BLOCKED"
-    assert connect().execute("SELECT awaited FROM qrtz_fired_triggers").fetchall() == [(True,)]
-    # An operator deletes it without the lock: what is marked takes the lock nonetheless.
-    connect().execute("DELETE FROM qrtz_triggers WHERE trigger_name = 'b'")
-    holder = connect()
-    with holder.transaction():
-        holder.execute("SELECT FROM qrtz_locks FOR UPDATE")
-        completing = Completing(store, node, fired)
-        waiting = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-        wait_until(lambda: bool(connect().execute(waiting).fetchall()), "the completion to wait for the lock")
-    assert not completing.outcome().fenced
-
-
-@pytest.mark.parametrize("commits", [True, False], ids=["commits", "rolls-back"])
-def test_nothing_waits_for_an_execution_that_is_ending(store: SqlJobStore, connect: Connect, commits: bool) -> None:
-    node = register(store)
-    store_due(store, "a", serial=True)
-    [fired] = acquire(store, node).fired
-    store_due(store, "b", serial=True)
-    ending = connect()
-    with ending.transaction(force_rollback=not commits):
-        ending.execute("DELETE FROM qrtz_fired_triggers WHERE fire_id = %s", [fired.fire_id])
-        assert not acquire(store, node).fired
-        assert states(connect)["b"] == "WAITING"
-    later = acquire(store, node).fired
-    assert [one.trigger_name for one in later] == (["b"] if commits else [])
-    assert states(connect)["b"] == ("WAITING" if commits else "BLOCKED")
+    if waits:
+        assert states(connect)["b"] == "BLOCKED"
+        assert fired.gate is not None
+        assert [one.trigger_name for one in acquire(store, node, opened=[fired.gate]).fired] == ["b"]
 
 
 @pytest.mark.parametrize("has_limit", [False, True], ids=["plain", "limit"])

@@ -40,16 +40,14 @@ from quartzpy.store.postgresql.steps.acquire import (
     OF_MANY_REFUSED,
     UNDECIDED,
 )
-from quartzpy.store.postgresql.steps.effects.release import RELEASE
 from quartzpy.store.postgresql.steps.misfire import LATE, MOVE
 from quartzpy.store.postgresql.steps.node_keys import NOTE_ACCEPTED
 from quartzpy.store.postgresql.steps.purge import PURGE, PURGE_BREACHES, PURGE_INCIDENTS, PURGE_NOTIFICATIONS
 from quartzpy.store.postgresql.steps.rate_limits import ADMIT, NEXT_TURN
-from quartzpy.store.postgresql.steps.recover import ANYTHING_STUCK, REPAIR
+from quartzpy.store.postgresql.steps.recover import ANYTHING_STUCK, OPEN_GATES, REPAIR
 from quartzpy.store.postgresql.steps.shared_limits import ADMIT as SHARED_ADMIT
 from quartzpy.store.postgresql.steps.shared_limits import FREED
 from quartzpy.store.postgresql.steps.shared_limits import NEXT_TURN as SHARED_NEXT_TURN
-from quartzpy.store.postgresql.steps.slots import PASS_ON, PASS_ON_OF_JOBS
 from quartzpy.store.postgresql.storing import COMPARE_JOBS, STORE_JOBS
 from quartzpy.store.queries import (
     HISTORY,
@@ -110,6 +108,9 @@ VALUES: dict[str, Any] = {
     "passed_over": [],
     "threshold": "10 min",
     "look_ahead": "1 s",
+    "opened_groups": [],
+    "opened_jobs": [],
+    "opened_keys": [],
     "limit": LIMIT,
     "older_than": "7 days",
     "before": None,
@@ -1041,15 +1042,6 @@ SELECT generation, 'plans', 'DEFAULT', 't' || generation, generation, 'DEFAULT',
   FROM qrtz_triggers WHERE sched_name = 'plans' AND generation > 8990;
 UPDATE qrtz_triggers SET trigger_state = 'BLOCKED' WHERE sched_name = 'plans' AND generation > 7000;
 """
-RECORDED = """
-INSERT INTO qrtz_executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
-    job_type, instance_id, fired_time, scheduled_time, ended_at, outcome)
-SELECT fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name, job_type, instance_id,
-       fired_time, scheduled_time, now(), 'SUCCEEDED'
-  FROM qrtz_fired_triggers WHERE sched_name = 'plans';
-"""
-ENDING = list(range(8991, 8991 + LIMIT))
-OF_ENDS = {"fire_ids": ENDING, "wakes_others": False, "misfire_threshold": "10 min"}
 
 
 @filled(*(Fill(statistics=statistics, then=RATE_LIMITED) for statistics in STATISTICS))
@@ -1108,22 +1100,31 @@ def test_limits_that_jobs_share_are_asked_about_as_many_triggers_as_they_have_sl
             assert [node["Actual Rows"] for node in updated] == [most - 5]
 
 
-@filled(*(Fill(statistics=statistics, then=KEYED + RECORDED) for statistics in STATISTICS))
-@pytest.mark.parametrize(
-    ("text", "values"),
-    [(ACQUIRE, {}), (RELEASE, OF_ENDS)],
-    ids=["acquire", "release"],
-)
+OPENED = {
+    "opened_groups": ["DEFAULT"] * LIMIT,
+    "opened_jobs": ["keyed"] * LIMIT,
+    "opened_keys": [f"k{7001 + number}" for number in range(LIMIT)],
+}
+"""Gates at which a trigger is parked and nothing runs."""
+
+
+@filled(*(Fill(statistics=statistics, then=KEYED) for statistics in STATISTICS))
+@pytest.mark.parametrize("text", [ACQUIRE, ACQUIRE_OF_ONE_POOL])
+@pytest.mark.parametrize("values", [{}, OPENED, {**OPENED, "limit": 0}], ids=["front", "opened", "no room"])
 def test_a_limit_of_a_key_costs_nothing_for_the_triggers_of_other_keys(
     explain: Callable[..., list[dict[str, Any]]],
     connection: psycopg.Connection[Any],
     text: str,
     values: dict[str, Any],
 ) -> None:
-    """However many triggers the job has: 3,000 here, each with a key of its own, of which 2,000 are blocked."""
+    """However many triggers the job has: 3,000 here, each with a key of its own, of which 2,000 are parked."""
     plan = explain(text, **values, sinces=[floor(connection, "keyed")])
     scans = scans_of_triggers(plan)
     assert LIMIT <= sum(walked(node) for node in scans) <= 8 * LIMIT, scans
+    fired = [
+        node for node in plan if node.get("Relation Name") == "qrtz_fired_triggers" and "Scan" in node["Node Type"]
+    ]
+    assert sum(walked(node) for node in fired) <= 2 * LIMIT, fired
 
 
 CROWD = """
@@ -1146,22 +1147,29 @@ ONE_LATE = "UPDATE qrtz_triggers SET trigger_state = 'WAITING' WHERE generation 
 MISFIRING = {"since": "-infinity", "limit": LIMIT}
 
 
-@filled(*(Fill(statistics=statistics, then=CROWD + RUNNING + RECORDED) for statistics in STATISTICS))
-def test_an_end_finds_the_next_trigger_however_many_wait(explain: Callable[..., list[dict[str, Any]]]) -> None:
-    """A serial job has 3,000 triggers that wait, half of them so late that they are misfires."""
-    plan = explain(RELEASE, **OF_ENDS)
-    assert sum(walked(node) for node in scans_of_triggers(plan)) <= 2 * LIMIT, scans_of_triggers(plan)
-    for text in (ANYTHING_STUCK, REPAIR, PASS_ON, PASS_ON_OF_JOBS):
-        plan = explain(text, job_groups=["DEFAULT"], job_names=["crowd"], misfire_threshold="10 min")
+@filled(
+    *(Fill(statistics=statistics, then=CROWD + RUNNING) for statistics in STATISTICS),
+    *(Fill(statistics=statistics, then=CROWD) for statistics in STATISTICS),
+)
+def test_a_step_finds_the_next_trigger_at_a_gate_however_many_wait(
+    explain: Callable[..., list[dict[str, Any]]],
+) -> None:
+    """A serial job has 3,000 triggers that are parked, half of them so late that they are misfires."""
+    opened = {"opened_groups": ["DEFAULT"], "opened_jobs": ["crowd"], "opened_keys": [""]}
+    for text in (ACQUIRE, ACQUIRE_OF_ONE_POOL):
+        plan = explain(text, **opened, sinces=[datetime.now(UTC)])
+        assert sum(walked(node) for node in scans_of_triggers(plan)) <= 4 * LIMIT, (text, scans_of_triggers(plan))
+    for text in (ANYTHING_STUCK, REPAIR, OPEN_GATES):
+        plan = explain(text)
         assert sum(walked(node) for node in scans_of_triggers(plan)) <= 2 * LIMIT, (text, scans_of_triggers(plan))
 
 
 @filled(*(Fill(statistics=statistics, then=CROWD + ONE_LATE) for statistics in STATISTICS))
-def test_a_slot_that_nothing_takes_is_passed_on_and_late_ones_are_handled_in_batches(
+def test_a_place_that_nothing_takes_is_found_and_late_ones_are_handled_in_batches(
     explain: Callable[..., list[dict[str, Any]]],
 ) -> None:
-    for text in (ANYTHING_STUCK, PASS_ON, PASS_ON_OF_JOBS):
-        plan = explain(text, job_groups=["DEFAULT"], job_names=["crowd"], misfire_threshold="10 min")
+    for text in (ANYTHING_STUCK, OPEN_GATES):
+        plan = explain(text)
         assert sum(walked(node) for node in scans_of_triggers(plan)) <= 2 * LIMIT, (text, scans_of_triggers(plan))
     plan = explain(LATE, **MISFIRING)
     assert sum(walked(node) for node in scans_of_triggers(plan)) <= 4 * LIMIT, scans_of_triggers(plan)

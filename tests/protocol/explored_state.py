@@ -34,14 +34,8 @@ class Cures:
     """S1: fire times are stored only where the trigger is still as it was when they were computed."""
     frees_owned: bool = True
     """S8: recovery frees what the dead node held."""
-    passes_on: bool = True
-    """A slot that nothing takes is passed on to a trigger that waits for it, at a check-in."""
-    marks: bool = True
-    """Whoever blocks a trigger marks the executions that it waits for: an end without the lock leaves those."""
-    waits_for_none_that_ends: bool = True
-    """Nothing is blocked for an execution whose row is deleted already, though not yet committed."""
-    looks_before_ending: bool = True
-    """An end without the lock leaves an execution that a trigger waits for already."""
+    looks_at_gates: bool = True
+    """A check-in finds a trigger that is parked beside a free slot; see `explored_gates`."""
 
 
 ALL_CURES = Cures()
@@ -84,14 +78,6 @@ class Fired(NamedTuple):
     trigger: int
     instant: int
     owner: int
-    awaited: bool = False
-    ending: str = ""
-    """How far an end without the lock has come: "read" that nothing waits, or "deleted" the row, too."""
-
-    @property
-    def known(self) -> Fired:
-        """What a node knows of it."""
-        return self._replace(awaited=False, ending="")
 
 
 class Node(NamedTuple):
@@ -101,6 +87,10 @@ class Node(NamedTuple):
     registered: bool = True
     trusted: bool = True
     unsettled: bool = False
+    opened: bool = False
+    """Executions of the job have ended since the last acquire step was sent."""
+    named: bool = False
+    """Some had ended before, and no step has answered since."""
     unfilled: tuple[Unfilled, ...] = ()
     hand: tuple[Fired, ...] = ()
     done: tuple[Fired, ...] = ()

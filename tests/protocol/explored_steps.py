@@ -14,6 +14,9 @@ from tests.protocol.explored_state import (
     fire_ids_of,
 )
 
+NOTHING = -1
+"""The trigger of an acquire step that only looks at the gate."""
+
 
 class Draft:
     """A state under change. The methods named after steps are transactions: each happens whole."""
@@ -55,25 +58,20 @@ class Draft:
     def is_full(self) -> bool:
         return self.scope.serial and bool(self.fired)
 
-    def block(self, number: int) -> bool:
-        """Let a trigger wait for the executions of its job. Return whether it may: each row is locked, and marked."""
-        running = list(self.fired.values())
-        if self.cures.waits_for_none_that_ends and any(row.ending == "deleted" for row in running):
-            return False
-        if self.cures.marks:
-            self.fired |= {row.fire_id: row._replace(awaited=True) for row in running if row.ending != "deleted"}
-        self.set(number, state="B")
-        return True
-
     def _stands(self, owner: int) -> bool:
         return owner != NOBODY and self.nodes[owner].registered
+
+    def name_gate(self, number: int) -> None:
+        """What ends from now on is named by the next step."""
+        node = self.nodes[number]
+        self.node(number, opened=False, named=node.named or node.opened)
 
     def lose_answer(self, number: int) -> None:
         """A node that does not hear what became of a step drops what it was about to do next."""
         self.node(number, answer=(), unfilled=(), unsettled=self.cures.settles)
 
-    def pass_slot_on(self) -> None:
-        """The soonest of those that wait for the slot gets it; rows that the user holds are skipped."""
+    def unpark(self) -> None:
+        """The soonest of those that are parked gets the free slot; rows that the user holds are skipped."""
         waiting = [n for n, trigger in enumerate(self.triggers) if trigger.state == "B" and not trigger.held]
         if waiting and not self.is_full():
             self.set(min(waiting, key=lambda number: self.triggers[number].next), state="W")
@@ -97,13 +95,21 @@ class Draft:
             owner = NOBODY
         return getattr(self, f"_{pipeline.step}")(owner, *pipeline.about)
 
-    def _acquire(self, owner: int, number: int) -> tuple:
-        """Fire a trigger, which moves on; the others of its job stay as they are."""
+    def _acquire(self, owner: int, number: int, opened: bool) -> tuple:
+        """Fire a trigger, which moves on; the others of its job stay as they are.
+
+        At a gate that has opened, the soonest of those that are parked waits again: which of the two is the sooner is
+        of no account here.
+        """
+        if opened:
+            self.unpark()
+        if number == NOTHING:
+            return ("acquired", (), ())
         trigger = self.triggers[number]
         if trigger.held or trigger.state != "W":
             return ("acquired", (), ())
         if self.is_full():
-            self.block(number)
+            self.set(number, state="B")
             return ("acquired", (), ())
         if not trigger.following and self.cures.refills_first:
             return ("acquired", (), (Unfilled(number, trigger.next),))
@@ -122,40 +128,15 @@ class Draft:
         return ("refilled",)
 
     def _reconcile(self, owner: int, executions: tuple[int, ...]) -> tuple:
-        found = tuple(row.known for row in self.fired.values() if row.owner == owner and row.fire_id not in executions)
+        found = tuple(row for row in self.fired.values() if row.owner == owner and row.fire_id not in executions)
         return ("reconciled", found)
 
     def _complete(self, owner: int, fire_id: int) -> tuple:
         row = self.fired.get(fire_id)
-        if row is not None and row.owner == owner and row.ending != "deleted":
+        if row is not None and row.owner == owner:
             del self.fired[fire_id]
             self.fate(row, ends=1)
-            self.pass_slot_on()
         return ("completed", fire_id)
-
-    # --- an end without the lock, which others may come between
-
-    def may_end_alone(self, fire_id: int) -> bool:
-        waits = any(trigger.state == "B" for trigger in self.triggers) and self.cures.looks_before_ending
-        return not (self.fired[fire_id].awaited or waits)
-
-    def read_to_end(self, fire_id: int) -> None:
-        self.fired[fire_id] = self.fired[fire_id]._replace(ending="read")
-
-    def delete_to_end(self, fire_id: int) -> None:
-        """A row that somebody has marked since it was read is a newer version, which is not deleted."""
-        row = self.fired[fire_id]
-        self.fired[fire_id] = row._replace(ending="" if row.awaited else "deleted")
-
-    def commit_end(self, fire_id: int) -> None:
-        row = self.fired.pop(fire_id)
-        self.fate(row, ends=1)
-
-    def roll_back_end(self, fire_id: int) -> None:
-        row = self.fired[fire_id] = self.fired[fire_id]._replace(ending="")
-        if not self._stands(row.owner):
-            # A recovery has passed over the locked row, and the next one finds it.
-            self._lose(row)
 
     def recover(self, dead: int) -> None:
         """An epoch goes, and with it all that it held; rows that the user holds are skipped."""
@@ -163,7 +144,7 @@ class Draft:
         for row in list(self.fired.values()):
             if row.owner != dead:
                 continue
-            if not self.cures.frees_owned or row.ending == "deleted":
+            if not self.cures.frees_owned:
                 self.fired[row.fire_id] = row._replace(owner=NOBODY)
                 continue
             self._lose(row)
@@ -175,7 +156,6 @@ class Draft:
         self.fate(row, ends=1)
         fates = self.fates[row.trigger]
         fates[row.instant] = fates[row.instant]._replace(lost=True)
-        self.pass_slot_on()
 
     # --- what a node does with an answer
 
@@ -187,6 +167,7 @@ class Draft:
             case "acquired":
                 hand |= set(what[0])
                 unfilled = what[1]
+                self.node(number, named=False)
             case "refilled":
                 unfilled = ()
             case "reconciled":

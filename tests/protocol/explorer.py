@@ -37,7 +37,7 @@ from tests.protocol.explored_state import (
     canonical,
     first,
 )
-from tests.protocol.explored_steps import Draft
+from tests.protocol.explored_steps import NOTHING, Draft
 
 
 class Model:
@@ -82,6 +82,8 @@ class Model:
             return
         for label, pipeline, is_progress in self._pipelines(state, number, node):
             draft = self.draft(state)
+            if pipeline.step == "acquire":
+                draft.name_gate(number)
             answer = draft.send(pipeline)
             if answer is None:
                 draft.rejoin(number)
@@ -91,6 +93,8 @@ class Model:
                 yield Edge(f"{name}: {label} commits", is_progress, draft.freeze())
             if state.faults:
                 draft = self.draft(state, fault=True)
+                if pipeline.step == "acquire":
+                    draft.name_gate(number)
                 draft.end_abandoned(number)
                 draft.lose_answer(number)
                 yield Edge(f"{name}: {label} never arrives", False, draft.freeze())
@@ -109,9 +113,12 @@ class Model:
             yield "comparing", Pipeline("reconcile", number, (tuple(known),)), True
         if node.unsettled:
             return
+        opened = node.opened or node.named
+        if opened:
+            yield "looking at the gate", Pipeline("acquire", number, (NOTHING, True)), True
         for trigger, row in enumerate(state.triggers):
             if row.state == "W" and not row.held:
-                yield f"acquiring t{trigger}", Pipeline("acquire", number, (trigger,)), True
+                yield f"acquiring t{trigger}", Pipeline("acquire", number, (trigger, opened)), True
 
     # --- workers, completer, cluster manager, misfire handler
 
@@ -125,18 +132,11 @@ class Model:
             draft.node(number, hand=hand, done=tuple(sorted((*node.done, row))))
             yield Edge(f"{name} runs t{row.trigger} for instant {row.instant}", True, draft.freeze())
         for row in node.done:
-            stored = next((one for one in state.fired if one.fire_id == row.fire_id), None)
-            if stored is not None and stored.ending:
-                # The end without the lock has not been answered yet.
-                continue
-            draft = self.draft(state)
-            if self.scope.serial and stored is not None and stored.owner == number and draft.may_end_alone(row.fire_id):
-                draft.read_to_end(row.fire_id)
-                yield Edge(f"{name} begins to end t{row.trigger} without the lock", False, draft.freeze())
             pipeline = Pipeline("complete", number, (row.fire_id,))
             draft = self.draft(state)
             draft.send(pipeline)
-            draft.node(number, done=tuple(one for one in node.done if one != row))
+            done = tuple(one for one in node.done if one != row)
+            draft.node(number, done=done, opened=node.opened or self.scope.serial)
             yield Edge(f"{name} completes t{row.trigger}", True, draft.freeze())
             if state.faults:
                 draft = self.draft(state, fault=True)
@@ -158,7 +158,7 @@ class Model:
             return
         if node.answer and not self.cures.compares_in_turn:
             handed = {*node.hand, *node.done}
-            found = [row.known for row in state.fired if row.owner == number and row.known not in handed]
+            found = [row for row in state.fired if row.owner == number and row not in handed]
             if found:
                 draft = self.draft(state)
                 draft.node(number, hand=tuple(sorted({*node.hand, *found})))
@@ -171,10 +171,16 @@ class Model:
             draft.recover(peer)
             dead = "living" if other.up else "dead"
             yield Edge(f"{name} recovers the {dead} node {'ab'[peer]}", not other.up, draft.freeze())
-        if self.cures.passes_on and self.scope.serial:
+        is_parked = any(trigger.state == "B" for trigger in state.triggers)
+        if (
+            self.cures.looks_at_gates
+            and is_parked
+            and not (node.opened or node.named)
+            and not self.draft(state).is_full()
+        ):
             draft = self.draft(state)
-            draft.pass_slot_on()
-            yield Edge(f"{name} passes on the slot that nothing takes", True, draft.freeze())
+            draft.node(number, opened=True)
+            yield Edge(f"{name} finds a trigger that is parked beside a free slot", True, draft.freeze())
         for at, trigger in enumerate(state.triggers):
             if state.faults and trigger.state == "W" and not trigger.held:
                 draft = self.draft(state, fault=True)
@@ -184,7 +190,6 @@ class Model:
     # --- the rest of the world
 
     def _environment(self, state: State) -> Iterator[Edge]:
-        yield from self._ends(state)
         for at, pipeline in enumerate(state.abandoned):
             for commits in (True, False):
                 draft = self.draft(state)
@@ -201,7 +206,7 @@ class Model:
             trigger = state.triggers[number]
             if not trigger.held and (not self.cures.guards_misfires or (trigger.state == "W" and trigger.next == seen)):
                 if draft.is_full():
-                    draft.block(number)
+                    draft.set(number, state="B")
                 else:
                     draft.fate(Fired(0, number, seen, NOBODY), skips=1)
                     over = seen + 1 == self.scope.instants
@@ -229,21 +234,6 @@ class Model:
                 draft.nodes[number] = Node(up=False, registered=state.nodes[number].registered, trusted=False)
                 yield Edge(f"node {'ab'[number]} crashes", False, draft.freeze())
 
-    def _ends(self, state: State) -> Iterator[Edge]:
-        """The ends without the lock that are under way on the server."""
-        for row in state.fired:
-            if row.ending == "read":
-                draft = self.draft(state)
-                draft.delete_to_end(row.fire_id)
-                yield Edge(f"the end of t{row.trigger} deletes its row, or finds it marked", True, draft.freeze())
-            elif row.ending == "deleted":
-                draft = self.draft(state)
-                draft.commit_end(row.fire_id)
-                yield Edge(f"the end of t{row.trigger} without the lock commits", True, draft.freeze())
-                draft = self.draft(state)
-                draft.roll_back_end(row.fire_id)
-                yield Edge(f"the end of t{row.trigger} without the lock ends without a commit", False, draft.freeze())
-
     # --- what is asked of a state
 
     def violation(self, state: State) -> str | None:
@@ -263,7 +253,7 @@ class Model:
         if self.scope.serial and len(state.fired) > 1:
             return "S3: a job that disallows concurrent execution executes twice at a time"
         for row in state.fired:
-            if row.ending != "deleted" and (row.owner == NOBODY or not state.nodes[row.owner].registered):
+            if row.owner == NOBODY or not state.nodes[row.owner].registered:
                 return f"S4: execution {row.fire_id} is of an epoch that is not registered"
         return None
 

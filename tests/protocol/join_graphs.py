@@ -20,6 +20,7 @@ from quartzpy.jobs.internal_entries import BatchKey, batch_entry, nominal_fire, 
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.join import ON, Join, occasion_of_instant
 from quartzpy.keys import CONTINUATIONS, MANUAL_TRIGGERS, JobKey, TriggerKey
+from quartzpy.node.opened_gates import gates_of
 from quartzpy.states import JoinState, Outcome, TriggerState
 from quartzpy.store.protocol import BatchEntry, FiredTrigger, JobEntry
 from quartzpy.store.queries import JoinQuery, TriggerQuery
@@ -241,6 +242,7 @@ class Life:
         if self.random.random() < 0.2:
             # The answer was lost.
             self.store.store.complete(self.nodes[node], completions)
+        self.store.look_at(self.nodes[node], gates_of(completions))
 
     def note_end(self, fired: FiredTrigger, outcome: Outcome, *, counts: bool = True, continues: bool = True) -> None:
         self.model.end(fired.job_key, _nominal(fired), outcome, counts=counts, continues=continues)

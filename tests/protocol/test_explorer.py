@@ -22,7 +22,7 @@ SERIAL = Scope(triggers=2, instants=1, faults=1, serial=True)
 SERIAL_OF_TWO_INSTANTS = Scope(triggers=2, instants=2, faults=0, serial=True)
 SERIAL_OF_ONE_NODE = Scope(triggers=3, instants=1, faults=0, serial=True, nodes=1)
 
-LEAST_STATES = {THREE_FAULTS: 5_000, TWO_INSTANTS: 25_000, SERIAL: 20_000, SERIAL_OF_TWO_INSTANTS: 40_000}
+LEAST_STATES = {THREE_FAULTS: 5_000, TWO_INSTANTS: 25_000, SERIAL: 20_000, SERIAL_OF_TWO_INSTANTS: 14_000}
 """A change of the model that leaves most of a scope unexplored is not passed over in silence."""
 
 
@@ -84,7 +84,7 @@ def test_a_node_that_compares_heals_what_the_single_cures_prevent() -> None:
         ("guards_refills", TWO_INSTANTS, "S2: instant 1 of t0 was passed over, or fired and skipped"),
         ("refills_first", TWO_INSTANTS, "S2: instant 1 of t0 was passed over, or fired and skipped"),
         ("frees_owned", ONE_FAULT, "S4: execution 1 is of an epoch that is not registered"),
-        ("passes_on", SERIAL, "stuck: no way leads to rest"),
+        ("looks_at_gates", SERIAL, "stuck: no way leads to rest"),
     ],
 )
 def test_without_a_protection_its_invariant_breaks(protection: str, scope: Scope, wrong: str) -> None:
@@ -92,18 +92,10 @@ def test_without_a_protection_its_invariant_breaks(protection: str, scope: Scope
     assert finding.wrong == wrong, finding
 
 
-def test_ends_without_the_lock_leave_nothing_behind() -> None:
-    """Nothing has to be passed on, where nothing is lost: so that the next test finds what its protection is for."""
-    finding = found(SERIAL_OF_ONE_NODE, passes_on=False)
+def test_nothing_stays_parked_where_nothing_is_lost() -> None:
+    """The net is for faults; `test_gates` has what each guard of the gates is for."""
+    finding = found(SERIAL_OF_ONE_NODE, looks_at_gates=False)
     assert finding.wrong is None, finding
-    assert finding.states >= 1_000
-
-
-@pytest.mark.parametrize("protection", ["marks", "waits_for_none_that_ends", "looks_before_ending"])
-def test_without_a_protection_an_end_leaves_a_trigger_waiting_for_it(protection: str) -> None:
-    finding = found(SERIAL_OF_ONE_NODE, passes_on=False, **{protection: False})
-    assert finding.wrong == "stuck: no way leads to rest", finding
-    assert any("without the lock" in step for step in finding.trace), finding
 
 
 def test_a_trace_calls_each_node_by_one_name() -> None:

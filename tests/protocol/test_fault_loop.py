@@ -27,7 +27,7 @@ from quartzpy.jobs.join import ON
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import JobMode
-from quartzpy.store.postgresql.connection import awaited_jobs, connections
+from quartzpy.store.postgresql.connection import connections
 from quartzpy.store.postgresql.steps import halts
 from quartzpy.store.protocol import EVERYTHING, BatchEntry, JobEntry, JobGroups, NamedTriggers, TriggerMove
 from tests.contract.harness import SECOND, WINDOW, at, every, job, job_key, key, once, serial, stored_trigger
@@ -67,8 +67,6 @@ def operation(prepare: Callable[[Stage, DrivenNode], Prepared]) -> Callable[[Sta
 @pytest.fixture(autouse=True)
 def _few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(halts, "MOST", 5)
-    # What one operation finds would spare the next one a round trip.
-    monkeypatch.setattr(awaited_jobs, "SECONDS", 0.0)
 
 
 # --- the stage

@@ -7,7 +7,7 @@ from tests.sabotage.build import Edit, Sabotage
 _STORE = "quartzpy.store.postgresql"
 _STEPS = "quartzpy/store/postgresql/steps"
 _POOLS = "tests/contract/test_many_slot_pools.py"
-_OWN_ENDS = "tests/alone/test_own_ends.py"
+_FULL_JOBS = "tests/alone/test_full_jobs.py"
 
 BACKLOGS = (
     Sabotage(
@@ -16,8 +16,8 @@ BACKLOGS = (
         (
             Edit(
                 f"{_STORE}.steps.acquire",
-                "min(part if slots.slot_pool in of_part else self._limit, slots.workers, slots.group_slots)",
-                "0 if slots.slot_pool in of_part else min(self._limit, slots.workers, slots.group_slots)",
+                "            min(part, slots.workers, slots.group_slots)\n",
+                "            0\n",
             ),
         ),
         ("tests/postgresql/test_held_rows.py::test_rows_that_are_held_do_not_hide_those_of_other_slot_pools",),
@@ -32,18 +32,6 @@ BACKLOGS = (
         "others_wait_behind_the_backlog_of_a_long_job",
         "a node rests after each claim that has only let triggers wait",
         (Edit("quartzpy.node.next_look", "looks_at_once or has_cleared", "looks_at_once"),),
-        (f"{_OWN_ENDS}::test_others_do_not_wait_behind_the_backlog_of_long_jobs[postgresql-1]",),
-    ),
-    Sabotage(
-        "a_node_does_not_wait_for_its_own_ends",
-        "each trigger of a job whose execution is just ending is blocked and released before it fires",
-        (Edit("quartzpy.node.own_ends", "if len(self._limited) * FEW > batch:", "if False:"),),
-        (f"{_OWN_ENDS}::test_few_claims_meet_only_jobs_whose_executions_are_just_ending[postgresql-3]",),
-    ),
-    Sabotage(
-        "a_node_waits_for_long_jobs",
-        "a node waits before each claim for executions that do not end soon",
-        (Edit("quartzpy.node.own_ends", "now >= self._never_until", "True"),),
-        ("tests/node/test_own_ends.py::test_a_wait_in_vain_is_the_only_one_of_a_period",),
+        (f"{_FULL_JOBS}::test_others_do_not_wait_behind_the_backlog_of_long_jobs[postgresql-1]",),
     ),
 )

@@ -150,18 +150,6 @@ NODE_KEYS = (
         ("tests/postgresql/test_news.py::test_what_a_node_refuses_is_stored_under_the_lock",),
     ),
     Sabotage(
-        "what_a_step_reads_overtakes_what_is_released",
-        "a trigger of a serial job fires before one that is due earlier and has just been released below the floor",
-        (Edit(f"{_STEPS}/acquire.sql", "CASE WHEN s.overtakes OR s.rank >", "CASE WHEN s.rank >"),),
-        (f"{_FLOORS}::test_nothing_overtakes_what_another_node_has_released_below_the_floor",),
-    ),
-    Sabotage(
-        "a_single_candidate_overtakes_what_is_released",
-        "a single trigger of a serial job fires before one that has just been released below the floor",
-        (Edit(f"{_STEPS}/acquire.sql", " AND NOT job.overtakes AS is_free", " AS is_free"),),
-        (f"{_FLOORS}::test_nothing_overtakes_what_another_node_has_released_below_the_floor",),
-    ),
-    Sabotage(
         "steps_walk_under_the_lock",
         "a step walks over the triggers of other nodes while it has the lock",
         (Edit(f"{_STORE}.steps.acquire", "        if self.is_costly:\n", "        if False:\n"),),

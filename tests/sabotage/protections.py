@@ -51,12 +51,6 @@ PROTECTIONS = (
         ("tests/postgresql/test_faults.py::test_the_tables_refuse_two_executions_of_a_serial_job_at_once",),
     ),
     Sabotage(
-        "a_single_candidate_asks_for_no_slot",
-        "a trigger of a serial job is fired while another one of it runs",
-        (Edit(f"{_SQL_FILES}/steps/acquire.sql", " AND counted.running < job.slots AND", " AND"),),
-        ("tests/contract/test_serial_jobs.py::test_no_trigger_of_a_serial_job_is_taken_while_it_executes[postgresql]",),
-    ),
-    Sabotage(
         "time_of_the_transactions_begin",
         "a step decides by the time at which its transaction began to wait for the lock",
         (Edit(f"{_SQL}.schema.naming", 'DATABASE_CLOCK = "clock_timestamp()"', 'DATABASE_CLOCK = "now()"'),),
@@ -129,55 +123,6 @@ PROTECTIONS = (
             ),
         ),
         ("tests/postgresql/test_faults.py::test_a_commit_whose_answer_was_lost_is_found_by_a_query",),
-    ),
-    Sabotage(
-        "an_execution_within_a_limit_ends_without_the_lock",
-        "a completion that takes no lock ends an execution that counts for a limit, and nobody unblocks its job",
-        (Edit(f"{_SQL_FILES}/steps/plain_completions.sql", "           AND r.max_concurrent IS NULL\n", ""),),
-        (
-            "tests/postgresql/test_plain_completions.py"
-            "::test_an_execution_for_which_a_trigger_waits_is_ended_under_the_lock_whatever_its_node_believes[unknown]",
-        ),
-    ),
-    Sabotage(
-        "an_end_does_not_look_whether_something_waits",
-        "a completion that takes no lock ends an execution of a job of which a trigger is BLOCKED",
-        (
-            Edit(
-                f"{_SQL_FILES}/steps/plain_completions.sql",
-                "AND w.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')",
-                "AND false",
-            ),
-        ),
-        (
-            "tests/postgresql/test_plain_completions.py"
-            "::test_an_execution_for_which_a_trigger_waits_is_ended_under_the_lock_whatever_its_node_believes[known]",
-        ),
-    ),
-    Sabotage(
-        "an_end_does_not_look_whether_it_is_awaited",
-        "a completion that began before a trigger was BLOCKED ends the execution that the trigger waits for",
-        (Edit(f"{_SQL_FILES}/steps/plain_completions.sql", "OR (NOT r.awaited", "OR (true"),),
-        ("tests/postgresql/test_plain_completions.py::test_a_trigger_that_meets_running_executions_marks_them",),
-    ),
-    Sabotage(
-        "whoever_blocks_a_trigger_marks_nothing",
-        "an end that began before is not kept from ending without the lock",
-        (Edit(f"{_SQL_FILES}/steps/acquire.sql", "SET awaited = true,", "SET awaited = f.awaited,"),),
-        ("tests/postgresql/test_plain_completions.py::test_a_trigger_that_meets_running_executions_marks_them",),
-    ),
-    *(
-        Sabotage(
-            f"{what}_blocks_a_trigger_for_an_execution_that_is_ending",
-            "a trigger waits for the end of an execution that has ended, and nothing releases it",
-            (Edit(f"{_SQL_FILES}/steps/{file}", "WHERE f.is_free IS NULL", "WHERE false"),),
-            (f"tests/postgresql/test_blocking.py::test_nothing_waits_for_an_execution_that_is_ending[{test}-commits]",),
-        )
-        for what, file, test in (
-            ("an_acquire_step", "acquire.sql", "met_by_an_acquire_step"),
-            ("a_misfire_step", "misfire.sql", "met_by_a_misfire_step"),
-            ("a_shared_limit", "shared_limits.sql", "met_by_a_step_that_asks_a_shared_limit"),
-        )
     ),
     Sabotage(
         "the_last_fire_of_any_job_ends_without_the_lock",

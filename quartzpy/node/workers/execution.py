@@ -10,7 +10,7 @@ import inspect
 import logging
 import os
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -34,6 +34,7 @@ from quartzpy.job_data import encode_value
 from quartzpy.jobs.context import Cancellation, JobExecutionContext, Middleware, Progress, surrounding
 from quartzpy.jobs.job import Job
 from quartzpy.logs.captured import LogCapture, LogLines, capturing, current_capture
+from quartzpy.node.opened_gates import gates_of
 from quartzpy.node.registration import Epoch
 from quartzpy.node.workers.forks import end_child, ended_if_forked
 from quartzpy.node.workers.outcomes import (
@@ -47,7 +48,7 @@ from quartzpy.node.workers.outcomes import (
 )
 from quartzpy.node.workers.worker_pool import WorkerPool
 from quartzpy.states import CompletionInstruction, Outcome
-from quartzpy.store.protocol import Completion, FiredTrigger, JobStore
+from quartzpy.store.protocol import Completion, FiredTrigger, Gate, JobStore
 from quartzpy.store.store_time import StoreTime
 from quartzpy.texts import reason
 from quartzpy.triggers.trigger import CompletedExecution, any_kind_chooses
@@ -131,6 +132,8 @@ class Runner(Protocol):
     def fail(self, execution: Execution, error: BaseException, started_at: datetime | None = None) -> None: ...
 
     def unblocked(self, earliest: datetime) -> None: ...
+
+    def opened(self, gates: Collection[Gate]) -> None: ...
 
 
 class JobProcesses(Protocol):
@@ -754,6 +757,7 @@ class Execution:
             transaction.close()
         completion.is_recorded = True
         self._committed = completion
+        self.runner.opened(gates_of([completion]))
         if outcome.earliest_unblocked is not None:
             self.runner.unblocked(outcome.earliest_unblocked)
 

@@ -34,7 +34,7 @@ from quartzpy.node.workers.execution import MOST_REMEMBERED, Execution, Loop
 from quartzpy.node.workers.executors import Executors
 from quartzpy.node.workers.outcomes import describe
 from quartzpy.states import Outcome
-from quartzpy.store.protocol import Completion, FiredTrigger, JobStore, Node
+from quartzpy.store.protocol import Completion, FiredTrigger, Gate, JobStore, Node
 from quartzpy.store.store_time import StoreTime
 
 logger = logging.getLogger(__name__)
@@ -69,6 +69,7 @@ class JobRunner:
         listeners: Listeners,
         store: JobStore,
         unblocked: Callable[[datetime], None],
+        opened: Callable[[Collection[Gate]], None] = lambda gates: None,
         ended: Callable[[Execution, Completion | None], None],
         max_job_data_bytes: int,
         max_captured_log_bytes: int = DEFAULT_LIMIT,
@@ -82,6 +83,7 @@ class JobRunner:
         self.listeners = listeners
         self.store = store
         self.unblocked = unblocked
+        self.opened = opened
         self._job_types = job_types
         self._job_factory = job_factory
         self.middleware = middleware

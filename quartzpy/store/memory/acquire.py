@@ -7,11 +7,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
+from itertools import takewhile
 from typing import TypeVar
 
 from quartzpy.jobs.fired_trigger import FireFacts, LoadedFire
-from quartzpy.keys import JobKey
-from quartzpy.states import Outcome, OverlapPolicy, TriggerState
+from quartzpy.states import MisfireRule, Outcome, OverlapPolicy, TriggerState
+from quartzpy.store.gates import Candidate, Decision
+from quartzpy.store.gates import decide as decide_all
 from quartzpy.store.memory import shared_limits
 from quartzpy.store.memory.rate_limits import admit, next_turn, spend
 from quartzpy.store.memory.rows import FiredRow, TriggerRow, load_job, load_trigger
@@ -21,6 +23,7 @@ from quartzpy.store.protocol import (
     AvailableSlots,
     DispatchKey,
     FiredTrigger,
+    Gate,
     Node,
     Notification,
     SkippedTrigger,
@@ -33,11 +36,9 @@ MOST_COALESCED = 1_000
 """The number of passed fire times, in addition to the next one, from which on a trigger that coalesces them is filled.
 
 So one that fires more often than a node can compute fires all the same."""
-
-_BLOCKING = {
-    TriggerState.WAITING: TriggerState.BLOCKED,
-    TriggerState.PAUSED: TriggerState.PAUSED_BLOCKED,
-}
+LEAST_MET = 100
+"""The least number of waiting triggers of a dispatch key that a step meets, so that a node with few free workers gets
+past those of full jobs."""
 
 
 @dataclass(slots=True)
@@ -58,14 +59,14 @@ def acquire(
     look_ahead: timedelta,
     misfire_threshold: timedelta,
     passed_over: Collection[int] = (),
+    opened: Collection[Gate] = (),
     reads_first: bool = False,
 ) -> Acquisition:
     """Fire triggers; see `JobStore.acquire`."""
 
     now = tables.require(node)
     result = _StepResult()
-    overlaps = _Overlaps(tables, node, now, result)
-    slots, undecided = _slots_of_keys(tables, node, available_slots)
+    slots, undecided = _slots_of_keys(tables, node, available_slots, opened)
     admitted = admit(
         tables,
         slots,
@@ -78,24 +79,36 @@ def acquire(
         tables, slots, now, limit=limit, misfire_threshold=misfire_threshold, passed_over=passed_over
     )
     waiting = _Waiting(tables, slots, now, misfire_threshold, passed_over)
-    eligible = _eligible(waiting, limit, now + look_ahead)
-    for row, passed in _newest_first([(row, _passed_instants(row, now)) for row in eligible]):
+    met = _Met(waiting, limit, now + look_ahead, opened)
+    rows = met.rows
+    decisions = met.decide(limit)
+    for row, decision in zip(rows, decisions, strict=True):
+        match decision:
+            case Decision.PARK:
+                tables.move(row, TriggerState.BLOCKED)
+                if row.job.overlap_policy is OverlapPolicy.CANCEL_OTHER:
+                    _cancel_oldest(tables, row)
+            case Decision.UNPARK:
+                tables.move(row, TriggerState.WAITING)
+                tables.notifications.add(Notification.SCHEDULED)
+    for row, decision in zip(rows, decisions, strict=True):
         at = row.progress.next_fire_time
         assert at is not None
-        if tables.is_blocked(row):
-            tables.move(row, TriggerState.BLOCKED)
-            continue
-        if not row.upcoming.is_complete and len(row.upcoming.instants) <= min(len(passed), MOST_COALESCED):
-            # Its fire would leave no known fire time to wait for.
-            result.unfilled.append(_unfilled(tables, row))
-            continue
-        if not row.upcoming.is_complete:
-            # At least one known fire time must remain for the trigger to wait for.
-            passed = passed[: len(row.upcoming.instants) - 1]
-        if overlaps.may_fire(row, *_following(row, row.upcoming, 0)):
-            coalesced_fire_times = (at, *passed) if passed else ()
-            to = _following(row, row.upcoming, len(passed))
-            result.fired.append(_fire_row(tables, node, row, *to, max(now, at), coalesced_fire_times))
+        match decision:
+            case Decision.REFILL:
+                if row.state is TriggerState.BLOCKED:
+                    tables.move(row, TriggerState.WAITING)
+                result.unfilled.append(_unfilled(tables, row))
+            case Decision.SKIP:
+                result.skipped.append(_skip(tables, node, row, *_following(row, row.upcoming, 0), now))
+            case Decision.FIRE:
+                passed = _passed_instants(row, now)
+                if not row.upcoming.is_complete:
+                    # At least one known fire time must remain for the trigger to wait for.
+                    passed = passed[: len(row.upcoming.instants) - 1]
+                coalesced_fire_times = (at, *passed) if passed else ()
+                to = _following(row, row.upcoming, len(passed))
+                result.fired.append(_fire_row(tables, node, row, *to, max(now, at), coalesced_fire_times))
     spend(tables, admitted, now)
     taken = {fired.trigger_key: fired.fire_id for fired in result.fired}
     shared_limits.charge(tables, sharing, taken, now)
@@ -125,13 +138,14 @@ def decide(tables: Tables, node: Node, runs: Mapping[DispatchKey, bool]) -> None
 
 
 def _slots_of_keys(
-    tables: Tables, node: Node, available_slots: Sequence[AvailableSlots]
+    tables: Tables, node: Node, available_slots: Sequence[AvailableSlots], opened: Collection[Gate]
 ) -> tuple[dict[DispatchKey, AvailableSlots], list[DispatchKey]]:
     """Return the slots for each dispatch key that the node runs, and the keys about which it has said nothing."""
     of_pool = {slots.slot_pool: slots for slots in available_slots}
     decided = tables.node_keys.get(node.epoch, {})
     slots_of, undecided = {}, []
-    for key in tables.due.dispatch_keys():
+    parked = {row.job.dispatch_key for gate in opened if (row := tables.first_parked(gate)) is not None}
+    for key in tables.due.dispatch_keys() | parked:
         slots = of_pool.get(key.slot_pool)
         if slots is None:
             continue
@@ -149,69 +163,20 @@ def _passed_instants(row: TriggerRow, now: datetime) -> tuple[datetime, ...]:
     return tuple(instant for instant in row.upcoming.instants if instant <= now)
 
 
-_Extra = TypeVar("_Extra")
-
-
-def _newest_first(rows: Sequence[tuple[TriggerRow, _Extra]]) -> list[tuple[TriggerRow, _Extra]]:
-    """These rows, which come in order, with those of jobs whose newest fire takes the place of others turned round."""
-    replacing: dict[tuple[JobKey, str], list[tuple[TriggerRow, _Extra]]] = {}
-    for row, other in rows:
-        if row.job.overlap_policy is OverlapPolicy.CANCEL_OTHER:
-            replacing.setdefault((row.job.key, row.concurrency_key), []).append((row, other))
-    if not replacing:
-        return list(rows)
-    for some in replacing.values():
-        # pop() takes the last one first, so the highest priority among equals comes last.
-        some.sort(key=lambda pair: (pair[0].entry.at, pair[0].bare.priority))
-    ordered = []
-    for row, other in rows:
-        same_limit = replacing.get((row.job.key, row.concurrency_key))
-        ordered.append(same_limit.pop() if same_limit else (row, other))
-    return ordered
-
-
-class _Overlaps:
-    """Applies the overlap policies SKIP, BUFFER_ONE and CANCEL_OTHER to due fires of jobs at their limits."""
-
-    def __init__(self, tables: Tables, node: Node, now: datetime, result: _StepResult) -> None:
-        self._tables = tables
-        self._node = node
-        self._now = now
-        self._result = result
-        self._places: Counter[tuple[JobKey, str]] = Counter()
-
-    def may_fire(self, row: TriggerRow, progress: TriggerProgress, upcoming: UpcomingFireTimes) -> bool:
-        """Return True if the trigger may fire; otherwise block it, or skip the fire and move it on to `progress`."""
-        job = row.job
-        place = job.key, row.concurrency_key
-        self._places[place] += 1
-        if self._tables.free_slots(row) != 0:
-            return True
-        if job.overlap_policy is OverlapPolicy.CANCEL_OTHER and self._places[place] <= (job.limit or 0):
-            self._tables.move(row, TriggerState.BLOCKED)
-            self._cancel_oldest(row)
-        elif job.overlap_policy is OverlapPolicy.BUFFER_ONE and not any(
-            other.state is TriggerState.BLOCKED and other.concurrency_key == row.concurrency_key
-            for other in job.triggers.values()
-        ):
-            self._tables.move(row, TriggerState.BLOCKED)
-        else:
-            self._result.skipped.append(_skip(self._tables, self._node, row, progress, upcoming, self._now))
-        return False
-
-    def _cancel_oldest(self, row: TriggerRow) -> None:
-        running = [
-            other
-            for other in self._tables.fired.values()
-            if other.job_key == row.job.key
-            and other.concurrency_key == row.concurrency_key
-            and other.counts
-            and not other.cancel_requested
-        ]
-        if running:
-            oldest = min(running, key=lambda other: (other.fire_time, other.fire_id))
-            oldest.cancel_requested = True
-            self._tables.notifications.add(Notification.CANCELLED)
+def _cancel_oldest(tables: Tables, row: TriggerRow) -> None:
+    """Ask the execution to stop that has run longest of those that the trigger waits to replace."""
+    running = [
+        other
+        for other in tables.fired.values()
+        if other.job_key == row.job.key
+        and other.concurrency_key == row.concurrency_key
+        and other.counts
+        and not other.cancel_requested
+    ]
+    if running:
+        oldest = min(running, key=lambda other: (other.fire_time, other.fire_id))
+        oldest.cancel_requested = True
+        tables.notifications.add(Notification.CANCELLED)
 
 
 @dataclass(frozen=True)
@@ -224,40 +189,110 @@ class _Waiting:
     threshold: timedelta
     passed_over: Collection[int]
 
-    def rows(self, limit: int) -> Iterator[TriggerRow]:
-        """Yield them in order, at least `limit` of each dispatch key if there are as many."""
+    def rows(self, limit: int, *, least: int = 0) -> Iterator[TriggerRow]:
+        """Yield them in order: as many of each dispatch key as its slots and `limit` allow, at least `least`."""
         beyond = len(self.passed_over)
-        for entry in self.tables.due.on_time(self.slots_of, self.now, self.threshold, limit, beyond=beyond):
+        for entry in self.tables.due.on_time(
+            self.slots_of, self.now, self.threshold, limit, least=least, beyond=beyond
+        ):
             row = self.tables.triggers[entry.key]
             if row.generation not in self.passed_over:
                 yield row
 
 
-def _eligible(waiting: _Waiting, limit: int, until: datetime) -> list[TriggerRow]:
-    tables = waiting.tables
-    chosen: list[TriggerRow] = []
-    taken: Counter[tuple[JobKey, str]] = Counter()
-    of_executor: Counter[str] = Counter()
-    of_group: Counter[str] = Counter()
-    for row in waiting.rows(limit):
-        if row.entry.at > until:
-            break
-        slot = waiting.slots_of[row.job.dispatch_key]
-        of_executor[slot.executor] += 1
-        of_group[slot.group] += 1
-        if of_executor[slot.executor] > slot.workers or of_group[slot.group] > slot.group_slots:
-            continue
-        slots = tables.free_slots(row) if row.job.overlap_policy is OverlapPolicy.BLOCK else None
-        if slots is not None:
-            # Of one that is full, one trigger: it finds the job full, and is blocked.
-            counted = row.job.key, row.concurrency_key
-            if taken[counted] >= max(slots, 1):
-                continue
-            taken[counted] += 1
-        chosen.append(row)
-        if len(chosen) >= limit:
-            break
-    return chosen
+class _Met:
+    """The triggers that a step has met: the front of the waiting ones, and those that are parked at open gates."""
+
+    def __init__(self, waiting: _Waiting, limit: int, until: datetime, opened: Collection[Gate]) -> None:
+        self._waiting = waiting
+        self._tables = tables = waiting.tables
+        self._until = until
+        front = waiting.rows(limit, least=LEAST_MET) if limit else iter(())
+        met = list(takewhile(lambda row: row.entry.at <= until, front))
+        gates = {row.gate for row in met if row.job.limit is not None} | {*opened}
+        self._running = {gate: tables.running_at(gate) for gate in gates}
+        parked = [row for gate in gates for row in self._parked(gate)]
+        self.rows = sorted([*met, *parked], key=_order)
+        self._occupied = {
+            gate for gate in gates if (first := tables.first_parked(gate)) is not None and tables.free_slots(first) == 0
+        }
+
+    def _parked(self, gate: Gate) -> Iterator[TriggerRow]:
+        """Yield the soonest that are parked at a gate, as many as may run; and as many that are late."""
+        first = self._tables.first_parked(gate)
+        free = 0 if first is None else self._tables.free_slots(first) or 0
+        if first is None or not free:
+            return
+        most = free if first.job.overlap_policy is OverlapPolicy.BLOCK else len(self._tables.parked[gate])
+        numbers: Counter[bool] = Counter()
+        for row in self._tables.parked_at(gate):
+            is_late = self._is_late(row)
+            numbers[is_late] += 1
+            if numbers[is_late] <= most:
+                yield row
+            elif not is_late:
+                return
+
+    def _is_late(self, row: TriggerRow) -> bool:
+        assert row.progress.next_fire_time is not None
+        return row.progress.next_fire_time < row.part.earliest_on_time(self._waiting.now, self._waiting.threshold)
+
+    def _slots(self, row: TriggerRow) -> AvailableSlots | None:
+        """Return the slots for a trigger; None if this node cannot take it now."""
+        slots = self._waiting.slots_of.get(row.job.dispatch_key)
+        at = row.progress.next_fire_time
+        assert at is not None
+        if row.state is TriggerState.WAITING:
+            return slots
+        is_excluded = at > self._until or row.generation in self._waiting.passed_over or self._is_late(row)
+        # What has a rate limit asks it first.
+        return None if is_excluded or row.part.rule is MisfireRule.RATE_LIMIT else slots
+
+    def decide(self, limit: int) -> list[Decision]:
+        """Return what becomes of each trigger, if the node takes at most `limit`."""
+        rows, now = self.rows, self._waiting.now
+        slots = [self._slots(row) for row in rows]
+        of_executor: Counter[str] = Counter()
+        of_group: Counter[str] = Counter()
+        taken = 0
+
+        def takes(n: int) -> bool:
+            nonlocal taken
+            slot = slots[n]
+            assert slot is not None
+            of_executor[slot.executor] += 1
+            of_group[slot.group] += 1
+            if of_executor[slot.executor] > slot.workers or of_group[slot.group] > slot.group_slots or taken >= limit:
+                return False
+            taken += 1
+            return True
+
+        candidates = [
+            Candidate(
+                order=_order(row),
+                gate=None if row.job.limit is None else row.gate,
+                limit=row.job.limit or 0,
+                policy=row.job.overlap_policy,
+                is_parked=row.state is TriggerState.BLOCKED,
+                is_filled=_is_filled(row, now),
+                runs_here=slots[n] is not None,
+                is_late=row.state is TriggerState.BLOCKED and self._is_late(row),
+            )
+            for n, row in enumerate(rows)
+        ]
+        return decide_all(candidates, self._running, self._occupied, takes)
+
+
+def _is_filled(row: TriggerRow, now: datetime) -> bool:
+    """Return whether a fire leaves a known fire time to wait for, or there is none."""
+    known = len(row.upcoming.instants)
+    return row.upcoming.is_complete or known > min(len(_passed_instants(row, now)), MOST_COALESCED)
+
+
+def _order(row: TriggerRow) -> tuple[datetime, int, str, str]:
+    at = row.progress.next_fire_time
+    assert at is not None
+    return at, -row.bare.priority, row.key.group, row.key.name
 
 
 def _unfilled(tables: Tables, row: TriggerRow) -> UnfilledTrigger:
@@ -314,16 +349,12 @@ def _fire_row(
     now: datetime,
     coalesced_fire_times: tuple[datetime, ...] = (),
 ) -> FiredTrigger:
-    """Fire a trigger: move it on to `progress`, and block the other triggers of the job if it reaches its limit."""
+    """Fire a trigger: move it on to `progress`."""
     job = row.job
     fire_id = tables.next_number()
     execution = _fired_row(node, row, fire_id, now)
-    fills_job = job.overlap_policy is OverlapPolicy.BLOCK and tables.free_slots(row) == 1
     previous = row.progress.previous_fire_time
-    if progress.next_fire_time is None:
-        state = TriggerState.COMPLETE
-    else:
-        state = TriggerState.BLOCKED if fills_job else TriggerState.WAITING
+    state = TriggerState.COMPLETE if progress.next_fire_time is None else TriggerState.WAITING
     last = fire_id if state is TriggerState.COMPLETE else None
     tables.move(row, state, progress=progress, upcoming=upcoming, fire_id=last)
     calendar = tables.calendar_of(row)
@@ -358,6 +389,7 @@ def _fire_row(
         capture_logs=job.detail.capture_logs,
         limits=job.limits,
         is_joined=bool(tables.jobs_after(job.key)),
+        gate_key=None if job.limit is None or job.overlap_policy is OverlapPolicy.SKIP else row.concurrency_key,
     )
     execution.fired = LoadedFire.of(
         facts,
@@ -367,10 +399,6 @@ def _fire_row(
     )
     row.coalesced_fire_times = ()
     tables.start(execution)
-    if fills_job:
-        for sibling in job.triggers.values():
-            if sibling is not row and sibling.state in _BLOCKING and sibling.concurrency_key == row.concurrency_key:
-                tables.move(sibling, _BLOCKING[sibling.state])
     return execution.fired
 
 

@@ -42,7 +42,6 @@ def complete(
     now = tables.now()
     ended: list[Completion] = []
     fenced: set[int] = set()
-    released: set[tuple[JobKey, str]] = set()
     retries: list[TriggerRow] = []
     followers: list[TriggerRow] = []
     arrivals = Arrivals(tables)
@@ -73,8 +72,6 @@ def complete(
             )
         )
         _store_data(tables, row, completion)
-        if row.limited:
-            released.add((row.job_key, row.concurrency_key))
         if job is not None and completion.outcome is Outcome.SUCCEEDED:
             job.node_deaths = 0
         if completion.is_handed_back:
@@ -88,7 +85,7 @@ def complete(
             arrivals.add(row, completion.outcome, completion.result)
         ended.append(completion)
     followers += arrivals.settle()
-    unblocked = [*tables.unblock(released), *(row for row in retries + followers if row.state is TriggerState.WAITING)]
+    unblocked = [row for row in retries + followers if row.state is TriggerState.WAITING]
     paused = _count_failures(tables, ended)
     for completion in ended:
         _end_trigger(tables, completion)
@@ -191,7 +188,9 @@ def _move_by_end(tables: Tables, row: TriggerRow, completion: Completion) -> Non
     if row.progress.next_fire_time != completion.fired.next_fire_time or row.state is TriggerState.COMPLETE:
         return
     following = completion.next_by_end()
-    state = TriggerState.COMPLETE if following is None else row.state
+    # What is parked asks its gate again at the other instant.
+    is_parked = row.state is TriggerState.BLOCKED
+    state = TriggerState.COMPLETE if following is None else TriggerState.WAITING if is_parked else row.state
     tables.move(row, state, progress=replace(row.progress, next_fire_time=following))
 
 

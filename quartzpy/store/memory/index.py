@@ -23,7 +23,7 @@ _ABOVE_ALL_PRIORITIES = -(2**31)
 _BEGINNING = datetime.min.replace(tzinfo=UTC)
 _ACQUIRED = (MisfireRule.NODE, MisfireRule.OWN, MisfireRule.IGNORE)
 """The rules of the triggers that the acquire step takes."""
-_MISFIRING = (MisfireRule.NODE, MisfireRule.OWN, MisfireRule.LATE)
+MISFIRING = (MisfireRule.NODE, MisfireRule.OWN, MisfireRule.LATE)
 """The rules of the triggers that the misfire step takes."""
 
 
@@ -55,6 +55,9 @@ class SortedEntries:
     def __bool__(self) -> bool:
         return bool(self._chunks)
 
+    def __len__(self) -> int:
+        return sum(map(len, self._chunks))
+
     def add(self, entry: Entry) -> None:
         if not self._chunks:
             self._chunks.append([entry])
@@ -77,6 +80,9 @@ class SortedEntries:
             self._lasts[place] = chunk[-1]
         else:
             del self._chunks[place], self._lasts[place]
+
+    def __iter__(self) -> Iterator[Entry]:
+        return self.since(_BEGINNING)
 
     def since(self, instant: datetime) -> Iterator[Entry]:
         """Yield the entries at or after `instant`, in order. The caller must not change the entries meanwhile."""
@@ -159,15 +165,16 @@ class DueIndex:
         threshold: timedelta,
         limit: int,
         *,
+        least: int = 0,
         beyond: int = 0,
     ) -> Iterator[Entry]:
-        """Yield, in order, the entries that are not misfires: as many for each dispatch key as its slots allow, and
-        `beyond` more, because the caller may skip some."""
+        """Yield, in order, the entries that are not misfires: as many for each dispatch key as its slots allow, but at
+        least `least`, and `beyond` more, because the caller may skip some."""
         return merge(
             *(
                 islice(
                     entries.since(part.earliest_on_time(now, threshold)),
-                    min(limit, slot.workers, slot.group_slots) + beyond,
+                    max(min(limit, slot.workers, slot.group_slots), least) + beyond,
                 )
                 for dispatch_key, slot in slots.items()
                 for part, entries in self._dispatch_keys.get(dispatch_key, {}).items()
@@ -204,7 +211,7 @@ class DueIndex:
                 _before(part.earliest_on_time(now, threshold), entries)
                 for dispatch_key in dict.fromkeys(dispatch_keys)
                 for part, entries in self._dispatch_keys.get(dispatch_key, {}).items()
-                if part.rule in _MISFIRING
+                if part.rule in MISFIRING
             )
         )
 

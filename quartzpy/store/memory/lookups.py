@@ -32,7 +32,7 @@ from quartzpy.store.records import (
 _Key = TypeVar("_Key", JobKey, TriggerKey)
 
 
-def trigger_record(row: TriggerRow) -> TriggerRecord:
+def trigger_record(tables: Tables, row: TriggerRow) -> TriggerRecord:
     """Return the record of a trigger's row."""
     paused_at, note = row.pause if row.pause and row.state in PAUSED_STATES else (None, NO_NOTE)
     own = row.own_pause if row.state in PAUSED_STATES else None
@@ -41,7 +41,7 @@ def trigger_record(row: TriggerRow) -> TriggerRecord:
         job_key=row.job.key,
         load_trigger=partial(load_trigger, row.bare, row.data),
         job_type=row.job.job_type,
-        state=row.state,
+        state=tables.seen_state(row),
         progress=row.progress,
         generation=row.generation,
         upcoming=row.upcoming.instants,
@@ -67,7 +67,7 @@ def jobs(tables: Tables, keys: Collection[JobKey]) -> dict[JobKey, JobDetail]:
 
 
 def triggers(tables: Tables, keys: Collection[TriggerKey]) -> dict[TriggerKey, TriggerRecord]:
-    return {key: trigger_record(tables.triggers[key]) for key in keys if key in tables.triggers}
+    return {key: trigger_record(tables, tables.triggers[key]) for key in keys if key in tables.triggers}
 
 
 def job_headers(tables: Tables, keys: Collection[JobKey]) -> dict[JobKey, JobHeader]:
@@ -181,13 +181,15 @@ def execution(tables: Tables, fire_id: int) -> ExecutionRecord | None:
 def cluster_load(tables: Tables) -> ClusterLoad:
     now = tables.now()
     by_state = tables.by_state
-    waiting = [(at, row) for row in by_state[TriggerState.WAITING].values() if (at := _next(row)) <= now]
-    held = by_state[TriggerState.BLOCKED].values()
+    scheduled = [*by_state[TriggerState.WAITING].values(), *by_state[TriggerState.BLOCKED].values()]
+    waiting = [
+        (at, row) for row in scheduled if (at := _next(row)) <= now and tables.seen_state(row) is TriggerState.WAITING
+    ]
     claimed = sum(row.fire_time > now for row in tables.fired.values())
     alive = sum(state.is_alive for state in states_of(tables.nodes.values(), now).values())
     return ClusterLoad(
         due=sum(row.rate_limited_until is None or row.rate_limited_until <= now for _, row in waiting),
-        late=sum(_next(row) < now - LATE_AFTER for row in [*held, *(row for _, row in waiting)]),
+        late=sum(_next(row) < now - LATE_AFTER for row in scheduled),
         longest_due=now - min(at for at, _ in waiting) if waiting else None,
         in_error=len(by_state[TriggerState.ERROR]),
         claimed=claimed,

@@ -68,7 +68,7 @@ def jobs(tables: Tables, query: JobQuery, limit: int | None, after: Position | N
         examined = {record.key for record in jobs(tables, query.walk, query.among, after)}
         rows = [row for row in rows if row.key in examined]
     page = _page(rows, lambda row: (row.key.group, row.key.name), limit, after)
-    return [_job_record(row, query.most_triggers) for row in page]
+    return [_job_record(tables, row, query.most_triggers) for row in page]
 
 
 def _job_matches(row: JobRow, query: JobQuery) -> bool:
@@ -81,22 +81,22 @@ def _job_matches(row: JobRow, query: JobQuery) -> bool:
     )
 
 
-def _job_record(row: JobRow, most_triggers: int | None) -> JobRecord:
+def _job_record(tables: Tables, row: JobRow, most_triggers: int | None) -> JobRecord:
     has_more = most_triggers is not None and len(row.triggers) > most_triggers
     triggers = () if has_more else row.triggers.values()
     fires: dict[TriggerState, datetime | None] = {}
     for trigger in triggers:
-        at = trigger.progress.next_fire_time
-        if at is not None and trigger.state not in _NO_FIRE_FOLLOWS:
-            fires[trigger.state] = min(at, fires.get(trigger.state) or at)
+        at, state = trigger.progress.next_fire_time, tables.seen_state(trigger)
+        if at is not None and state not in _NO_FIRE_FOLLOWS:
+            fires[state] = min(at, fires.get(state) or at)
     has_error = any(trigger.state is TriggerState.ERROR for trigger in triggers)
-    following, state = next_fire_of(fires, has_error=has_error)
+    following, next_state = next_fire_of(fires, has_error=has_error)
     turns = [
         max(trigger.progress.next_fire_time, trigger.rate_limited_until or trigger.progress.next_fire_time)
         for trigger in triggers
-        if trigger.state is TriggerState.WAITING and trigger.progress.next_fire_time is not None
+        if tables.seen_state(trigger) is TriggerState.WAITING and trigger.progress.next_fire_time is not None
     ]
-    turn = min(turns, default=None) if state is TriggerState.WAITING else None
+    turn = min(turns, default=None) if next_state is TriggerState.WAITING else None
     previous = [t.progress.previous_fire_time for t in triggers]
     return JobRecord(
         key=row.key,
@@ -106,7 +106,7 @@ def _job_record(row: JobRow, most_triggers: int | None) -> JobRecord:
         mode=row.mode,
         display_name=row.detail.display_name,
         next_fire_time=following,
-        next_state=TriggerState.PAUSED if state is TriggerState.PAUSED_BLOCKED else state,
+        next_state=TriggerState.PAUSED if next_state is TriggerState.PAUSED_BLOCKED else next_state,
         rate_limited_until=turn if turn != following else None,
         previous_fire_time=max((at for at in previous if at is not None), default=None),
         has_more_triggers=has_more,
@@ -114,7 +114,7 @@ def _job_record(row: JobRow, most_triggers: int | None) -> JobRecord:
 
 
 def triggers(tables: Tables, query: TriggerQuery, limit: int | None, after: Position | None) -> list[TriggerRecord]:
-    records = [trigger_record(row) for row in tables.triggers.values() if _trigger_matches(row, query)]
+    records = [trigger_record(tables, row) for row in tables.triggers.values() if _trigger_matches(tables, row, query)]
     if query.walk is not None and not _are_few(tables, query):
         examined = {record.key for record in triggers(tables, query.walk, query.among, after)}
         records = [record for record in records if record.key in examined]
@@ -133,16 +133,16 @@ def _are_few(tables: Tables, query: TriggerQuery) -> bool:
     few = query.few
     if few is None or query.among is None:
         return False
-    return sum(_trigger_matches(row, few) for row in tables.triggers.values()) <= query.among
+    return sum(_trigger_matches(tables, row, few) for row in tables.triggers.values()) <= query.among
 
 
-def _trigger_matches(row: TriggerRow, query: TriggerQuery) -> bool:
+def _trigger_matches(tables: Tables, row: TriggerRow, query: TriggerQuery) -> bool:
     at = row.progress.next_fire_time
     return (
         query.job_key in (None, row.job.key)
         and _in_group(row.key, query.group)
         and _contains(row.key, query.contains)
-        and (query.states is None or row.state in query.states)
+        and (query.states is None or tables.seen_state(row) in query.states)
         and query.calendar in (None, row.bare.calendar)
         and query.job_type in (None, row.job.job_type)
         and query.kind in (None, row.bare.kind)
@@ -166,7 +166,8 @@ def executions(
     now = tables.now()
     records += (row.record(now) for row in tables.fired.values())
     if ExecutionState.SCHEDULED in query.states:
-        records += (_scheduled(row) for row in tables.by_state[TriggerState.WAITING].values())
+        scheduled = [*tables.by_state[TriggerState.WAITING].values(), *tables.by_state[TriggerState.BLOCKED].values()]
+        records += (_scheduled(row) for row in scheduled if tables.seen_state(row) is TriggerState.WAITING)
 
     def place(position: Position) -> Position:
         is_to_come, instant, fire_id, group, name = position

@@ -22,10 +22,7 @@ from quartzpy.store.protocol import (
     TriggersOfJobs,
 )
 
-_PAUSING = {
-    TriggerState.WAITING: TriggerState.PAUSED,
-    TriggerState.BLOCKED: TriggerState.PAUSED_BLOCKED,
-}
+_PAUSING = (TriggerState.WAITING, TriggerState.BLOCKED)
 
 
 def hold(
@@ -44,7 +41,7 @@ def hold(
     now = tables.now()
     for row in list(rows):
         if row.state in _PAUSING:
-            tables.move(row, _PAUSING[row.state])
+            tables.move(row, TriggerState.PAUSED)
             row.held_by_mode = by_mode
             row.pause = None if by_mode else (now, note)
             row.own_pause = note if alone else None
@@ -60,7 +57,7 @@ def hold(
 
 
 def _resume(tables: Tables, rows: Iterable[TriggerRow], missed: Missed = Missed.MISFIRE) -> datetime | None:
-    """Set triggers to WAITING, or BLOCKED while their job is at its limit. The misfire step handles late ones."""
+    """Set triggers to WAITING. The misfire step handles late ones."""
     times = [release(tables, row, missed) for row in list(rows)]
     return min((at for at in times if at is not None), default=None)
 
@@ -76,10 +73,9 @@ def release(tables: Tables, row: TriggerRow, missed: Missed) -> datetime | None:
     at = row.progress.next_fire_time
     if row.state not in PAUSED_STATES or at is None:
         return None
-    blocked = tables.is_blocked(row)
     # What no schedule made is not skipped.
     treated = missed if at < now and row.key.group not in UNSCHEDULED_GROUPS else Missed.MISFIRE
-    tables.move(row, TriggerState.BLOCKED if blocked else TriggerState.WAITING, missed_policy=treated)
+    tables.move(row, TriggerState.WAITING, missed_policy=treated)
     row.held_by_mode = False
     row.resumed_at = now
     return at

@@ -16,7 +16,7 @@ from quartzpy.states import NodeMode, Outcome, OverlapPolicy, TriggerState
 from quartzpy.store import node_problems, refusals
 from quartzpy.store.memory.joins import Arrivals
 from quartzpy.store.memory.rerun import follow, recovery
-from quartzpy.store.memory.tables import AFTER_UNBLOCKING, Tables
+from quartzpy.store.memory.tables import Tables
 from quartzpy.store.memory.time_off import next_change
 from quartzpy.store.node_problems import NodeProblem
 from quartzpy.store.protocol import MAX_NODE_DEATHS, CheckIn, Node, Notification, RecoveryOutcome
@@ -120,7 +120,10 @@ def recover(
             removed.append(judged.instance_id)
     recovered, lost = _free(tables, now, [record.epoch for record in dead])
     quarantined = _quarantine(tables, max_node_deaths)
-    return RecoveryOutcome(tuple(removed), recovered, lost, _repair(tables), quarantined, next_change(tables))
+    repaired = _repair(tables)
+    return RecoveryOutcome(
+        tuple(removed), recovered, lost, repaired, quarantined, next_change(tables), tables.open_gates()
+    )
 
 
 def _quarantine(tables: Tables, max_node_deaths: int) -> tuple[JobKey, ...]:
@@ -144,13 +147,10 @@ def _free(tables: Tables, now: datetime, died: Collection[int]) -> tuple[int, in
     """
     registered = {record.epoch for record in tables.nodes.values()}
     recovered = lost = 0
-    unblocked: set[tuple[JobKey, str]] = set()
     suspects: set[JobKey] = set()
     arrivals = Arrivals(tables)
     for row in [row for row in tables.fired.values() if row.epoch not in registered]:
         tables.drop(row)
-        if row.limited:
-            unblocked.add((row.job_key, row.concurrency_key))
         if row.epoch in died:
             suspects.add(row.job_key)
         job = tables.jobs.get(row.job_key)
@@ -164,7 +164,6 @@ def _free(tables: Tables, now: datetime, died: Collection[int]) -> tuple[int, in
                 follow(tables, row, job, Outcome.TERMINATED, None)
             arrivals.add(row, Outcome.TERMINATED)
     arrivals.settle()
-    tables.unblock(unblocked)
     for key in suspects & tables.jobs.keys():
         tables.jobs[key].node_deaths += 1
     return recovered, lost
@@ -176,11 +175,10 @@ def _repair(tables: Tables) -> int:
     A COMPLETE trigger whose node died before it could remove it is not wrong: it is removed and not counted.
     """
     odd = 0
-    for state, freed in AFTER_UNBLOCKING.items():
-        for row in list(tables.by_state[state].values()):
-            if row.job.overlap_policy is OverlapPolicy.SKIP or tables.free_slots(row) != 0:
-                tables.move(row, freed)
-                odd += 1
+    for row in list(tables.by_state[TriggerState.BLOCKED].values()):
+        if row.job.overlap_policy is OverlapPolicy.SKIP or row.job.limit is None:
+            tables.move(row, TriggerState.WAITING)
+            odd += 1
     for row in list(tables.by_state[TriggerState.COMPLETE].values()):
         if row.fire_id is not None and row.owner is None and row.fire_id not in tables.fired:
             tables.remove_trigger(row)

@@ -28,7 +28,7 @@ from quartzpy.states import (
     misfire_rule_of,
 )
 from quartzpy.store.memory.index import Entry, Part
-from quartzpy.store.protocol import DispatchKey, FiredTrigger, PauseNote
+from quartzpy.store.protocol import DispatchKey, FiredTrigger, Gate, PauseNote
 from quartzpy.store.records import ExecutionRecord, WindowRecord
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 from quartzpy.triggers.upcoming import UpcomingFireTimes
@@ -244,6 +244,11 @@ class TriggerRow:
         return Part(rule, threshold, self.job.limits if rule is MisfireRule.RATE_LIMIT else None)
 
     @property
+    def gate(self) -> Gate:
+        """The job and the concurrency key, for which a limit of executions holds."""
+        return Gate(self.job.key.group, self.job.key.name, self.concurrency_key)
+
+    @property
     def bucket(self) -> tuple[JobKey, str]:
         """The job and the concurrency key, for which a rate limit holds."""
         return self.job.key, self.concurrency_key
@@ -304,6 +309,10 @@ class FiredRow:
             trigger_data_text=self.trigger_data,
             log_text=self.recent_log,
         )
+
+    @property
+    def gate(self) -> Gate:
+        return Gate(self.job_key.group, self.job_key.name, self.concurrency_key)
 
     @property
     def counts(self) -> bool:

@@ -109,7 +109,7 @@ def _check_same_triggers(tables: Tables, prepared: Sequence[PreparedTrigger]) ->
     for declared in prepared:
         row = tables.triggers.get(declared.trigger.key)
         if row is not None:
-            refuse_other_trigger(declared, trigger_record(row))
+            refuse_other_trigger(declared, trigger_record(tables, row))
 
 
 def _store_job(tables: Tables, detail: JobDetail, *, keeps_data: bool, keeps_persisted: bool = True) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter, deque
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -30,7 +30,7 @@ from quartzpy.states import (
     TriggerState,
 )
 from quartzpy.store import refusals
-from quartzpy.store.memory.index import DueIndex
+from quartzpy.store.memory.index import DueIndex, SortedEntries
 from quartzpy.store.memory.rows import (
     FiredRow,
     JobRow,
@@ -42,7 +42,7 @@ from quartzpy.store.memory.rows import (
     WindowRow,
     concurrency_key,
 )
-from quartzpy.store.protocol import DispatchKey, Node, Notification, StoredCalendar
+from quartzpy.store.protocol import DispatchKey, Gate, Node, Notification, StoredCalendar
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, NodeRecord
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 from quartzpy.triggers.upcoming import UpcomingFireTimes
@@ -52,11 +52,6 @@ HISTORY = 10_000
 
 EVERYTHING_MARK = ("ALL", "*")
 """The place of the pause of everything."""
-BLOCKED_STATES = (TriggerState.BLOCKED, TriggerState.PAUSED_BLOCKED)
-AFTER_UNBLOCKING = {
-    TriggerState.BLOCKED: TriggerState.WAITING,
-    TriggerState.PAUSED_BLOCKED: TriggerState.PAUSED,
-}
 
 
 class _Epochs:
@@ -149,10 +144,12 @@ class Tables:
         self.left_batches: list[BatchKey] = []
         """The batches of triggers that have ended without a fire, and that are not counted yet."""
         self.due = DueIndex()
+        self.parked: dict[Gate, SortedEntries] = {}
+        """The triggers that wait at each gate."""
         self.by_state: dict[TriggerState, dict[TriggerKey, TriggerRow]] = {state: {} for state in TriggerState}
         self.notifications: set[Notification] = set()
         """The notifications that are not sent yet."""
-        self._running: Counter[tuple[JobKey, str]] = Counter()
+        self._running: Counter[Gate] = Counter()
         self._last_number = 0
         self._last_epoch = 0
 
@@ -217,27 +214,16 @@ class Tables:
 
     def redefine_trigger(self, row: TriggerRow, definition: Trigger) -> None:
         """Replace all values of a trigger except its schedule: its progress and pause do not change."""
-        waits = row.state is TriggerState.WAITING
-        if waits:
-            self.due.remove(row.job.dispatch_key, row.part, row.entry)
+        self._exit(row)
         if (row.bare.misfire, row.bare.misfire_threshold) != (definition.misfire, definition.misfire_threshold):
             row.catch_up_until = None
         key, batch = row.concurrency_key, self._awaited_by(row)
         row.become(row.bare.with_values_of(definition))
         if batch is not None and batch != self._awaited_by(row):
             self.left_batches.append(batch)
-        if waits:
-            self.due.add(row.job.dispatch_key, row.part, row.entry)
-        if row.concurrency_key != key:
-            self._wait_for_key(row)
-
-    def _wait_for_key(self, row: TriggerRow) -> None:
-        """Put a trigger that has another concurrency key now into the state that this gives it."""
-        blocked = self.is_blocked(row)
-        if row.state in PAUSED_STATES:
-            self.move(row, TriggerState.PAUSED_BLOCKED if blocked else TriggerState.PAUSED)
-        elif row.state in (TriggerState.WAITING, TriggerState.BLOCKED):
-            self.move(row, TriggerState.BLOCKED if blocked else TriggerState.WAITING)
+        if row.concurrency_key != key and row.state is TriggerState.BLOCKED:
+            row.state = TriggerState.WAITING
+        self._enter(row)
 
     def remove_trigger(self, row: TriggerRow) -> None:
         """Remove a trigger; a running execution continues."""
@@ -293,10 +279,13 @@ class Tables:
     def redefine(self, job: JobRow, detail: JobDetail) -> None:
         """Replace a job's definition; and re-index its triggers."""
         limits_before = job.rate_limit, job.limits
-        had_key = job.concurrency_key
+        gate_before = job.limit, job.overlap_policy, job.concurrency_key
         waiting = [row for row in job.triggers.values() if row.state is TriggerState.WAITING]
         for row in waiting:
             self.due.remove(job.dispatch_key, row.part, row.entry)
+        parked = [row for row in job.triggers.values() if row.state is TriggerState.BLOCKED]
+        for row in parked:
+            self._exit(row)
         job.become(detail)
         if (job.rate_limit, job.limits) != limits_before:
             for row in job.triggers.values():
@@ -304,15 +293,17 @@ class Tables:
                 row.admission = None
         for row in waiting:
             self.due.add(job.dispatch_key, row.part, row.entry)
+        is_same = gate_before == (job.limit, job.overlap_policy, job.concurrency_key)
         for row in job.triggers.values():
-            if row.state in BLOCKED_STATES and not self.is_blocked(row):
-                self.move(row, AFTER_UNBLOCKING[row.state])
-        if had_key is not None or job.concurrency_key is not None:
-            for row in job.triggers.values():
-                key = concurrency_key(job.concurrency_key, job.data, row.data)
-                if key != row.concurrency_key:
-                    row.concurrency_key = key
-                    self._wait_for_key(row)
+            key_before, row.concurrency_key = (
+                row.concurrency_key,
+                concurrency_key(job.concurrency_key, job.data, row.data),
+            )
+            if row.state is TriggerState.BLOCKED:
+                # What is parked asks its gate again if that is another one, or has other places.
+                if not (is_same and key_before == row.concurrency_key):
+                    row.state = TriggerState.WAITING
+                self._enter(row)
 
     def _awaited_by(self, row: TriggerRow) -> BatchKey | None:
         """Return the batch that waits for the first fire of a trigger; None if there is none, or it has fired.
@@ -329,18 +320,44 @@ class Tables:
         self.by_state[row.state][row.key] = row
         if row.state is TriggerState.WAITING:
             self.due.add(row.job.dispatch_key, row.part, row.entry)
+        elif row.state is TriggerState.BLOCKED:
+            self.parked.setdefault(row.gate, SortedEntries()).add(row.entry)
 
     def _exit(self, row: TriggerRow) -> None:
         del self.by_state[row.state][row.key]
         if row.state is TriggerState.WAITING:
             self.due.remove(row.job.dispatch_key, row.part, row.entry)
+        elif row.state is TriggerState.BLOCKED:
+            at_gate = self.parked[row.gate]
+            at_gate.remove(row.entry)
+            if not at_gate:
+                del self.parked[row.gate]
+
+    def parked_at(self, gate: Gate) -> Iterator[TriggerRow]:
+        """Yield the triggers that are parked at a gate, in order."""
+        entries = self.parked.get(gate)
+        return iter(()) if entries is None else (self.triggers[entry.key] for entry in entries)
+
+    def first_parked(self, gate: Gate) -> TriggerRow | None:
+        return next(self.parked_at(gate), None)
+
+    def open_gates(self) -> list[Gate]:
+        """Return the gates with a free place at which triggers are parked."""
+        firsts = {gate: self.first_parked(gate) for gate in self.parked}
+        return [gate for gate, first in firsts.items() if first is not None and self.free_slots(first)]
 
     def state_of_new(self, row: TriggerRow) -> TriggerState:
         """The state of a trigger that is stored now."""
-        blocked = self.is_blocked(row)
-        if self.pauses.cover(row.key, row.job):
-            return TriggerState.PAUSED_BLOCKED if blocked else TriggerState.PAUSED
-        return TriggerState.BLOCKED if blocked else TriggerState.WAITING
+        return TriggerState.PAUSED if self.pauses.cover(row.key, row.job) else TriggerState.WAITING
+
+    def seen_state(self, row: TriggerRow) -> TriggerState:
+        """The state that others see: all triggers of a job that is at its limit are BLOCKED."""
+        state = row.state
+        if row.job.overlap_policy is not OverlapPolicy.BLOCK or state in (TriggerState.COMPLETE, TriggerState.ERROR):
+            return state
+        if self.free_slots(row) == 0:
+            return TriggerState.PAUSED_BLOCKED if state in PAUSED_STATES else TriggerState.BLOCKED
+        return TriggerState.WAITING if state is TriggerState.BLOCKED else state
 
     def drop_orphans(self, keys: Collection[JobKey]) -> None:
         """Remove the given jobs that are not durable and have no trigger left."""
@@ -357,7 +374,11 @@ class Tables:
     def free_slots(self, row: TriggerRow) -> int | None:
         """The number of executions that the job of a trigger may start now for its concurrency key; None: any."""
         limit = row.job.limit
-        return None if limit is None else max(0, limit - self._running[row.job.key, row.concurrency_key])
+        return None if limit is None else max(0, limit - self._running[row.gate])
+
+    def running_at(self, gate: Gate) -> int:
+        """The number of executions that count for a gate."""
+        return self._running[gate]
 
     def is_blocked(self, row: TriggerRow) -> bool:
         """Return True if the trigger has to wait because its job is at its limit for the trigger's concurrency key."""
@@ -366,27 +387,11 @@ class Tables:
     def start(self, row: FiredRow) -> None:
         self.fired[row.fire_id] = row
         if row.counts:
-            self._running[row.job_key, row.concurrency_key] += 1
+            self._running[row.gate] += 1
 
     def drop(self, row: FiredRow) -> None:
         del self.fired[row.fire_id]
         if row.counts:
-            counted = row.job_key, row.concurrency_key
-            self._running[counted] -= 1
-            if not self._running[counted]:
-                del self._running[counted]
-
-    def unblock(self, ended: Iterable[tuple[JobKey, str]]) -> list[TriggerRow]:
-        """Release the blocked triggers of jobs that may run again for these concurrency keys.
-
-        Returns those that wait for their next fire time again.
-        """
-        waiting = []
-        for job_key, key in ended:
-            job = self.jobs.get(job_key)
-            for row in () if job is None else job.triggers.values():
-                if row.state in BLOCKED_STATES and row.concurrency_key == key and not self.is_blocked(row):
-                    self.move(row, AFTER_UNBLOCKING[row.state])
-                    if row.state is TriggerState.WAITING:
-                        waiting.append(row)
-        return waiting
+            self._running[row.gate] -= 1
+            if not self._running[row.gate]:
+                del self._running[row.gate]

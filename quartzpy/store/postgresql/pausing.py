@@ -26,7 +26,6 @@ from quartzpy.store.postgresql.lookups import match_values, matched_groups, name
 from quartzpy.store.postgresql.schema.rows import key_columns
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.slices import Switches
-from quartzpy.store.postgresql.steps.slots import pass_on_of
 from quartzpy.store.protocol import (
     NO_NOTE,
     Everything,
@@ -125,12 +124,10 @@ def _pause_at_once(
     waiting, skipping = passes("pause", which)
 
     def work(transaction: Transaction) -> None:
-        first = transaction.execute(*remember, session.bind(waiting, **values))[-1].rows
-        is_named = BY_TRIGGER[0] in which
-        slots = pass_on_of(session, first) if is_named else []
-        second = transaction.commit(session.lock(LockName.TRIGGER_ACCESS), session.bind(skipping, **values), *slots)[1]
-        if not is_named:
-            session.changed_triggers += sum(row[0] for row in (*first, *second.rows))
+        first = transaction.execute(*remember, session.bind(waiting, **values))[-1]
+        second = transaction.commit(session.lock(LockName.TRIGGER_ACCESS), session.bind(skipping, **values))[1]
+        if BY_TRIGGER[0] not in which:
+            session.changed_triggers += sum(result.rows[0][0] for result in (first, second))
 
     session.transaction(work)
 

@@ -61,9 +61,7 @@ WITH affected AS (
 ),
 paused AS (
     UPDATE qrtz_triggers t
-       SET trigger_state = CASE WHEN t.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED') AND t.overlap_policy <> 'block'
-                                THEN 'PAUSED_BLOCKED' ELSE 'PAUSED' END,
-           fire_id = NULL, held_by_mode = :'by_mode'::bool,
+       SET trigger_state = 'PAUSED', fire_id = NULL, held_by_mode = :'by_mode'::bool,
            paused_at = CASE WHEN :'by_mode'::bool THEN NULL
                             WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN coalesce(t.paused_at, :now)
                             ELSE :now END,
@@ -79,21 +77,12 @@ paused AS (
      WHERE t.ctid = own.row
        AND
            -- include: may_be_paused
-    RETURNING affected.trigger_state AS before, t.job_group, t.job_name, t.max_concurrent,
-              t.generation
+    RETURNING t.generation
 )
 \if :by_page
 SELECT generation FROM paused
 \else
-\if :by_trigger
--- The jobs of which a slot may be left to other triggers.
-SELECT DISTINCT job_group, job_name FROM paused
- WHERE max_concurrent IS NOT NULL AND before = 'WAITING'
-\else
--- How many they are. Where all triggers of a job or of a group are paused, few slots are left to others: the next
--- check-in passes them on.
 SELECT count(*) FROM paused
-\endif
 \endif
 ;
 

@@ -16,7 +16,6 @@ from quartzpy.store.postgresql.redefined_joins import abandon
 from quartzpy.store.postgresql.schema.rows import key_columns
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.orphans import orphans
-from quartzpy.store.postgresql.steps.slots import pass_on_of
 
 _SQL = SqlFile("removing.sql")
 DELETE_TRIGGERS = _SQL("delete_triggers")
@@ -44,7 +43,6 @@ def _delete_triggers(session: SqlSession, keys: Collection[TriggerKey]) -> set[T
         went = transaction.execute(leave(session, keys), session.bind(DELETE_TRIGGERS, **values))[1].rows
         transaction.commit(
             *orphans(session, {row[2:4] for row in went}),
-            *pass_on_of(session, {row[2:4] for row in went if row[4]}),
         )
         return {TriggerKey(name, group) for group, name, *_ in went}
 

@@ -4,8 +4,7 @@
 DELETE FROM qrtz_triggers t
  USING unnest(:'groups'::text[], :'names'::text[]) AS k(trigger_group, trigger_name)
  WHERE t.sched_name = :'sched' AND t.trigger_group = k.trigger_group AND t.trigger_name = k.trigger_name
-RETURNING t.trigger_group, t.trigger_name, t.job_group, t.job_name,
-          t.max_concurrent IS NOT NULL AND t.trigger_state = 'WAITING';
+RETURNING t.trigger_group, t.trigger_name, t.job_group, t.job_name;
 
 -- name: delete_slice
 -- Deletes a slice of the triggers of jobs.

@@ -124,7 +124,6 @@ class SqlJobStore:
             self._config.name,
             names,
             diagnosis,
-            misfire_threshold=self._config.misfire_threshold,
         )
         self._steps = self._session.of_steps()
 

@@ -18,7 +18,7 @@ TRIGGER_ACCESS: it checks the pauses and the job again.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace as replace_in
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -52,7 +52,6 @@ from quartzpy.store.postgresql.schema.rows import (
 )
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.shared_limits import require_limits
-from quartzpy.store.postgresql.steps.slots import pass_on_of
 from quartzpy.store.postgresql.zone_rules import renew_some
 from quartzpy.store.protocol import BatchEntry, JobEntry
 from quartzpy.triggers.upcoming import PreparedTrigger, UnpreparedTrigger, UpcomingFireTimes
@@ -178,7 +177,6 @@ def replace_trigger(session: SqlSession, old: TriggerKey, new: PreparedTrigger) 
         if not deleted.rows:
             return None
         storing = Storing(session, transaction, replace=False)
-        storing.leave_slots({row[2:4] for row in deleted.rows if row[4]})
         earliest = storing.write_triggers([new], StartTime(None, is_estimate=False))
         storing.commit()
         return earliest
@@ -376,12 +374,6 @@ class Storing:
         """The number of changed jobs and of their triggers, whichever is larger."""
         self._reconcile: list[BoundStatement] = []
         """What the last round trip does for the triggers that were written."""
-        self._slots_left: set[tuple[str, str]] = set()
-        """The groups and names of jobs of which a slot may be left to other triggers."""
-
-    def leave_slots(self, jobs: Collection[tuple[str, str]]) -> None:
-        """Pass on the slots of jobs of which triggers were replaced."""
-        self._slots_left.update(jobs)
 
     def allow_pauses(self) -> None:
         """Let the connection be idle between the batches. It holds no lock then that another step waits for."""
@@ -526,8 +518,6 @@ class Storing:
         begun = [row.key for row in stored if not row.is_kept]
         if not begun:
             return []
-        if self._replace:
-            self.leave_slots({change.limited_job for change in stored if change.limited_job is not None})
         settle = self._session.bind(SETTLE_NEW, **key_columns(begun))
         return [settle, *announcement(self._session, _fire_times(prepared))]
 
@@ -606,15 +596,10 @@ class Storing:
             if others:
                 keys = key_columns(others)
                 last.append(session.bind(COPY_JOB_UNDER_LOCK, **keys))
-            # The job may have more slots than before.
-            self.leave_slots({(key.group, key.name) for key in self._changed})
         if self._changed:
             # A rate limit that was raised, for example, lets triggers fire earlier than nodes expect.
             last.append(news(session))
         last += self._reconcile
-        if len(self._slots_left) <= MOST_IN_ONE_ROUND_TRIP:
-            # Of more jobs, the next check-in passes the slots on.
-            last += pass_on_of(session, self._slots_left)
         if last and session.decides_at_once:
             last.insert(0, session.lock(LockName.TRIGGER_ACCESS))
         try:
@@ -656,12 +641,6 @@ class _StoredTrigger(NamedTuple):
         """The key of its job; only where there are `copies`."""
         job_group, job_name, *_ = self.copies
         return JobKey(job_name, job_group)
-
-    @property
-    def limited_job(self) -> tuple[str, str] | None:
-        """The group and the name of its job, if this has a limit."""
-        job_group, job_name, _, limit, *_ = self.copies or (None,) * 4
-        return None if limit is None else (job_group, job_name)
 
 
 def _with_current_calendar(prepared: PreparedTrigger, revisions: Mapping[str, int]) -> PreparedTrigger:

@@ -165,8 +165,7 @@ RETURNING t.trigger_group, t.trigger_name, false, t.next_fire_time, :now
         pause_until, pause_missed, schedule, unreconciled, missed_policy, catch_up_until) = (
        SELECT CASE WHEN NOT same.has_schedule THEN excluded.trigger_state
                    WHEN t.concurrency_key = excluded.concurrency_key THEN t.trigger_state
-                   WHEN t.trigger_state = 'BLOCKED' THEN 'WAITING'
-                   WHEN t.trigger_state = 'PAUSED_BLOCKED' THEN 'PAUSED' ELSE t.trigger_state END,
+                   WHEN t.trigger_state = 'BLOCKED' THEN 'WAITING' ELSE t.trigger_state END,
               CASE WHEN same.has_schedule THEN t.next_fire_time ELSE excluded.next_fire_time END,
               CASE WHEN same.has_schedule THEN t.prev_fire_time ELSE excluded.prev_fire_time END,
               CASE WHEN same.has_schedule THEN t.upcoming ELSE excluded.upcoming END,
@@ -340,11 +339,13 @@ UPDATE qrtz_triggers t
        -- include: admission_of_job
        ,
        trigger_state =
-           CASE WHEN t.concurrency_key <>
-                -- include: key_of_t
-                THEN CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING'
-                                          WHEN 'PAUSED_BLOCKED' THEN 'PAUSED' ELSE t.trigger_state END
-                ELSE t.trigger_state END
+           -- What is parked asks its gate again if that is another one, or has other places.
+           CASE WHEN t.trigger_state = 'BLOCKED'
+                     AND (t.max_concurrent IS DISTINCT FROM j.max_concurrent OR t.overlap_policy <> j.overlap_policy
+                          OR t.concurrency_key <>
+                             -- include: key_of_t
+                         )
+                THEN 'WAITING' ELSE t.trigger_state END
   FROM unnest(:'groups'::text[], :'names'::text[]) AS w(job_group, job_name)
   JOIN qrtz_job_details j ON j.sched_name = :'sched' AND j.job_group = w.job_group AND j.job_name = w.job_name
 \if :under_lock

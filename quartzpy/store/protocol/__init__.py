@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from quartzpy.jobs.fired_trigger import FiredTrigger
+from quartzpy.jobs.fired_trigger import FiredTrigger, Gate
 from quartzpy.store.protocol.cluster import (
     MAX_NODE_DEATHS,
     CheckIn,
@@ -128,6 +128,7 @@ __all__ = [
     "Everything",
     "FiredTrigger",
     "FiringStore",
+    "Gate",
     "Holdings",
     "JobEntry",
     "JobGroups",

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
 from quartzpy.jobs.context import Progress
+from quartzpy.jobs.fired_trigger import Gate
 from quartzpy.keys import JobKey
 from quartzpy.store.protocol.cluster import Node
 from quartzpy.store.protocol.fires import AvailableSlots, DispatchKey, Refill, UnfilledTrigger
@@ -81,9 +82,10 @@ class FiringStore(Protocol):
         look_ahead: timedelta,
         misfire_threshold: timedelta,
         passed_over: Collection[int] = (),
+        opened: Collection[Gate] = (),
         reads_first: bool = False,
     ) -> Acquisition:
-        """Fire at most `limit` WAITING triggers.
+        """Fire at most `limit` triggers: of those that are WAITING, and of those that are parked at a gate.
 
         Eligible is a trigger
 
@@ -97,16 +99,21 @@ class FiringStore(Protocol):
 
         Order: by fire time, then by priority, the highest first.
 
-        A job that executes as often as its limit allows is treated by its overlap policy. BLOCK leaves its triggers
-        alone. SKIP records the fire as SKIPPED and moves the trigger on. BUFFER_ONE puts the trigger into BLOCKED, or
-        skips the fire where another trigger of the job is BLOCKED already. CANCEL_OTHER puts it into BLOCKED and asks
-        the oldest execution to stop; of several that are due, it keeps the newest.
+        A job that executes as often as its limit allows, for a value of its concurrency key, is treated by its overlap
+        policy. BLOCK parks what the step meets: it is BLOCKED, and no step meets it again. SKIP records the fire as
+        SKIPPED and moves the trigger on. BUFFER_ONE parks the trigger, or skips the fire where another trigger of the
+        job is parked already. CANCEL_OTHER parks it and asks the oldest execution to stop; of several that are due, it
+        keeps the newest.
 
-        A trigger that fires becomes WAITING; or BLOCKED, with all other triggers of the job, if the job is now at its
-        limit; or COMPLETE if no fire time follows. A store may tell from the running executions that triggers are
-        BLOCKED, and store it only for those that a step meets. Under BUFFER_ONE and CANCEL_OTHER one fire coalesces all
-        fire times that have passed. An eligible trigger of which the store does not know the fire times that follow
-        does not fire; it is returned as unfilled.
+        An end releases nothing: the node names in `opened` the gates of the executions that have ended since the last
+        step that answered, and the step takes what is parked there together with what is WAITING, in one order. What
+        finds a place and cannot be taken by this node becomes WAITING, for any node, which is notified; with a `limit`
+        of 0, all of it.
+
+        A trigger that fires becomes WAITING, or COMPLETE if no fire time follows. All triggers of a job that is at its
+        limit are seen as BLOCKED, whatever is stored. Under BUFFER_ONE and CANCEL_OTHER one fire coalesces all fire
+        times that have passed. An eligible trigger of which the store does not know the fire times that follow does not
+        fire; it is returned as unfilled.
 
         With `reads_first` the caller expects that other nodes have taken what is due: a store whose steps cost more
         than a read then reads first, and fires only if something is left.
@@ -144,8 +151,8 @@ class FiringStore(Protocol):
     ) -> CompletionOutcome:
         """End executions.
 
-        For each: delete its row, write the history, store changed job data, unblock the triggers of the job, and
-        store the retry. Then remove triggers that are COMPLETE, and jobs that are not durable and have no trigger left.
+        For each: delete its row, write the history, store changed job data, and store the retry. Then remove triggers
+        that are COMPLETE, and jobs that are not durable and have no trigger left.
 
         A completion has an effect only if the execution is still this epoch's, and changes the trigger only if its
         generation is still the one that fired. An execution that would have to write a row held by an open transaction

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from quartzpy.errors import InvalidValueError
-from quartzpy.jobs.fired_trigger import FiredTrigger
+from quartzpy.jobs.fired_trigger import FiredTrigger, Gate
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import CompletionInstruction, Outcome
 from quartzpy.store.protocol.fires import DispatchKey, SkippedTrigger, UnfilledTrigger
@@ -131,11 +131,11 @@ class CompletionOutcome:
 
     `fenced`: the execution was no longer the node's, and nothing of that completion was stored. `deferred`: another
     transaction has locked the job's row; the node tries again later. `earliest_unblocked` is the soonest fire time of
-    the triggers that steps have found blocked and that are released now. `paused` are the jobs that were paused because
-    `pause_after_failures` executions in a row have failed. `stopped` are the executions that do not run again, although
-    their completions have `retry_after`, because somebody has asked them to stop: those that were SNOOZED are recorded
-    as CANCELLED. `halting` are those that have not ended, because their ends change very many triggers: `complete` has
-    to be called again for them, `at_length`.
+    the triggers that were stored, or that wait for limits of these executions which jobs share. `paused` are the jobs
+    that were paused because `pause_after_failures` executions in a row have failed. `stopped` are the executions that
+    do not run again, although their completions have `retry_after`, because somebody has asked them to stop: those that
+    were SNOOZED are recorded as CANCELLED. `halting` are those that have not ended, because their ends change very many
+    triggers: `complete` has to be called again for them, `at_length`.
     """
 
     now: datetime
@@ -242,6 +242,8 @@ class RecoveryOutcome:
     next_time_off: timedelta | None = None
     """How long it is until `apply_time_off` has something to do, negative where it should have been done; None:
     nothing is paused until an instant, and there is no maintenance window."""
+    opened: Collection[Gate] = ()
+    """Gates with a free place at which triggers are parked: no node has looked there after the end that has left it."""
 
     @property
     def changed_anything(self) -> bool:

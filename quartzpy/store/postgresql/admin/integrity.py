@@ -24,7 +24,6 @@ from quartzpy.store.postgresql.schema.naming import renamed, renamed_sql
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.checkin import list_nodes
 from quartzpy.store.postgresql.steps.recover import FREE, REPAIR, STUCK
-from quartzpy.store.postgresql.steps.slots import pass_on
 from quartzpy.store.postgresql.zone_rules import zone_findings
 from quartzpy.store.protocol import CheckIn, Repairs
 from quartzpy.store.records import NodeRecord
@@ -89,21 +88,20 @@ def repair(session: SqlSession) -> Repairs:
         session.unlocked(session.bind(MAKE, names=list(LockName)))
     if not (unknown.rows or stuck.rows or copies.rows):
         return Repairs(lock_rows=missing)
-    copies, ended, repaired, passed_on = session.locked(
+    copies, ended, repaired = session.locked(
         session.lock(LockName.TRIGGER_ACCESS),
         session.bind(REPAIR_COPIES),
-        session.bind(FREE, died=[], misfire_threshold=session.misfire_threshold),
+        session.bind(FREE, died=[]),
         session.bind(REPAIR),
-        pass_on(session),
         news(session),
         name=LockName.STATE_ACCESS,
-    )[1:5]
+    )[1:4]
     recovered, lost = ended.rows[0]
     return Repairs(
         lock_rows=missing,
         copies=copies.touched,
         executions=recovered + lost,
-        stuck=len(repaired.rows) + passed_on.rows[0][0],
+        stuck=len(repaired.rows),
     )
 
 

@@ -36,7 +36,6 @@ class ExternalSession(SqlSession):
             session.scheduler,
             session.names,
             session.diagnosis,
-            misfire_threshold=session.misfire_threshold,
         )
         self._transaction = transaction
         # What this transaction notes is not kept if it is rolled back.

@@ -17,7 +17,6 @@ import psycopg
 from quartzpy.config.config import DEFAULT_TABLE_PREFIX
 from quartzpy.errors import StoreUnavailableError
 from quartzpy.store import refusals
-from quartzpy.store.postgresql.connection.awaited_jobs import AwaitedJobs
 from quartzpy.store.postgresql.connection.connections import Connections
 from quartzpy.store.postgresql.connection.diagnosis import Diagnosis
 from quartzpy.store.postgresql.connection.error_translation import LockRowMissingError
@@ -129,8 +128,6 @@ class SqlSession:
         scheduler: str,
         names: Names,
         diagnosis: Diagnosis,
-        *,
-        misfire_threshold: timedelta,
     ) -> None:
         self.connections = connections
         self.share: PoolShare = connections.calls
@@ -138,7 +135,6 @@ class SqlSession:
         self.diagnosis = diagnosis
         self.scheduler = scheduler
         self.names = names
-        self.misfire_threshold = misfire_threshold
         self._statements: dict[str, Statement] = {}
         self.channel = channel(scheduler, names.prefix)
         """The channel of this scheduler's notifications."""
@@ -150,7 +146,6 @@ class SqlSession:
         self.next_due = NextDueCache()
         self.refused = RefusedKeys()
         """The dispatch keys that the node of this session has refused."""
-        self.awaited_jobs = AwaitedJobs()
         self.clock = ClockEstimate()
         """Saves a round trip where a few milliseconds do not matter."""
         self.last_return = LastReturn()
@@ -236,8 +231,7 @@ class SqlSession:
                     results = self.connections.execute(locking, self.share)
         except BaseException:
             # The transaction may be committed, though its answer is lost.
-            if not keeps_next_due:
-                self.next_due.forget()
+            self.next_due.forget()
             raise
         if name is not None:
             results = results[1:]

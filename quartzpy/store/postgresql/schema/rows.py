@@ -334,6 +334,11 @@ class _ClaimedRow(FiredTrigger):
         return JobColumns._make(_job_columns(self)).job()
 
 
+def without_unparked(rows: Sequence[tuple[Any, ...]]) -> Sequence[tuple[Any, ...]]:
+    """Leave out the claimed rows of triggers that were parked, and now wait for any node."""
+    return [row for row in rows if _decision(row) != "UNPARK"]
+
+
 def by_outcome(
     rows: Iterable[tuple[Any, ...]],
 ) -> tuple[tuple[FiredTrigger, ...], tuple[SkippedTrigger, ...], tuple[UnfilledTrigger, ...]]:
@@ -349,7 +354,7 @@ def by_outcome(
             fired.append(row)
         elif decision == "REFILL":
             unfilled.append(_unfilled(row))
-        else:
+        elif decision == "SKIP":
             skipped.append(SkippedTrigger(row.trigger_key, row.job_key, row.scheduled_fire_time, row.next_fire_time))
     return tuple(fired), tuple(skipped), tuple(unfilled)
 

@@ -88,7 +88,6 @@ TABLES: Mapping[str, tuple[str, ...]] = {
         "attempt",
         "requests_recovery",
         "cancel_requested",
-        "awaited",
         "max_concurrent",
         "sched_name",
         "trigger_group",

@@ -18,13 +18,13 @@ from typing import Any, NamedTuple
 
 from quartzpy.store.postgresql.connection.error_translation import RefusedRowError
 from quartzpy.store.postgresql.connection.next_due import ANY_TIME, Backlog, NextDueRead
-from quartzpy.store.postgresql.connection.pipeline import BoundStatement
+from quartzpy.store.postgresql.connection.pipeline import BoundStatement, Result
 from quartzpy.store.postgresql.connection.session import SqlSession, require_epoch
-from quartzpy.store.postgresql.schema.rows import CLAIMED, by_outcome
+from quartzpy.store.postgresql.schema.rows import CLAIMED, by_outcome, without_unparked
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.bad_rows import set_aside_waiting
 from quartzpy.store.postgresql.steps.rate_limits import ClaimWithinLimits, around
-from quartzpy.store.protocol import Acquisition, AvailableSlots, DispatchKey, Node
+from quartzpy.store.protocol import Acquisition, AvailableSlots, DispatchKey, Gate, Node
 
 BACKLOG = 50
 """The size of a full batch after which the next step expects to find more."""
@@ -52,6 +52,9 @@ WHOLE_POOLS = 8
 """The number of slot pools of which a step reads as many triggers as it may take: those with the soonest triggers."""
 LEAST_OF_A_POOL = 8
 """The least number of triggers that it reads of each other one; usual is twice what a pool has of a full batch."""
+LEAST_MET = 100
+"""The least number of triggers that a claim reads where jobs have limits, so that a node with few free workers gets
+past those of full jobs."""
 LAST_POOL = "\U0010ffff"
 """Follows each slot pool."""
 RECONCILE_NEW = _SQL("reconcile_new")
@@ -66,10 +69,11 @@ def acquire(
     look_ahead: timedelta,
     misfire_threshold: timedelta,
     passed_over: Collection[int] = (),
+    opened: Collection[Gate] = (),
     reads_first: bool = False,
 ) -> Acquisition:
     """Fire due triggers; see `JobStore.acquire`."""
-    step = _Step(session, node, available_slots, limit, look_ahead, misfire_threshold, passed_over)
+    step = _Step(session, node, available_slots, limit, look_ahead, misfire_threshold, passed_over, opened)
     try:
         acquired = _acquire(step, reads_first=reads_first)
     except RefusedRowError:
@@ -108,6 +112,7 @@ class _Step:
         look_ahead: timedelta,
         misfire_threshold: timedelta,
         passed_over: Collection[int],
+        opened: Collection[Gate],
     ) -> None:
         self._session = session
         self._node = node
@@ -130,7 +135,11 @@ class _Step:
             "limit": min(limit, pool_limit),
             "look_ahead": look_ahead,
             "channel": session.channel,
+            "opened_groups": [gate.job_group for gate in opened],
+            "opened_jobs": [gate.job_name for gate in opened],
+            "opened_keys": [gate.concurrency_key for gate in opened],
         }
+        self._looks_at_gates = bool(opened)
         self._available_slots = available_slots
         self._limit = limit
         self._look_ahead = look_ahead
@@ -145,7 +154,7 @@ class _Step:
     def looks_first(self, reads_first: bool) -> bool:
         """Return whether to look before a claim: nothing is expected, or others are expected to be faster."""
         session = self._session
-        if session.has_new or session.has_rate_limits:
+        if session.has_new or session.has_rate_limits or self._looks_at_gates:
             return False
         return reads_first or not session.next_due.is_due(self.slots, self._look_ahead)
 
@@ -155,7 +164,8 @@ class _Step:
         has_rates = session.has_rate_limits
         needs = {
             "new triggers": session.has_new,
-            "jobs with a limit": session.has_new
+            "jobs with a limit": self._looks_at_gates
+            or session.has_new
             or (has_rates and session.rates_have_limits)
             or session.next_due.limited_is_due(self.slots, self._look_ahead),
             "rate limits": has_rates,
@@ -194,22 +204,19 @@ class _Step:
         )
         return replace(done, met_pools=session.refused.slot_pools)
 
-    def peek(self, taken: Sequence[tuple[Any, ...]] = (), *, has_claimed: bool = False) -> _RoundTrip:
-        """Read what waits, without a lock. `taken` are triggers that this step has claimed already.
-
-        `has_claimed` says that it has tried to claim triggers of all jobs.
-        """
+    def peek(self, taken: Sequence[tuple[Any, ...]] = ()) -> _RoundTrip:
+        """Read what waits, without a lock. `taken` are triggers that this step has claimed already."""
         session, read = self._session, self._next_read()
         [answer] = session.read(self._next_due(_begins(read)))
-        done = _RoundTrip(_Waiting(*require_epoch(self._node, answer)), taken, None, False, read, self._look_ahead)
-        if has_claimed:
-            self._note_vain(done)
-        return self._noted(done)
+        waiting = _Waiting(*require_epoch(self._node, answer))
+        return self._noted(_RoundTrip(waiting, taken, None, False, read, self._look_ahead))
 
-    def _note_vain(self, done: _RoundTrip) -> None:
-        """Note it if most of the triggers of jobs with a limit that are due could be neither fired nor blocked."""
-        if 2 * len(done.taken) < self._take["limit"] and done.limited_is_due(timedelta()):
-            self._session.awaited_jobs.note_all()
+    def _taken(self, result: Result) -> Sequence[tuple[Any, ...]]:
+        """Return what a claim has taken. What was parked may wait now before the next read would begin."""
+        taken = without_unparked(result.rows)
+        if len(taken) < len(result.rows):
+            self._session.next_due.require_full_read()
+        return taken
 
     def claim(self) -> _RoundTrip:
         """Claim triggers, and read what waits then."""
@@ -229,10 +236,8 @@ class _Step:
         turn, meets_undecided = claiming.note(session, results, waiting.now) if claiming.turns else (None, False)
         if waiting.has_rate_limits and "rate limits" not in needs:
             turn = waiting.now
-        done = _RoundTrip(waiting, taken.rows, turn, meets_undecided, read, self._look_ahead, needs)
-        if text == self.everything:
-            self._note_vain(done)
-        return self._noted(done)
+        rows = self._taken(taken)
+        return self._noted(_RoundTrip(waiting, rows, turn, meets_undecided, read, self._look_ahead, needs))
 
     def _before(self) -> list[BoundStatement]:
         return [self._session.bind(RECONCILE_NEW)] if self._session.has_new else []
@@ -252,7 +257,7 @@ class _Step:
         changing: dict[str, Any] = {
             "sinces": sinces,
             "admits": self._session.has_rate_limits,
-            "pool_limits": self._pool_limits(),
+            "pool_limits": self._pool_limits(LEAST_MET if text == self.everything else 0),
         }
         return self._session.bind(self._statement(text), **{**self._due, **values}, **self._take, **changing)
 
@@ -280,8 +285,8 @@ class _Step:
             ),
         )
 
-    def _pool_limits(self) -> list[int]:
-        """Return how many triggers a claim reads and locks of each slot pool.
+    def _pool_limits(self, least: int) -> list[int]:
+        """Return how many triggers a claim reads and locks of each slot pool, at least `least` where it reads no part.
 
         It takes the soonest of all. Of many slot pools, most of what it would read in each is later than these, so it
         reads a part, except of those with the soonest. It reads all of them, so that none starves behind others, and
@@ -290,26 +295,31 @@ class _Step:
         part = max(LEAST_OF_A_POOL, ceil(2 * self._limit / max(1, len(self._pools))))
         of_part = self._session.next_due.not_soonest(self._pools, WHOLE_POOLS)
         return [
-            min(part if slots.slot_pool in of_part else self._limit, slots.workers, slots.group_slots)
+            min(part, slots.workers, slots.group_slots)
+            if slots.slot_pool in of_part
+            else max(min(self._limit, slots.workers, slots.group_slots), least)
             for slots in self._available_slots
         ]
 
     def backlog(self) -> Backlog | None:
         """Return what is expected to be due of what the last step left; None if that has to be looked up."""
         session = self._session
-        return None if session.has_new or session.has_rate_limits else session.next_due.backlog(self.slots)
+        if session.has_new or session.has_rate_limits:
+            return None
+        backlog = session.next_due.backlog(self.slots)
+        return None if backlog is None or (self._looks_at_gates and not backlog.has_limits) else backlog
 
     def claim_backlog(self, backlog: Backlog) -> Acquisition:
         """Claim triggers of a backlog. What is left need not be looked up after each batch."""
         if backlog.has_limits:
-            # The end of an execution may have released a trigger that has waited for longer.
+            # A trigger that was parked may have waited for longer.
             claim = self._claim(self.everything, _begins(self._next_read()))
         else:
             claim = self._claim(self.unlimited, [backlog.taken_up_to] * len(self._pools))
         [result] = self._session.locked(claim, keeps_next_due=True)
-        taken = result.rows
+        taken = self._taken(result)
         if len(taken) < self._limit or not _is_backlog(taken):
-            return self.peek(taken, has_claimed=backlog.has_limits).outcome()
+            return self.peek(taken).outcome()
         self._session.next_due.note_backlog(self.slots, _taken_up_to(taken), has_limits=backlog.has_limits)
         return _outcome_without_read(taken)
 

@@ -16,19 +16,26 @@
 -- - `is_filled`: its fire leaves a stored fire time to wait for, or it has no further one; `following`: the fire times after `scheduled_time`, `following_is_complete` if
 --   no others come after them; `also_due`: the number of the following ones that this fire coalesces, as they are due,
 --   too;
--- - `coalesced_fire_times`, those that it coalesces already; `fire_id`, the id of the execution;
--- - `overtakes`: a trigger of the job that is due before it waits for a slot, and must have it first.
+-- - `coalesced_fire_times`, those that it coalesces already;
+-- - `is_parked`: it waits at its gate; `runs_here`: this node may take it; `is_late`: it is the misfire step's.
 --
--- `decisions` adds `decision`: FIRE, SKIP, BLOCK, or REFILL: the node computes more fire times of an unfilled trigger.
+-- `decisions` adds `decision`: FIRE, SKIP, PARK, UNPARK, or REFILL: the node computes more fire times of an unfilled
+-- trigger. What stays as it is has no row.
 
 -- name: acquire
 -- Fires triggers of all jobs. Where all slots are of one executor and one group,
 -- as on most nodes, `limit` is the only limit that counts, which saves two sorts.
+--
+-- A gate is a job with a limit and a value of its concurrency key. What finds no place at its gate is parked: BLOCKED, and
+-- out of the index of waiting triggers. An end releases nothing. The node names the gates at which its executions have
+-- ended (`opened_...`), and this step takes what is parked there together with the front, in one order. It counts under
+-- the lock: either this step sees the end, or the one that parked a trigger beside it was before, and this one sees the
+-- trigger.
 WITH
 -- include: node
 -- include: accepted
--- The front of the index of waiting triggers, locked, for the slots that the node has free. Their fire times are at most
--- `look_ahead` ahead, and not before `since`.
+-- The front of the index of waiting triggers, locked. Their fire times are at most `look_ahead` ahead, and not before
+-- `since`. More may be read than the node takes, so that a node with few free workers gets past triggers of full jobs.
 front AS MATERIALIZED (
     SELECT node.at, slots.slot_pool, of_range.*
 \if :several_pools
@@ -41,21 +48,10 @@ front AS MATERIALIZED (
      CROSS JOIN
         -- include: acquired_rules
      CROSS JOIN LATERAL (
-        SELECT t.ctid AS row, t.next_fire_time AS scheduled_time, t.priority, t.max_concurrent,
-               t.job_group, t.job_name, t.job_type, t.placement, t.concurrency_key,
-               -- include: key_hash
-               AS key_hash,
-               t.overlap_policy, t.prev_fire_time AS previous_time, t.upcoming AS following,
-               t.upcoming_is_complete AS following_is_complete, t.coalesced_fire_times,
-               -- At least one must remain for the trigger to wait for.
-               least(late.passed, cardinality(t.upcoming) - CASE WHEN t.upcoming_is_complete THEN 0 ELSE 1 END) AS also_due,
-               t.upcoming_is_complete OR cardinality(t.upcoming) > least(late.passed, 1000) AS is_filled
+        SELECT
+               -- include: candidate_columns
           FROM qrtz_triggers t
-         CROSS JOIN LATERAL (
-            SELECT CASE WHEN t.overlap_policy IN ('buffer_one', 'cancel_other')
-                        THEN (SELECT count(*) FROM unnest(t.upcoming) AS u(instant)
-                               WHERE u.instant <= node.at)
-                        ELSE 0 END::int AS passed) AS late
+         -- include: passed_instants
          WHERE t.sched_name = :'sched' AND t.slot_pool = slots.slot_pool
            AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
            AND t.next_fire_time <= node.at + :'look_ahead'::interval
@@ -68,35 +64,110 @@ front AS MATERIALIZED (
            FOR NO KEY UPDATE OF t SKIP LOCKED
      ) AS of_range
 ),
--- The triggers that this node can take. One of a job with a limit may have been read from a time on before which a trigger
--- of the job waits since an end has just released it: it `overtakes` those that are still blocked.
-candidates AS MATERIALIZED (
-    SELECT greatest(due.at, due.scheduled_time) AS at, due.row, due.job_group, due.job_name, due.concurrency_key, due.max_concurrent, due.overlap_policy,
-           due.priority, due.scheduled_time, due.previous_time, due.is_filled, due.following, due.following_is_complete,
-           due.also_due, due.coalesced_fire_times, nextval('qrtz_fire_ids') AS fire_id,
-           due.max_concurrent IS NOT NULL AND due.overlap_policy = 'block' AND
-               -- include: sooner_waits
-               AS overtakes
-      FROM (
-        SELECT *
-          FROM (SELECT front.*
-\if :several_pools
-                       , row_number() OVER (PARTITION BY executor
-                                              ORDER BY scheduled_time, priority DESC, row) AS executor_rank,
-                       row_number() OVER (PARTITION BY execution_group
-                                              ORDER BY scheduled_time, priority DESC, row) AS group_rank
-\endif
-                  FROM front
-                 WHERE
-                    -- include: has_said
-                 ) AS ranked
-\if :several_pools
-         WHERE executor_rank <= workers AND group_rank <= group_slots
-\endif
-         ORDER BY scheduled_time, priority DESC, row
-         LIMIT :'limit'::int) AS due
+-- Those that this node runs.
+met AS MATERIALIZED (
+    SELECT front.*
+      FROM front
+     WHERE
+        -- include: has_said
 ),
--- include: limited
+-- Their gates, and those that have opened, with what is free there. What is parked at a gate says its limit as well.
+gates AS MATERIALIZED (
+    SELECT row_number() OVER () AS gate, asked.job_group, asked.job_name, asked.concurrency_key, executions.running,
+           coalesce(asked.slots, parked.max_concurrent) - executions.running AS free,
+           parked.overlap_policy AS policy_of_parked
+      FROM (SELECT job_group, job_name, concurrency_key, min(slots) AS slots
+              FROM (SELECT job_group, job_name, concurrency_key, max_concurrent AS slots
+                      FROM met WHERE max_concurrent IS NOT NULL
+                     UNION ALL
+                    SELECT o.*, NULL
+                      FROM node
+                     CROSS JOIN unnest(:'opened_groups'::text[], :'opened_jobs'::text[], :'opened_keys'::text[])
+                                AS o(job_group, job_name, concurrency_key)) AS named
+             GROUP BY job_group, job_name, concurrency_key) AS asked
+      LEFT JOIN LATERAL (
+        SELECT p.max_concurrent, p.overlap_policy FROM qrtz_triggers p
+         WHERE p.sched_name || '' = :'sched' AND p.job_group || '' = asked.job_group
+           AND p.job_name || '' = asked.job_name AND p.concurrency_key || '' = asked.concurrency_key
+           AND p.trigger_state = 'BLOCKED' LIMIT 1) AS parked ON true
+     CROSS JOIN LATERAL (
+        SELECT count(*) AS running FROM qrtz_fired_triggers r
+         WHERE r.sched_name = :'sched' AND r.job_group = asked.job_group AND r.job_name = asked.job_name
+           AND r.concurrency_key = asked.concurrency_key AND r.max_concurrent IS NOT NULL
+     ) AS executions
+     WHERE coalesce(asked.slots, parked.max_concurrent) IS NOT NULL
+),
+-- The soonest that are parked at these, as many as may run, of each range of the index; the few that wait by another
+-- overlap policy, all of them. Those that are late are the misfire step's, and what has a rate limit asks it first.
+parked AS MATERIALIZED (
+    SELECT node.at, of_gate.*, range.is_late, range.name = 'RATE_LIMIT' AS asks_first
+      FROM node
+     CROSS JOIN (SELECT * FROM gates WHERE policy_of_parked IS NOT NULL AND free > 0) AS g
+     CROSS JOIN (VALUES ('NODE', false), ('OWN', false), ('IGNORE', false), ('RATE_LIMIT', false),
+                        ('NODE', true), ('OWN', true), ('LATE', true)) AS range(name, is_late)
+     CROSS JOIN LATERAL (
+        SELECT t.slot_pool, t.generation,
+               -- include: candidate_columns
+          FROM qrtz_triggers t
+         -- include: passed_instants
+         WHERE t.sched_name || '' = :'sched' AND t.job_group || '' = g.job_group AND t.job_name || '' = g.job_name
+           AND t.concurrency_key || '' = g.concurrency_key AND t.trigger_state = 'BLOCKED'
+           AND t.misfire_rule = range.name
+           AND t.next_fire_time >= CASE WHEN range.name = 'NODE' AND NOT range.is_late
+                                        THEN node.at - :'threshold'::interval ELSE '-infinity' END
+           AND t.next_fire_time < CASE WHEN range.name = 'NODE' AND range.is_late
+                                       THEN node.at - :'threshold'::interval ELSE 'infinity' END
+           AND (range.name <> 'OWN' OR (t.next_fire_time < node.at - t.misfire_threshold) = range.is_late)
+         ORDER BY t.next_fire_time, t.priority DESC
+         LIMIT CASE g.policy_of_parked WHEN 'block' THEN g.free ELSE 1000 END
+           FOR NO KEY UPDATE OF t SKIP LOCKED) AS of_gate
+),
+-- All of these. What is parked of a slot pool or a type that this node does not run, or is late, waits for others.
+candidates AS MATERIALIZED (
+    SELECT greatest(met.at, scheduled_time) AS at, row, scheduled_time, priority, max_concurrent, job_group, job_name,
+           concurrency_key, overlap_policy, previous_time, following, following_is_complete, coalesced_fire_times,
+           also_due, is_filled, false AS is_parked, true AS runs_here, false AS is_late
+\if :several_pools
+           , executor, workers, execution_group, group_slots
+\endif
+      FROM met
+    UNION ALL
+    SELECT greatest(front.at, scheduled_time), row, scheduled_time, priority, max_concurrent, job_group, job_name,
+           concurrency_key, overlap_policy, previous_time, following, following_is_complete, coalesced_fire_times,
+           also_due, is_filled, true,
+           slots.slot_pool IS NOT NULL AND NOT is_late AND NOT asks_first
+               AND scheduled_time <= front.at + :'look_ahead'::interval
+               AND generation <> ALL(:'passed_over'::bigint[])
+               AND
+                   -- include: has_said
+               , is_late
+\if :several_pools
+           , slots.executor, slots.workers, slots.execution_group, slots.group_slots
+\endif
+      FROM parked AS front
+      LEFT JOIN unnest(:'slot_pools'::text[], :'executors'::text[], :'workers'::int[], :'groups'::text[],
+                       :'group_slots'::int[])
+                AS slots(slot_pool, executor, workers, execution_group, group_slots)
+             ON slots.slot_pool = front.slot_pool
+),
+-- include: placed
+-- What this node has room for: what may fire here, or be skipped.
+taken AS MATERIALIZED (
+    SELECT *, runs_here AND wish <> 'PARK'
+\if :several_pools
+              AND executor_rank <= workers AND group_rank <= group_slots
+\endif
+              AS fits
+      FROM (SELECT placed.*
+\if :several_pools
+                   , row_number() OVER (PARTITION BY executor, runs_here AND wish <> 'PARK'
+                                            ORDER BY scheduled_time, priority DESC, row) AS executor_rank,
+                   row_number() OVER (PARTITION BY execution_group, runs_here AND wish <> 'PARK'
+                                          ORDER BY scheduled_time, priority DESC, row) AS group_rank
+\endif
+              FROM placed) AS ranked
+),
+-- include: decisions
 -- include: advanced
 -- include: claimed
            -- include: rest_of_job
@@ -105,65 +176,13 @@ candidates AS MATERIALIZED (
 ,
 -- include: overlaps
 ,
--- A node with few free workers takes few candidates, and triggers of full jobs could be all of them, step after step.
--- So a step that meets some of them among as many candidates as it may take looks further along the front of the index.
-further AS MATERIALIZED (
-    SELECT soonest.*
-      FROM node
-     CROSS JOIN (SELECT s.slot_pool, s.since
-                   FROM unnest(:'slot_pools'::text[], :'sinces'::timestamptz[]) AS s(slot_pool, since)
-                  WHERE s.slot_pool IN (SELECT f.slot_pool FROM front f JOIN decisions d ON d.row = f.row
-                                         WHERE d.decision = 'BLOCK' AND d.overlap_policy = 'block')
-                    AND :'limit'::int < 200
-                    AND (SELECT count(*) FROM candidates) = :'limit'::int) AS slots
-     CROSS JOIN
-        -- include: acquired_rules
-     CROSS JOIN LATERAL (
-        SELECT t.ctid AS row, t.job_group, t.job_name, t.concurrency_key, t.overlap_policy, t.max_concurrent
-          FROM qrtz_triggers t
-         WHERE t.sched_name = :'sched' AND t.slot_pool = slots.slot_pool
-           AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
-           AND t.next_fire_time <= node.at
-           AND t.next_fire_time >= slots.since
-           -- include: is_in_time
-         ORDER BY t.next_fire_time, t.priority DESC
-         LIMIT 200) AS soonest
-     WHERE soonest.overlap_policy = 'block' AND soonest.max_concurrent IS NOT NULL
-       AND soonest.row NOT IN (SELECT row FROM candidates)
-),
--- The jobs and keys of these that have no slot left after this step, and whose executions are all awaited.
-full_jobs AS MATERIALIZED (
-    SELECT job.job_group, job.job_name, job.concurrency_key
-      FROM (SELECT job_group, job_name, concurrency_key, min(max_concurrent) AS slots
-              FROM further GROUP BY job_group, job_name, concurrency_key) AS job
-     CROSS JOIN LATERAL (
-        SELECT count(*) AS running, coalesce(bool_and(r.awaited), true) AS are_awaited FROM qrtz_fired_triggers r
-         WHERE r.sched_name = :'sched' AND r.job_group = job.job_group AND r.job_name = job.job_name
-           AND r.concurrency_key = job.concurrency_key AND r.max_concurrent IS NOT NULL
-     ) AS executions
-     CROSS JOIN LATERAL (
-        SELECT count(*) FILTER (WHERE a.decision = 'FIRE') AS number,
-               coalesce(bool_or(a.decision = 'BLOCK'), false) AS has_blocked
-          FROM advanced a
-         WHERE a.job_group = job.job_group AND a.job_name = job.job_name
-           AND a.concurrency_key = job.concurrency_key) AS fires
-     WHERE executions.running + fires.number >= job.slots AND (executions.are_awaited OR fires.has_blocked)
-),
--- Their triggers become BLOCKED as well.
-crowded AS (
-    UPDATE qrtz_triggers t
-       SET trigger_state = 'BLOCKED',
-           -- include: prepared_once
-      FROM (SELECT mine.row
-              FROM further
-             CROSS JOIN LATERAL (
-                SELECT o.ctid AS row FROM qrtz_triggers o
-                 WHERE o.ctid = further.row FOR NO KEY UPDATE SKIP LOCKED) AS mine
-             WHERE (further.job_group, further.job_name, further.concurrency_key)
-                   IN (SELECT job_group, job_name, concurrency_key FROM full_jobs)) AS others
-     WHERE t.ctid = others.row
+-- Another node may take what this one does not.
+notified AS (
+    SELECT pg_notify(:'channel', 'scheduled') FROM advanced WHERE decision = 'UNPARK' LIMIT 1
 )
-SELECT * FROM claimed ORDER BY scheduled_fire_time, priority DESC;
+SELECT * FROM claimed
+ WHERE (SELECT count(*) FROM notified) >= 0
+ ORDER BY scheduled_fire_time, priority DESC;
 
 -- name: acquire_unlimited
 -- Fires triggers of jobs without a limit. For one executor and one group as in `acquire`.

@@ -29,7 +29,6 @@ from quartzpy.store.postgresql.steps.effects import (
     followers,
     instructions,
     joins,
-    release,
     retries,
     schedules,
 )
@@ -58,11 +57,10 @@ def complete(
     """End executions; see `JobStore.complete`."""
     if at_length:
         return _complete_at_length(session, node, completions, wakes_others=wakes_others)
-    plain, others = plain_completions.divided(completions, session.awaited_jobs)
+    plain, others = plain_completions.divided(completions)
     now = None
     if plain:
-        # Something waits for what is missing here, or it was recorded before, or is not this epoch's: the statement
-        # below finds out.
+        # What is missing here was recorded before, or is not this epoch's: the statement below finds out.
         now, missing = plain_completions.complete(session, node, plain)
         others += missing
     if now is not None and not others:
@@ -71,10 +69,9 @@ def complete(
 
 
 def _makes_triggers_due(completion: Completion) -> bool:
-    """Return whether an end may store, release or move a trigger, so that another one is due next."""
+    """Return whether an end may store or move a trigger, so that another one is due next."""
     return (
-        completion.fired.max_concurrent is not None
-        or completion.fired.limits is not None
+        completion.fired.limits is not None
         or completion.fired.continues
         or completion.fired.joins
         or completion.retry_after is not None
@@ -221,7 +218,6 @@ def statements(ends: Ends, *, tolerates: bool = False) -> Flight:
         **followers.hold_followers(ends),
         **joins.hold_joins(ends),
         **data.store_data(ends),
-        **release.release(ends),
         **retries.retry(ends),
         **shared_limits.give_back(ends),
         **followers.start_followers(ends),
@@ -233,7 +229,6 @@ def statements(ends: Ends, *, tolerates: bool = False) -> Flight:
         **data.reset_node_deaths(ends),
         **instructions.remove_orphans(ends),
         **schedules.move_by_end(ends),
-        **release.release_anew(ends),
         **schedules.refill(ends),
         **shared_limits.freed(ends),
     }

@@ -58,6 +58,8 @@ SELECT f.fire_id, f.fired_time AS fire_time, f.trigger_group, f.trigger_name, f.
        coalesce(j.node_deaths, 0) AS node_deaths, j.pause_after_failures, j.continuations::text AS continuations,
        f.max_concurrent, j.capture_logs, coalesce(j.is_durable, false) AS job_is_durable, j.limits,
        j.joined_by IS NOT NULL AS is_joined,
+       -- To look at a gate where nothing waits costs a step.
+       CASE WHEN f.max_concurrent IS NOT NULL THEN f.concurrency_key END AS gate_key,
        'FIRE'::text AS decision, f.concurrency_key, coalesce(t.overlap_policy, 'block') AS overlap_policy,
        f.requests_recovery, c.calendar::text AS calendar_text, coalesce(t.kind, 'simple') AS kind,
        coalesce(t.schedule, '{"interval_us": 0, "repeat_count": 0}')::text AS schedule,

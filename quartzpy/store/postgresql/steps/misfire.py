@@ -27,7 +27,6 @@ from quartzpy.store.postgresql.left_batches import leave_ended
 from quartzpy.store.postgresql.schema.rows import TriggerColumns, calendar_from_text, schedule_text
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.bad_rows import reason_of, rehearse, to_blame
-from quartzpy.store.postgresql.steps.slots import pass_on_of
 from quartzpy.store.protocol import MisfireOutcome, Node
 from quartzpy.store.zone_renewal import Outdated
 from quartzpy.texts import storable_text
@@ -109,7 +108,7 @@ def recover_misfires(
     """Handle one batch; see `JobStore.recover_misfires`."""
     passed_over = session.left_to_others
     limit = min(limit, session.misfire_batch.number)
-    at_node = {"instance": node.instance_id, "epoch": node.epoch}
+    at_node = {"instance": node.instance_id, "epoch": node.epoch, "threshold": threshold}
     of_epoch, since = session.late_since or (node.epoch, ANY_TIME)
     if of_epoch != node.epoch:
         since = ANY_TIME
@@ -216,12 +215,8 @@ def _write(
     statements = [*_spoil(session, at_node, spoiled), *move]
     if not statements:
         return []
-    # A trigger that moves on, or is set aside, leaves its slot to another one of its job.
-    keys = [misfire.to.trigger.job_key for misfire in misfires]
-    jobs = {(key.group, key.name) for key in keys if key is not None}
-    jobs.update((row.trigger.job_group, row.trigger.job_name) for row, _ in spoiled)
     began = time.monotonic()
-    results = session.locked(*statements, *pass_on_of(session, jobs))
+    results = session.locked(*statements)
     session.misfire_batch.adapt(time.monotonic() - began)
     return results[len(statements) - 1].rows if misfires else []
 

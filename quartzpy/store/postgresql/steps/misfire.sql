@@ -39,8 +39,8 @@ waiting AS MATERIALIZED (
      ORDER BY late.next_fire_time, late.priority DESC
      LIMIT :'limit'::int
 ),
--- Those of the same jobs that wait for a slot, where there is one: nothing holds them up, although no step has released
--- them. A trigger that waits for a slot which nobody leaves is late by design, and this is no misfire.
+-- Those that are parked at the gates of these, where a place is free: nothing holds them up. A trigger that waits for
+-- a place which nobody leaves is late by design, and this is no misfire.
 blocked AS (
     SELECT late.*
       FROM node
@@ -131,22 +131,41 @@ held_up AS MATERIALIZED (
         ON u.job_group = job.job_group AND u.job_name = job.job_name AND u.concurrency_key = job.concurrency_key
        AND u.max_concurrent <= executions.running
 ),
-waited_for AS MATERIALIZED (
-    SELECT DISTINCT job_group, job_name, concurrency_key FROM held_up WHERE trigger_state = 'WAITING'
-),
--- include: unseen
-blocked AS (
+parked AS (
     UPDATE qrtz_triggers t
        SET trigger_state = 'BLOCKED',
            -- include: prepared_once
       FROM held_up h
      WHERE t.ctid = h.row AND h.trigger_state = 'WAITING'
-       AND (h.job_group, h.job_name, h.concurrency_key)
-           NOT IN (SELECT job_group, job_name, concurrency_key FROM unseen)
 ),
 -- The others misfire.
 late AS MATERIALIZED (
     SELECT * FROM unchanged WHERE row NOT IN (SELECT row FROM held_up)
+),
+-- Where more are parked and late than a batch handles, one of the rest waits, and leads the next batch to them.
+next_late AS (
+    UPDATE qrtz_triggers t
+       SET trigger_state = 'WAITING',
+           -- include: prepared_once
+      FROM (SELECT DISTINCT job_group, job_name, concurrency_key FROM late WHERE trigger_state = 'BLOCKED') AS job
+     CROSS JOIN node
+     CROSS JOIN LATERAL (
+        SELECT rest.row
+          FROM
+               -- include: late_rules
+         CROSS JOIN LATERAL (
+            SELECT t.ctid AS row, t.next_fire_time FROM qrtz_triggers t
+             WHERE t.sched_name || '' = :'sched' AND t.job_group || '' = job.job_group
+               AND t.job_name || '' = job.job_name AND t.concurrency_key || '' = job.concurrency_key
+               AND t.trigger_state = 'BLOCKED' AND t.misfire_rule = rule.name
+               -- include: is_overdue
+               AND t.ctid NOT IN (SELECT row FROM unchanged)
+             ORDER BY t.next_fire_time, t.priority DESC
+             LIMIT 1
+               FOR NO KEY UPDATE SKIP LOCKED) AS rest
+         ORDER BY rest.next_fire_time
+         LIMIT 1) AS next
+     WHERE t.ctid = next.row
 ),
 -- Those that have another fire time.
 moved AS (

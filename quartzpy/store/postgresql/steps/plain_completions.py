@@ -1,25 +1,14 @@
 """The completion of executions that affect nothing else: no lock is taken.
 
 An execution ends plainly if its job shares no limit, has no data to store, no successors and nothing to count, if it
-does not move its trigger, and if nothing waits for its end. Its completion deletes its own row of `fired_triggers`,
+does not move its trigger. Its completion deletes its own row of `fired_triggers`,
 adds its own row to the history, and may append fire times to its trigger, or delete that trigger if this was its last
 fire.
 
-TRIGGER_ACCESS protects decisions that depend on several rows: which triggers a node takes, whether a job is at its
-limit, whether a job has a trigger left. Two of them depend on such a row. If the job is not durable, the end of a
-trigger may be the end of its job; that is decided under the lock, because two completions of the job's last two
-triggers do not see each other's deletion. And if the job has a limit:
-
-- A trigger must not become BLOCKED for an execution that ends here, because nothing would release it. So whoever blocks
-  a trigger locks the rows of all executions that it counts, and sets `awaited` in each, in one transaction with the
-  trigger. This statement leaves a row that is awaited, and one for whose job and key a trigger is BLOCKED already. If
-  both are under way at once, they meet at the row. If this statement has it first, the other one finds it locked or
-  gone, and leaves the trigger as it is: WAITING, and due. If the other one has it first, this statement skips the row,
-  or finds a newer version of it, which it does not delete. An execution that is fired by the step that blocks the
-  trigger needs no mark: its end begins after that commit, and sees the trigger. `awaited_jobs` remembers the jobs for
-  whose ends something waited lately; these take the lock without another try.
-- Whoever counts the executions of a job may count one that has just ended here, as if it had ended later. Nobody counts
-  too few.
+TRIGGER_ACCESS protects decisions that depend on several rows. Two of them depend on such a row. Whether a job that is
+not durable has a trigger left is decided under the lock. Whether a gate has a place is, too, and an end only adds one:
+whoever counts may count an execution that has just ended here, and parks a trigger; the node of this end names the gate
+to its next acquire step, which takes the lock after that and finds it.
 
 The other transactions that touch the rows:
 
@@ -39,19 +28,17 @@ The other transactions that touch the rows:
   COMPLETE, as it does under the lock, and the repair of stuck triggers deletes it.
 - The job is replaced by one that is not durable: `orphans` follows in the same round trip, and reads the job again.
 - A limit is added to the job: it holds for fires from then on, as the row of an execution keeps the limit that the job
-  had at the fire. The condition is part of the statement nonetheless, so that an execution that counts for a limit is
-  never ended here as one that does not, whatever its node believes.
+  had at the fire.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
 from quartzpy.errors import JobStoreError
-from quartzpy.keys import JobKey
 from quartzpy.states import CompletionInstruction, Outcome
 from quartzpy.store.postgresql.connection.error_translation import is_unique_violation
 from quartzpy.store.postgresql.connection.session import SqlSession
@@ -68,12 +55,12 @@ _SQL = SqlFile("steps/plain_completions.sql")
 
 
 @cache
-def plain_statement(*, has_details: bool, ends_triggers: bool, has_limits: bool) -> str:
+def plain_statement(*, has_details: bool, ends_triggers: bool) -> str:
     """Return the statement that ends plain executions; with what only some of them need, where one of these does.
 
-    `has_details`: one did not succeed, or has a result or log lines. `has_limits`: one is of a job with a limit.
+    `has_details`: one did not succeed, or has a result or log lines.
     """
-    return _SQL("complete", has_details=has_details, ends_triggers=ends_triggers, has_limits=has_limits)
+    return _SQL("complete", has_details=has_details, ends_triggers=ends_triggers)
 
 
 def is_plain(completion: Completion) -> bool:
@@ -102,20 +89,17 @@ def _has_details(completion: Completion) -> bool:
     )
 
 
-def divided(completions: Sequence[Completion], awaited: Container[JobKey]) -> tuple[list[Completion], list[Completion]]:
-    """Return the completions that are plain, and the others. Something waits for the ends of the jobs of `awaited`."""
+def divided(completions: Sequence[Completion]) -> tuple[list[Completion], list[Completion]]:
+    """Return the completions that are plain, and the others."""
     plain: list[Completion] = []
     others: list[Completion] = []
     for completion in completions:
-        fired = completion.fired
-        is_awaited = fired.max_concurrent is not None and fired.job_key in awaited
-        (plain if is_plain(completion) and not is_awaited else others).append(completion)
+        (plain if is_plain(completion) else others).append(completion)
     return plain, others
 
 
 def complete(session: SqlSession, node: Node, plain: Sequence[Completion]) -> tuple[datetime | None, list[Completion]]:
-    """End executions that are plain; return the time, and those for which something waits, or that this epoch does not
-    hold (any more).
+    """End executions that are plain; return the time, and those that this epoch does not hold (any more).
 
     If the history has a record of one of these instants already, which only a bug can cause, nothing is changed, and
     all are returned: the statement under the lock records the others, and reports that one.
@@ -124,7 +108,6 @@ def complete(session: SqlSession, node: Node, plain: Sequence[Completion]) -> tu
     ending = {(c.fired.job_group, c.fired.job_name) for c in plain if c.ends_its_trigger}
     values: dict[str, Any] = {"last": [c.ends_its_trigger for c in plain]} if ending else {}
     has_details = any(_has_details(c) for c in plain)
-    has_limits = any(c.fired.max_concurrent is not None for c in plain)
     if has_details:
         values |= {
             "outcomes": [c.outcome for c in plain],
@@ -135,7 +118,7 @@ def complete(session: SqlSession, node: Node, plain: Sequence[Completion]) -> tu
     try:
         ended, *_ = session.unlocked(
             session.bind(
-                plain_statement(has_details=has_details, ends_triggers=bool(ending), has_limits=has_limits),
+                plain_statement(has_details=has_details, ends_triggers=bool(ending)),
                 **values,
                 epoch=node.epoch,
                 fire_ids=[c.fired.fire_id for c in plain],
@@ -153,6 +136,4 @@ def complete(session: SqlSession, node: Node, plain: Sequence[Completion]) -> tu
     if len(done) == len(plain):
         return now, []
     ended_fire_ids = set(done)
-    remaining = [c for c in plain if c.fired.fire_id not in ended_fire_ids]
-    session.awaited_jobs.note({c.fired.job_key for c in remaining if c.fired.max_concurrent is not None})
-    return now, remaining
+    return now, [c for c in plain if c.fired.fire_id not in ended_fire_ids]

@@ -23,32 +23,18 @@ WITH ended AS MATERIALIZED (
 \endif
                        )
 ),
--- The end of the executions: the history depends on these rows. A row of another epoch is left as it is, and so is one
--- that counts for a limit if something waits for it.
+-- The end of the executions: the history depends on these rows. A row of another epoch is left as it is.
 done AS (
     DELETE FROM qrtz_fired_triggers f
      USING ended e
      CROSS JOIN LATERAL (
         SELECT r.ctid AS row, r.xmax <> '0'::xid AS may_be_locked FROM qrtz_fired_triggers r
          WHERE r.fire_id = e.fire_id AND r.epoch = :'epoch'::bigint
-\if :has_limits
-           AND (r.max_concurrent IS NULL
-                OR (NOT r.awaited
-                    AND NOT EXISTS (
-                       SELECT FROM qrtz_triggers w
-                        WHERE w.sched_name || '' = :'sched' AND w.job_group || '' = r.job_group
-                          AND w.job_name || '' = r.job_name AND w.concurrency_key || '' = r.concurrency_key
-                          AND w.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED') OFFSET 0)))
-\else
-           AND r.max_concurrent IS NULL
-\endif
          LIMIT 1) AS own
       LEFT JOIN LATERAL (
         SELECT true AS is_free FROM qrtz_fired_triggers r
          WHERE own.may_be_locked AND r.ctid = own.row FOR UPDATE SKIP LOCKED) AS locked ON true
      WHERE f.ctid = own.row
-       -- Asked of the row that is deleted: before the minor versions of November 2025, that may be a newer one.
-       AND (f.max_concurrent IS NULL OR NOT f.awaited)
        AND (locked.is_free OR NOT own.may_be_locked)
     RETURNING f.fire_id, f.sched_name, f.trigger_group, f.trigger_name, f.generation, f.job_group, f.job_name,
               f.job_type, f.instance_id, f.epoch, f.fired_time, f.scheduled_time, f.attempt, f.trigger_data,

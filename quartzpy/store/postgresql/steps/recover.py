@@ -7,7 +7,7 @@ removes the dead nodes, and then one rule is for both their executions and those
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -25,9 +25,8 @@ from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.checkin import LEAVE, NODES, REGISTER, REPLACE_SILENT, records
 from quartzpy.store.postgresql.steps.node_keys import FORGET
 from quartzpy.store.postgresql.steps.orphans import orphans
-from quartzpy.store.postgresql.steps.slots import pass_on
 from quartzpy.store.process_identity import own_process
-from quartzpy.store.protocol import MAX_NODE_DEATHS, Node, RecoveryOutcome
+from quartzpy.store.protocol import MAX_NODE_DEATHS, Gate, Node, RecoveryOutcome
 from quartzpy.store.records import NodeRecord
 
 logger = logging.getLogger(__name__)
@@ -45,6 +44,7 @@ STOP_SLICE = _SQL("stop_slice")
 ALL_STOPPED = _SQL("all_stopped")
 STUCK = _SQL("stuck")
 ANYTHING_STUCK = _SQL("anything_stuck")
+OPEN_GATES = _SQL("open_gates")
 NEXT_CHANGE = SqlFile("time_off.sql")("next_change")
 REPAIR = _SQL("repair")
 PRESENT_EPOCH = _SQL("present_epoch")
@@ -79,26 +79,25 @@ def recover(
     session: SqlSession, node: Node, dead: Collection[NodeRecord], *, max_node_deaths: int = MAX_NODE_DEATHS
 ) -> RecoveryOutcome:
     """Remove dead nodes and release what they held; see `JobStore.recover`."""
-    looked, standing, time_off = session.read(
+    looked, standing, time_off, gates = session.read(
         session.bind(ANYTHING_STUCK),
         session.bind(GUARD, instance=node.instance_id, epoch=node.epoch),
         session.bind(NEXT_CHANGE),
+        session.bind(OPEN_GATES),
     )
     require_epoch(node, standing)
-    is_anything_stuck, has_open_slots, is_any_job_stopping = looked.rows[0]
+    is_anything_stuck, is_any_job_stopping = looked.rows[0]
     next_time_off = time_off.rows[0][0]
-    if has_open_slots:
-        session.locked(pass_on(session))
     if not dead and not is_anything_stuck:
         if is_any_job_stopping:
             _stop_in_slices(session)
-        return RecoveryOutcome(next_time_off=next_time_off)
+        return RecoveryOutcome(next_time_off=next_time_off, opened=_gates(gates.rows))
     end_sessions(session, dead)
     removed, given_back, quarantine, repaired = session.locked(
         session.lock(LockName.TRIGGER_ACCESS),
         session.bind(RECORD_LOST, instance=node.instance_id, **_identified(dead)),
         session.bind(REMOVE_DEAD, **_identified(dead)),
-        session.bind(FREE, died=[record.epoch for record in dead], misfire_threshold=session.misfire_threshold),
+        session.bind(FREE, died=[record.epoch for record in dead]),
         _quarantine(session, max_node_deaths),
         session.bind(REPAIR),
         session.bind(FORGET),
@@ -115,7 +114,12 @@ def recover(
     if is_any_job_stopping or any(is_stopping for *_, is_stopping in quarantine.rows):
         _stop_in_slices(session)
     nodes = [name for (name,) in removed.rows]
-    return RecoveryOutcome(nodes, recovered, lost, odd, quarantined, next_time_off)
+    opened = _gates(session.read_one(OPEN_GATES))
+    return RecoveryOutcome(nodes, recovered, lost, odd, quarantined, next_time_off, opened)
+
+
+def _gates(rows: Sequence[Sequence[str]]) -> list[Gate]:
+    return [Gate(*row) for row in rows]
 
 
 def _quarantine(session: SqlSession, max_node_deaths: int) -> BoundStatement:
@@ -169,7 +173,7 @@ def register(
             window=window,
             process=process,
         ),
-        session.bind(FREE, died=[epoch for (epoch,) in present.rows], misfire_threshold=session.misfire_threshold),
+        session.bind(FREE, died=[epoch for (epoch,) in present.rows]),
         _quarantine(session, max_node_deaths),
         session.bind(FORGET),
         session.bind(NODES),

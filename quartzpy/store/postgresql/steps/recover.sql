@@ -114,15 +114,6 @@ removed AS (
        AND f.fire_id NOT IN (SELECT fire_id FROM joins_held)
     RETURNING f.*, o.runs_again, 'TERMINATED' AS outcome, NULL::text AS result
 ),
--- The executions that ended, of each job with a limit.
-ends AS (
-    SELECT job_group, job_name, concurrency_key, count(*) AS number
-      FROM removed WHERE max_concurrent IS NOT NULL
-     GROUP BY job_group, job_name, concurrency_key
-),
--- include: freed
--- include: released
-,
 -- A one-shot trigger for each execution that runs again, with the key and the times of the original, under Quartz's
 -- names; one that is repeated again keeps those of the first original. A rate limit is charged anew, because nobody
 -- knows whether the job had begun.
@@ -307,39 +298,45 @@ UPDATE qrtz_job_details j
 -- name: stuck
 WITH RECURSIVE
 -- include: stuck
-,
--- include: blocked
--- include: open_slots
-SELECT trigger_group, trigger_name, trigger_state, job_group, job_name FROM stuck
-UNION ALL
--- Those that wait for a slot which no other trigger of the job is about to take; some of them for each job and key.
-SELECT waiting.trigger_group, waiting.trigger_name, 'BLOCKED', freed.job_group, freed.job_name
-  FROM freed
- CROSS JOIN LATERAL (
-    SELECT t.trigger_group, t.trigger_name FROM qrtz_triggers t
-     WHERE t.sched_name || '' = :'sched' AND t.job_group || '' = freed.job_group AND t.job_name || '' = freed.job_name
-       AND t.concurrency_key || '' = freed.concurrency_key AND t.trigger_state = 'BLOCKED'
-     LIMIT 100) AS waiting
- WHERE NOT EXISTS (SELECT FROM qrtz_triggers s
-                    WHERE s.sched_name = :'sched' AND s.job_group = freed.job_group AND s.job_name = freed.job_name
-                      AND s.concurrency_key = freed.concurrency_key AND s.trigger_state = 'WAITING'
-                      AND s.next_fire_time <= freed.at OFFSET 0);
+SELECT trigger_group, trigger_name, trigger_state, job_group, job_name FROM stuck;
 
 -- name: anything_stuck
--- A check without a lock whether there is anything to recover, and whether a slot is to be passed on; almost always
--- there is neither.
+-- A check without a lock whether there is anything to recover; almost always there is nothing.
 WITH RECURSIVE
 -- include: stuck
-,
--- include: blocked
--- include: open_slots
 SELECT EXISTS (SELECT FROM qrtz_fired_triggers f
                 WHERE f.sched_name = :'sched'
                   AND NOT EXISTS (SELECT FROM qrtz_scheduler_state s
                                    WHERE s.sched_name = f.sched_name AND s.epoch = f.epoch))
     OR EXISTS (SELECT FROM stuck),
-       EXISTS (SELECT FROM freed),
        EXISTS (SELECT FROM qrtz_job_details j WHERE j.sched_name = :'sched' AND j.node_deaths > 0 AND j.is_stopping);
+
+-- name: open_gates
+-- The gates at which triggers are parked although a place is free, without a lock: the node that was to look there has
+-- died, or what it has let wait was taken away. A loose index scan.
+WITH RECURSIVE parked AS (
+    (SELECT job_group, job_name, concurrency_key, max_concurrent FROM qrtz_triggers
+      WHERE sched_name || '' = :'sched' AND trigger_state = 'BLOCKED'
+      ORDER BY job_group || '', job_name || '', concurrency_key || '' LIMIT 1)
+    UNION ALL
+    SELECT other.*
+      FROM parked p
+     CROSS JOIN LATERAL (
+        SELECT t.job_group, t.job_name, t.concurrency_key, t.max_concurrent FROM qrtz_triggers t
+         WHERE t.sched_name || '' = :'sched' AND t.trigger_state = 'BLOCKED'
+           AND (t.job_group || '', t.job_name || '', t.concurrency_key || '')
+               > (p.job_group, p.job_name, p.concurrency_key)
+         ORDER BY t.job_group || '', t.job_name || '', t.concurrency_key || '' LIMIT 1) AS other
+)
+SELECT p.job_group, p.job_name, p.concurrency_key
+  FROM parked p
+ CROSS JOIN LATERAL (
+    SELECT count(*) AS running FROM qrtz_fired_triggers r
+     WHERE r.sched_name = :'sched' AND r.job_group = p.job_group AND r.job_name = p.job_name
+       AND r.concurrency_key = p.concurrency_key AND r.max_concurrent IS NOT NULL
+ ) AS executions
+ WHERE p.max_concurrent > executions.running
+ LIMIT 1000;
 
 -- name: repair
 WITH RECURSIVE

@@ -86,24 +86,6 @@ accepted AS MATERIALIZED (
 -- part: key_hash
 hashtextextended(t.job_type, hashtextextended(t.placement, 0))
 
--- part: sooner_waits
--- A step that begins at a time has not read what waits before it.
-(SELECT max(since) > '-infinity' FROM unnest(:'sinces'::timestamptz[]) AS since)
-AND EXISTS (
-    SELECT FROM
-           -- include: acquired_rules
-     CROSS JOIN LATERAL (
-        SELECT FROM qrtz_triggers w
-         WHERE w.sched_name || '' = :'sched' AND w.job_group || '' = due.job_group
-           AND w.job_name || '' = due.job_name AND w.concurrency_key || '' = due.concurrency_key
-           AND w.trigger_state = 'BLOCKED' AND w.misfire_rule = rule.name
-           AND w.next_fire_time < due.scheduled_time
-           AND w.next_fire_time >= CASE rule.name
-                   WHEN 'NODE' THEN due.at - :'threshold'::interval ELSE '-infinity' END
-           AND (rule.name <> 'OWN' OR w.next_fire_time >= due.at - w.misfire_threshold)
-         LIMIT 1) AS sooner
-    OFFSET 0)
-
 -- part: has_said
 -- The node has said that it runs the type with the placement. It has said nothing yet about a pair that nobody
 -- has used before: such triggers stay as they are, and `undecided` names the pair. Bisection among the hashes of
@@ -113,101 +95,69 @@ AND EXISTS (
              WHERE k.epoch = :'epoch'::bigint AND k.job_type = front.job_type
                AND k.placement = front.placement AND k.runs OFFSET 0))
 
--- part: limited
--- The number of running executions of each job with a limit that has candidates, for each concurrency key. A job with
--- one candidate and a free slot `is_free`: no order has to be found.
-executions AS MATERIALIZED (
-    SELECT job.*, counted.running,
-           job.candidates = 1 AND counted.running < job.slots AND NOT job.overtakes AS is_free
-      FROM (SELECT job_group, job_name, concurrency_key, count(*) AS candidates, min(max_concurrent) AS slots,
-                   bool_or(overtakes) AS overtakes
-              FROM candidates WHERE max_concurrent IS NOT NULL
-             GROUP BY job_group, job_name, concurrency_key) AS job
-     CROSS JOIN LATERAL (
-        SELECT count(*) AS running FROM qrtz_fired_triggers r
-         WHERE r.sched_name = :'sched' AND r.job_group = job.job_group AND r.job_name = job.job_name
-           AND r.concurrency_key = job.concurrency_key AND r.max_concurrent IS NOT NULL
-     ) AS counted
+-- part: candidate_columns
+t.ctid AS row, t.next_fire_time AS scheduled_time, t.priority, t.max_concurrent,
+t.job_group, t.job_name, t.job_type, t.placement, t.concurrency_key,
+-- include: key_hash
+AS key_hash,
+t.overlap_policy, t.prev_fire_time AS previous_time, t.upcoming AS following,
+t.upcoming_is_complete AS following_is_complete, t.coalesced_fire_times,
+-- At least one must remain for the trigger to wait for.
+least(late.passed, cardinality(t.upcoming) - CASE WHEN t.upcoming_is_complete THEN 0 ELSE 1 END) AS also_due,
+t.upcoming_is_complete OR cardinality(t.upcoming) > least(late.passed, 1000) AS is_filled
+
+-- part: passed_instants
+CROSS JOIN LATERAL (
+   SELECT CASE WHEN t.overlap_policy IN ('buffer_one', 'cancel_other')
+               THEN (SELECT count(*) FROM unnest(t.upcoming) AS u(instant)
+                      WHERE u.instant <= node.at)
+               ELSE 0 END::int AS passed) AS late
+
+-- part: placed
+-- The place of each candidate at its gate, and what becomes of it by that: it may FIRE, has to PARK, or is to SKIP this
+-- fire. The soonest come first, but the newest if they replace running executions; those that are late come behind. Those
+-- that are filled are counted apart from those that are not, unless they wait.
+placed AS MATERIALIZED (
+    SELECT c.*, NULL::bigint AS gate, 0::bigint AS running, 1::bigint AS nth, false AS is_occupied, 'FIRE' AS wish
+      FROM candidates c WHERE c.max_concurrent IS NULL
+    UNION ALL
+    SELECT p.*,
+           CASE WHEN nth <= max_concurrent - running OR (overlap_policy <> 'block' AND NOT is_filled) THEN 'FIRE'
+                WHEN overlap_policy = 'block'
+                  OR (overlap_policy = 'cancel_other' AND nth <= max_concurrent)
+                  OR (overlap_policy = 'buffer_one' AND NOT is_occupied
+                      AND nth = greatest(max_concurrent - running, 0) + 1) THEN 'PARK'
+                ELSE 'SKIP' END
+      FROM (SELECT c.*, g.gate, g.running,
+                   row_number() OVER (PARTITION BY g.gate, c.overlap_policy <> 'block' AND c.is_filled
+                                          ORDER BY CASE c.overlap_policy WHEN 'cancel_other' THEN c.scheduled_time END DESC,
+                                                   c.is_late, c.scheduled_time, c.priority DESC, c.row) AS nth,
+                   -- A trigger is parked that is no candidate.
+                   g.policy_of_parked IS NOT NULL AND g.free <= 0 AS is_occupied
+              FROM candidates c
+              JOIN gates g ON g.job_group = c.job_group AND g.job_name = c.job_name
+                          AND g.concurrency_key = c.concurrency_key
+             WHERE c.max_concurrent IS NOT NULL) AS p
 ),
--- The candidates of the others, in the order in which they get the free slots: the soonest first, but the newest first
--- if it replaces running executions. Those that are filled are ranked apart from those that are not, unless they block.
-limited AS MATERIALIZED (
-    SELECT c.*, executions.running,
-           row_number() OVER (PARTITION BY c.job_group, c.job_name, c.concurrency_key,
-                                           c.overlap_policy <> 'block' AND c.is_filled
-                                  ORDER BY CASE c.overlap_policy WHEN 'cancel_other' THEN c.scheduled_time END DESC,
-                                           c.scheduled_time, c.priority DESC) AS rank
-      FROM candidates c
-      JOIN executions
-        ON executions.job_group = c.job_group AND executions.job_name = c.job_name
-       AND executions.concurrency_key = c.concurrency_key AND NOT executions.is_free
-     WHERE c.max_concurrent IS NOT NULL
-),
--- The jobs for which a trigger may have to wait, and with an execution whose row another transaction has locked, or has
--- changed or deleted meanwhile. An end that takes no lock would not see that something waits for it, so nothing waits for
--- these now.
-held AS MATERIALIZED (
-    SELECT e.job_group, e.job_name, e.concurrency_key
-      FROM (SELECT job_group, job_name, concurrency_key, bool_or(overlap_policy = 'cancel_other') AS is_replaced
-              FROM limited
-             WHERE overtakes OR (rank > max_concurrent - running
-                                 AND (overlap_policy = 'block' OR (overlap_policy <> 'skip' AND is_filled)))
-             GROUP BY job_group, job_name, concurrency_key) AS full_job
-     CROSS JOIN LATERAL (
-        SELECT r.ctid AS row, r.job_group, r.job_name, r.concurrency_key FROM qrtz_fired_triggers r
-         WHERE r.sched_name = :'sched' AND r.job_group = full_job.job_group AND r.job_name = full_job.job_name
-           AND r.concurrency_key = full_job.concurrency_key
-           AND r.max_concurrent IS NOT NULL
-           AND (NOT r.awaited OR (full_job.is_replaced AND NOT r.cancel_requested)) OFFSET 0) AS e
-      LEFT JOIN LATERAL (
-        SELECT true AS is_free FROM qrtz_fired_triggers o
-         WHERE o.ctid = e.row FOR NO KEY UPDATE SKIP LOCKED) AS f ON true
-     WHERE f.is_free IS NULL
-),
--- One decision for each candidate.
+
+-- part: decisions
+-- One decision for each candidate. Where its gate has a place left after this step, what has found none waits for the
+-- next one.
 decisions AS MATERIALIZED (
-    -- Nothing holds up these.
-    SELECT c.*, 0::bigint AS running, 1::bigint AS rank, 0::bigint AS fires,
-           CASE WHEN c.is_filled THEN 'FIRE' ELSE 'REFILL' END AS decision
-      FROM candidates c
-     WHERE c.max_concurrent IS NULL
-        OR (c.job_group, c.job_name, c.concurrency_key)
-           IN (SELECT job_group, job_name, concurrency_key FROM executions WHERE is_free)
-    UNION ALL
-    -- Its job waits for a slot. What is met while executions have all slots leaves the index of waiting triggers, so
-    -- that no further step reads it before the end of one of them releases it. Other triggers of the job stay as they
-    -- are. So do those for which unfilled triggers leave no slot: they have yet to fire.
-    SELECT s.*,
-           CASE WHEN s.overtakes OR s.rank > s.max_concurrent - s.running THEN 'BLOCK'
-                WHEN s.is_filled THEN 'FIRE' ELSE 'REFILL' END
-      FROM (SELECT l.*, count(*) FILTER (WHERE l.is_filled AND l.rank <= l.max_concurrent - l.running)
-                                OVER (PARTITION BY l.job_group, l.job_name, l.concurrency_key) AS fires
-              FROM limited l WHERE l.overlap_policy = 'block') AS s
-     WHERE NOT (s.overtakes OR s.rank > s.max_concurrent - s.running)
-        OR ((s.overtakes OR s.running + s.fires >= s.max_concurrent)
-            AND (s.job_group, s.job_name, s.concurrency_key)
-                NOT IN (SELECT job_group, job_name, concurrency_key FROM held))
-    UNION ALL
-    -- Its job does not wait for a slot.
-    SELECT o.*
-      FROM (SELECT l.*, 0::bigint AS fires,
-                   CASE WHEN l.is_filled THEN
-                       CASE WHEN l.rank <= l.max_concurrent - l.running THEN 'FIRE'
-                            WHEN l.overlap_policy = 'cancel_other' AND l.rank <= l.max_concurrent THEN 'BLOCK'
-                            WHEN l.overlap_policy = 'buffer_one'
-                                 AND l.rank = greatest(l.max_concurrent - l.running, 0) + 1
-                                 AND NOT EXISTS (
-                                    SELECT FROM qrtz_triggers w
-                                     WHERE w.sched_name || '' = :'sched' AND w.job_group || '' = l.job_group
-                                       AND w.job_name || '' = l.job_name AND w.concurrency_key || '' = l.concurrency_key
-                                       AND w.trigger_state = 'BLOCKED' OFFSET 0)
-                                 THEN 'BLOCK'
-                            ELSE 'SKIP' END
-                       ELSE 'REFILL' END AS decision
-              FROM limited l WHERE l.overlap_policy <> 'block') AS o
-     WHERE NOT (o.overlap_policy = 'cancel_other' OR o.decision = 'BLOCK')
-        OR (o.job_group, o.job_name, o.concurrency_key)
-           NOT IN (SELECT job_group, job_name, concurrency_key FROM held)
+    SELECT d.*, nextval('qrtz_fire_ids') AS fire_id
+      FROM (SELECT counted.*,
+                   CASE WHEN wish = 'FIRE' AND is_taken THEN CASE WHEN is_filled THEN 'FIRE' ELSE 'REFILL' END
+                        WHEN wish = 'FIRE' THEN CASE WHEN is_parked THEN 'UNPARK' END
+                        WHEN running + fires < max_concurrent THEN NULL
+                        WHEN wish = 'PARK' THEN CASE WHEN NOT is_parked THEN 'PARK' END
+                        WHEN is_taken THEN 'SKIP' END AS decision
+              FROM (SELECT t.*, count(*) FILTER (WHERE wish = 'FIRE' AND is_taken AND is_filled)
+                                    OVER (PARTITION BY gate) AS fires
+                      FROM (SELECT *, fits AND row_number() OVER (PARTITION BY fits
+                                                                      ORDER BY scheduled_time, priority DESC, row)
+                                               <= :'limit'::int AS is_taken
+                              FROM taken) AS t) AS counted) AS d
+     WHERE d.decision IS NOT NULL
 ),
 
 -- part: advanced
@@ -219,7 +169,7 @@ decisions AS MATERIALIZED (
 -- has to ask its rate limit again.
 advanced AS (
     UPDATE qrtz_triggers t
-       SET trigger_state = CASE WHEN d.decision = 'BLOCK' THEN 'BLOCKED'
+       SET trigger_state = CASE WHEN d.decision = 'PARK' THEN 'BLOCKED'
                                 WHEN d.moves_on AND d.is_last THEN 'COMPLETE' ELSE 'WAITING' END,
            fire_id = CASE WHEN d.moves_on AND d.is_last THEN d.fire_id END,
            prev_fire_time = CASE d.decision WHEN 'FIRE' THEN t.next_fire_time ELSE t.prev_fire_time END,
@@ -263,6 +213,7 @@ claimed AS MATERIALIZED (
            t.coalesced, j.node_deaths, j.pause_after_failures, j.continuations::text AS continuations,
            t.max_concurrent, j.capture_logs, j.is_durable AS job_is_durable, j.limits,
            j.joined_by IS NOT NULL AS is_joined,
+           CASE WHEN t.max_concurrent IS NOT NULL AND t.overlap_policy <> 'skip' THEN t.concurrency_key END AS gate_key,
            t.decision, t.concurrency_key, t.overlap_policy, j.requests_recovery, c.calendar::text AS calendar_text,
            t.kind, t.schedule::text AS schedule, t.description, t.start_time, t.end_time, t.priority,
            t.misfire_instruction, t.misfire_threshold, t.calendar_name,
@@ -275,7 +226,7 @@ claimed AS MATERIALIZED (
       LEFT JOIN LATERAL (
         SELECT * FROM qrtz_calendars o
          WHERE o.sched_name = :'sched' AND o.calendar_name = t.calendar_name LIMIT 1) AS c ON true
-     WHERE t.decision <> 'BLOCK'
+     WHERE t.decision <> 'PARK'
 ),
 
 -- part: stored
@@ -303,26 +254,24 @@ skipped AS (
       FROM advanced t WHERE t.decision = 'SKIP'
         ON CONFLICT DO NOTHING
 ),
--- The executions for which something waits now: their ends take the lock (see `plain_completions`). CANCEL_OTHER: one of
--- them is asked to stop for each fire that waits to replace it, the longest-running first. The commit notifies the nodes.
-awaited AS (
+-- CANCEL_OTHER: an execution is asked to stop for each fire that waits to replace one, the longest-running first. The
+-- commit notifies the nodes. One whose row is locked is ending, or somebody else asks it to.
+replaced AS (
     UPDATE qrtz_fired_triggers f
-       SET awaited = true, cancel_requested = f.cancel_requested OR running.is_replaced
-      FROM (SELECT job_group, job_name, concurrency_key,
-                   count(*) FILTER (WHERE overlap_policy = 'cancel_other') AS replacing
-              FROM advanced WHERE decision = 'BLOCK'
+       SET cancel_requested = true
+      FROM (SELECT job_group, job_name, concurrency_key, count(*) AS replacing
+              FROM advanced WHERE decision = 'PARK' AND overlap_policy = 'cancel_other'
              GROUP BY job_group, job_name, concurrency_key) AS job
      CROSS JOIN LATERAL (
-        SELECT r.ctid AS row, r.awaited,
-               NOT r.cancel_requested
-                   AND row_number() OVER (ORDER BY r.cancel_requested, r.fired_time, r.fire_id) <= job.replacing
-                   AS is_replaced
-          FROM qrtz_fired_triggers r
+        SELECT r.ctid AS row FROM qrtz_fired_triggers r
          WHERE r.sched_name = :'sched' AND r.job_group = job.job_group AND r.job_name = job.job_name
            AND r.concurrency_key = job.concurrency_key
-           AND r.max_concurrent IS NOT NULL) AS running
-     WHERE f.ctid = running.row AND (NOT running.awaited OR running.is_replaced)
-    RETURNING CASE WHEN running.is_replaced THEN pg_notify(:'channel', 'cancelled') END
+           AND r.max_concurrent IS NOT NULL AND NOT r.cancel_requested
+         ORDER BY r.fired_time, r.fire_id
+         LIMIT job.replacing
+           FOR NO KEY UPDATE SKIP LOCKED) AS oldest
+     WHERE f.ctid = oldest.row
+    RETURNING pg_notify(:'channel', 'cancelled')
 )
 
 -- part: new_state
@@ -494,92 +443,6 @@ CASE WHEN cardinality(f.coalesced_fire_times) > 0
                          * 1000 * interval '1 microsecond'))
      ELSE f.scheduled_time END
 
--- part: freed
--- The slots that they leave to triggers that wait for one. `at` is a column because a function that is called for each
--- row is no bound of an index.
-freed AS MATERIALIZED (
-    SELECT :now AS at, ends.job_group, ends.job_name, ends.concurrency_key,
-           least(ends.number, waiting.max_concurrent - before.running + ends.number) AS slots,
-           waiting.overlap_policy <> 'block' OR waiting.max_concurrent IS NULL AS frees_all
-      FROM ends
-     CROSS JOIN LATERAL (
-        SELECT o.max_concurrent, o.overlap_policy FROM qrtz_triggers o
-         WHERE o.sched_name || '' = :'sched' AND o.job_group || '' = ends.job_group AND o.job_name || '' = ends.job_name
-           AND o.concurrency_key || '' = ends.concurrency_key AND o.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
-         LIMIT 1) AS waiting
-     CROSS JOIN LATERAL (
-        SELECT count(*) AS running FROM qrtz_fired_triggers r
-         WHERE r.sched_name = :'sched' AND r.job_group = ends.job_group AND r.job_name = ends.job_name
-           AND r.concurrency_key = ends.concurrency_key AND r.max_concurrent IS NOT NULL
-     ) AS before
-),
--- The few triggers that wait by another overlap policy: all of them.
-freed_by_policy AS (
-    UPDATE qrtz_triggers t
-       SET trigger_state = CASE waiting.trigger_state WHEN 'BLOCKED' THEN 'WAITING' ELSE 'PAUSED' END,
-           -- include: prepared_once
-      FROM freed
-     CROSS JOIN LATERAL (
-        SELECT s.ctid AS row, s.trigger_state FROM qrtz_triggers s
-         WHERE freed.frees_all AND s.sched_name || '' = :'sched' AND s.job_group || '' = freed.job_group
-           AND s.job_name || '' = freed.job_name AND s.concurrency_key || '' = freed.concurrency_key
-           AND s.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
-           FOR NO KEY UPDATE SKIP LOCKED) AS waiting
-     WHERE t.ctid = waiting.row
-    RETURNING t.trigger_state, t.next_fire_time
-),
-
--- part: released
--- As many of the triggers that wait as there are slots, the soonest first, for each misfire rule by which the acquire
--- step takes a trigger.
-in_time AS MATERIALIZED (
-    SELECT open.job_group, open.job_name, open.concurrency_key, waiting.row
-      FROM (SELECT * FROM freed WHERE NOT frees_all AND slots > 0) AS open
-     CROSS JOIN (VALUES ('NODE'), ('OWN'), ('IGNORE'), ('RATE_LIMIT')) AS rule(name)
-     CROSS JOIN LATERAL (
-        SELECT s.ctid AS row FROM qrtz_triggers s
-         WHERE s.sched_name || '' = :'sched' AND s.job_group || '' = open.job_group
-           AND s.job_name || '' = open.job_name AND s.concurrency_key || '' = open.concurrency_key
-           AND s.trigger_state = 'BLOCKED'
-           AND s.misfire_rule = rule.name
-           AND s.next_fire_time >= CASE rule.name
-                   WHEN 'NODE' THEN open.at - :'misfire_threshold'::interval ELSE '-infinity' END
-           AND (rule.name <> 'OWN' OR s.next_fire_time >= open.at - s.misfire_threshold)
-         ORDER BY s.next_fire_time, s.priority DESC
-         LIMIT open.slots
-           FOR NO KEY UPDATE SKIP LOCKED) AS waiting
-),
--- Where too few are in time, the soonest of those that are late: these are the misfire step's, which handles the others
--- of the job with them. One that is released in vain is blocked again.
-released AS (
-    UPDATE qrtz_triggers t
-       SET trigger_state = 'WAITING',
-           -- include: prepared_once
-      FROM (SELECT row FROM in_time
-            UNION ALL
-            SELECT waiting.row
-              FROM (SELECT f.*, f.slots - (SELECT count(*) FROM in_time i
-                                            WHERE i.job_group = f.job_group AND i.job_name = f.job_name
-                                              AND i.concurrency_key = f.concurrency_key) AS rest
-                      FROM freed f WHERE NOT f.frees_all) AS open
-             CROSS JOIN (VALUES ('NODE'), ('OWN'), ('LATE')) AS rule(name)
-             CROSS JOIN LATERAL (
-                SELECT s.ctid AS row FROM qrtz_triggers s
-                 WHERE s.sched_name || '' = :'sched' AND s.job_group || '' = open.job_group
-                   AND s.job_name || '' = open.job_name AND s.concurrency_key || '' = open.concurrency_key
-                   AND s.trigger_state = 'BLOCKED'
-                   AND s.misfire_rule = rule.name
-                   AND s.next_fire_time < CASE rule.name
-                           WHEN 'NODE' THEN open.at - :'misfire_threshold'::interval ELSE 'infinity' END
-                   AND (rule.name <> 'OWN' OR s.next_fire_time < open.at - s.misfire_threshold)
-                 ORDER BY s.next_fire_time, s.priority DESC
-                 LIMIT greatest(open.rest, 0)
-                   FOR NO KEY UPDATE SKIP LOCKED) AS waiting
-             WHERE open.rest > 0) AS waiting
-     WHERE t.ctid = waiting.row
-    RETURNING t.next_fire_time
-)
-
 -- part: key_of_repeated
 -- As the job computes it now: it may have another one than when the execution began.
 CASE WHEN j.concurrency_key IS NULL THEN ''
@@ -719,8 +582,7 @@ ended_triggers AS (
 )
 
 -- part: paused_by_failures
-SET trigger_state = CASE WHEN t.trigger_state = 'BLOCKED' AND t.overlap_policy <> 'block'
-                         THEN 'PAUSED_BLOCKED' ELSE 'PAUSED' END,
+SET trigger_state = 'PAUSED',
     fire_id = NULL,
     -- include: held
     paused_at = :now, paused_by = 'pause_after_failures', pause_reason = locked.reason, pause_until = NULL,
@@ -733,38 +595,14 @@ AND t.trigger_state IN ('WAITING', 'BLOCKED')
 -- part: late_rules
 (VALUES ('NODE'), ('OWN'), ('LATE')) AS rule(name)
 
--- part: is_late
+-- part: is_overdue
 AND t.next_fire_time < CASE rule.name
         WHEN 'NODE' THEN node.at - :'threshold'::interval ELSE node.at END
 AND (rule.name <> 'OWN' OR t.next_fire_time < node.at - t.misfire_threshold)
-AND t.generation <> ALL(:'passed_over'::bigint[])
 
--- part: unseen
--- As `held` and `awaited` of the acquire step: nothing waits for a job with an execution that may end without seeing it.
-unseen AS MATERIALIZED (
-    SELECT e.job_group, e.job_name, e.concurrency_key
-      FROM waited_for job
-     CROSS JOIN LATERAL (
-        SELECT r.ctid AS row, r.job_group, r.job_name, r.concurrency_key FROM qrtz_fired_triggers r
-         WHERE r.sched_name = :'sched' AND r.job_group = job.job_group AND r.job_name = job.job_name
-           AND r.concurrency_key = job.concurrency_key
-           AND r.max_concurrent IS NOT NULL AND NOT r.awaited OFFSET 0) AS e
-      LEFT JOIN LATERAL (
-        SELECT true AS is_free FROM qrtz_fired_triggers o
-         WHERE o.ctid = e.row FOR NO KEY UPDATE SKIP LOCKED) AS f ON true
-     WHERE f.is_free IS NULL
-),
-awaited AS (
-    UPDATE qrtz_fired_triggers f SET awaited = true
-      FROM (SELECT job_group, job_name, concurrency_key FROM waited_for
-            EXCEPT SELECT job_group, job_name, concurrency_key FROM unseen) AS job
-     CROSS JOIN LATERAL (
-        SELECT r.ctid AS row FROM qrtz_fired_triggers r
-         WHERE r.sched_name = :'sched' AND r.job_group = job.job_group AND r.job_name = job.job_name
-           AND r.concurrency_key = job.concurrency_key
-           AND r.max_concurrent IS NOT NULL AND NOT r.awaited OFFSET 0) AS running
-     WHERE f.ctid = running.row
-),
+-- part: is_late
+-- include: is_overdue
+AND t.generation <> ALL(:'passed_over'::bigint[])
 
 -- part: stuck
 -- The jobs and keys that hold triggers, by a loose index scan: however many triggers of a job wait for a slot, it makes
@@ -784,8 +622,8 @@ held AS (
          ORDER BY t.job_group || '', t.job_name || '', t.concurrency_key || '' LIMIT 1) AS other
 ),
 -- Triggers in a state that says that something holds them, when nothing does. This is possible only by editing tables,
--- or if a step skipped a row that a transaction had locked. Where triggers wait for a slot of a job that has one, the
--- next check-in releases them; see `pass_on`.
+-- or if a step skipped a row that a transaction had locked. What is parked at a gate with a free place is none of them:
+-- a node that looks there takes it; see `open_gates`.
 stuck AS (
     SELECT t.*
       FROM held h
@@ -809,45 +647,7 @@ stuck AS (
              WHERE b.sched_name || '' = :'sched' AND b.job_group || '' = any_one.job_group
                AND b.job_name || '' = any_one.job_name AND b.concurrency_key || '' = any_one.concurrency_key
                AND b.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED') OFFSET 0) AS o
-         WHERE any_one.max_concurrent IS NULL OR any_one.overlap_policy = 'skip'
-            OR (any_one.overlap_policy <> 'block' AND any_one.max_concurrent > (
-                SELECT count(*) FROM qrtz_fired_triggers f
-                 WHERE f.sched_name = :'sched' AND f.job_group = h.job_group AND f.job_name = h.job_name
-                   AND f.concurrency_key = h.concurrency_key
-                   AND f.max_concurrent IS NOT NULL))) AS t
-)
-
--- part: blocked
--- The jobs and keys of which triggers wait for a slot, by a loose index scan.
-blocked AS (
-    (SELECT job_group, job_name, concurrency_key, max_concurrent, overlap_policy FROM qrtz_triggers
-      WHERE sched_name || '' = :'sched' AND trigger_state = 'BLOCKED'
-      ORDER BY job_group || '', job_name || '', concurrency_key || '' LIMIT 1)
-    UNION ALL
-    SELECT other.*
-      FROM blocked b
-     CROSS JOIN LATERAL (
-        SELECT t.job_group, t.job_name, t.concurrency_key, t.max_concurrent, t.overlap_policy FROM qrtz_triggers t
-         WHERE t.sched_name || '' = :'sched' AND t.trigger_state = 'BLOCKED'
-           AND (t.job_group || '', t.job_name || '', t.concurrency_key || '')
-               > (b.job_group, b.job_name, b.concurrency_key)
-         ORDER BY t.job_group || '', t.job_name || '', t.concurrency_key || '' LIMIT 1) AS other
-),
-
--- part: open_slots
--- The slots that no execution takes. Without a limit, or where what finds none is skipped, nothing waits for one.
-freed AS MATERIALIZED (
-    SELECT :now AS at, b.job_group, b.job_name, b.concurrency_key,
-           CASE WHEN b.max_concurrent IS NULL OR b.overlap_policy = 'skip' THEN 2147483647
-                ELSE b.max_concurrent - executions.running END AS slots, false AS frees_all
-      FROM blocked b
-     CROSS JOIN LATERAL (
-        SELECT count(*) AS running FROM qrtz_fired_triggers r
-         WHERE r.sched_name = :'sched' AND r.job_group = b.job_group AND r.job_name = b.job_name
-           AND r.concurrency_key = b.concurrency_key AND r.max_concurrent IS NOT NULL
-     ) AS executions
-     WHERE b.max_concurrent IS NULL OR b.overlap_policy = 'skip'
-        OR (b.overlap_policy = 'block' AND b.max_concurrent > executions.running)
+         WHERE any_one.max_concurrent IS NULL OR any_one.overlap_policy = 'skip') AS t
 )
 
 -- part: limit_sets

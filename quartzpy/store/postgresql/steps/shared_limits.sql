@@ -119,19 +119,13 @@ allotted AS (
 late AS (
     UPDATE qrtz_triggers t SET admission = 'LATE' FROM judged j WHERE t.ctid = j.row AND j.is_late AND NOT j.is_blocked
 ),
--- As in `acquire`: they leave the index, and the end of an execution of their job releases them.
-waited_for AS MATERIALIZED (
-    SELECT DISTINCT job_group, job_name, concurrency_key FROM judged WHERE is_blocked
-),
--- include: unseen
-blocked AS (
+-- As in `acquire`: they are parked at their own gate.
+parked AS (
     UPDATE qrtz_triggers t
        SET trigger_state = 'BLOCKED',
            -- include: prepared_once
       FROM judged j
      WHERE t.ctid = j.row AND j.is_blocked
-       AND (j.job_group, j.job_name, j.concurrency_key)
-           NOT IN (SELECT job_group, job_name, concurrency_key FROM unseen)
 ),
 admitted AS (
     UPDATE qrtz_triggers t

@@ -47,8 +47,6 @@ fired_triggers = Table(
     Column("requests_recovery", Boolean, nullable=False),
     # A request to stop this execution.
     Column("cancel_requested", Boolean, nullable=False, server_default=text("false")),
-    # A trigger waited for the end of this execution since it began: the end takes the lock.
-    Column("awaited", Boolean, nullable=False, server_default=text("false")),
     Column("max_concurrent", Integer),
     Column("sched_name", Name, nullable=False),
     Column("trigger_group", Name, nullable=False),

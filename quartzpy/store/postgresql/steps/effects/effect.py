@@ -40,11 +40,11 @@ class Ends(NamedTuple):
         )
 
 
-WAKING = ("release", "retry", "start_followers", "start_joined", "freed_limits")
+WAKING = ("retry", "start_followers", "start_joined", "freed_limits")
 """The statements whose first column is the soonest fire time of the triggers that they make wait, or that wait."""
 
 
 def earliest_of(results: Results) -> datetime | None:
-    """Return the soonest fire time of the triggers that the ends have released, or that wait for limits of theirs."""
+    """Return the soonest fire time of the triggers that the ends have stored, or that wait for limits of theirs."""
     instants = (results[name].rows[0][0] for name in WAKING if name in results)
     return min((at for at in instants if at is not None), default=None)

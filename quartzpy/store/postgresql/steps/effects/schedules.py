@@ -14,7 +14,6 @@ from quartzpy.triggers.upcoming import UpcomingFireTimes
 
 _SQL = SqlFile("steps/effects/schedules.sql")
 REFILL = _SQL("refill")
-REFILL_OF_LIMITED = _SQL("refill", of_limited=True)
 MOVE_BY_END = _SQL("move_by_end")
 
 
@@ -41,17 +40,9 @@ def refill(ends: Ends) -> Flight:
 
 def refills(session: SqlSession, completions: Sequence[Completion]) -> list[BoundStatement]:
     """Return the statements that append further fire times to triggers that have few left, if there are such."""
-    more = []
     outdated = Outdated(session.other_rules)
-    for text, is_limited in ((REFILL, False), (REFILL_OF_LIMITED, True)):
-        some = [
-            (c.fired, _once(outdated, c.fired, c.refill))
-            for c in completions
-            if c.refill and (c.fired.max_concurrent is not None) is is_limited
-        ]
-        if some:
-            more.append(_refill(session, text, some))
-    return more
+    some = [(c.fired, _once(outdated, c.fired, c.refill)) for c in completions if c.refill]
+    return [_refill(session, some)] if some else []
 
 
 def _once(outdated: Outdated, fired: FiredTrigger, refill: UpcomingFireTimes) -> UpcomingFireTimes:
@@ -60,11 +51,9 @@ def _once(outdated: Outdated, fired: FiredTrigger, refill: UpcomingFireTimes) ->
     return outdated.without_repeated(fired.trigger, fired.calendar, fired.last_known_fire_time, refill)
 
 
-def _refill(
-    session: SqlSession, text: str, refilled: Sequence[tuple[FiredTrigger, UpcomingFireTimes]]
-) -> BoundStatement:
+def _refill(session: SqlSession, refilled: Sequence[tuple[FiredTrigger, UpcomingFireTimes]]) -> BoundStatement:
     return session.bind(
-        text,
+        REFILL,
         groups=[fired.trigger_group for fired, _ in refilled],
         names=[fired.trigger_name for fired, _ in refilled],
         generations=[fired.generation for fired, _ in refilled],

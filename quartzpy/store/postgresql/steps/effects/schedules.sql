@@ -23,15 +23,6 @@ UPDATE qrtz_triggers t
                                   AND c.revision = w.revision
                                OFFSET 0))
                FOR NO KEY UPDATE SKIP LOCKED) AS x
-\if :of_limited
-         -- The end of an execution that counts for a limit may have released its trigger. A row that this transaction
-         -- has written has its foreign key checked at the next update, so the job's row is locked, or the trigger
-         -- passed over.
-         CROSS JOIN LATERAL (
-            SELECT FROM qrtz_job_details j
-             WHERE j.sched_name = :'sched' AND j.job_group = x.job_group AND j.job_name = x.job_name
-               FOR NO KEY UPDATE SKIP LOCKED) AS job
-\endif
        ) AS r
  WHERE t.ctid = r.row;
 
@@ -40,7 +31,9 @@ UPDATE qrtz_triggers t
 -- change. The execution ends only if its trigger's row is free, so no row is skipped here whose execution has ended.
 UPDATE qrtz_triggers t
    SET next_fire_time = w.next_fire_time,
-       trigger_state = CASE WHEN w.next_fire_time IS NULL THEN 'COMPLETE' ELSE t.trigger_state END,
+       trigger_state = CASE WHEN w.next_fire_time IS NULL THEN 'COMPLETE'
+                            -- Its gate is asked again at the other instant.
+                            WHEN t.trigger_state = 'BLOCKED' THEN 'WAITING' ELSE t.trigger_state END,
        -- include: prepared_once
   FROM unnest(:'fire_ids'::bigint[], :'expected'::timestamptz[], :'next'::timestamptz[])
            AS w(fire_id, expected, next_fire_time)
