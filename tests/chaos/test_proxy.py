@@ -55,7 +55,9 @@ STATEMENTS = {
             has_details=True, ends_triggers=True, has_limits=True
         ),
         "misfire_move": misfire.MOVE,
-        "recover_free": recover.FREE,
+        "recover_record": recover.RECORD,
+        "recover_count_deaths": recover.COUNT_DEATHS,
+        "recover_forget_repeated": recover.FORGET_REPEATED,
         "recover_repair": recover.REPAIR,
     }.items()
 }
@@ -261,7 +263,7 @@ def test_a_step_that_found_nothing_is_known_among_the_statements_of_rate_limits(
         ("complete_plain_with_everything", "complete"),
         ("complete_record_but_twice", "complete"),
         ("misfire_move", "misfire"),
-        ("recover_free", "recover"),
+        ("recover_record", "recover"),
         ("recover_repair", "other"),
         ("lock", "lock"),
     ],

@@ -88,14 +88,44 @@ PROTECTIONS = (
         (
             Edit(
                 f"{_SQL_FILES}/steps/recover.sql",
-                "     WHERE o.sched_name = :'sched'\n"
-                "       AND NOT EXISTS (SELECT FROM qrtz_scheduler_state s\n"
-                "                        WHERE s.sched_name = o.sched_name AND s.epoch = o.epoch)\n"
-                "       FOR UPDATE SKIP LOCKED\n",
-                "     WHERE o.sched_name = :'sched'\n       FOR UPDATE SKIP LOCKED\n",
+                "           AND NOT EXISTS (SELECT FROM qrtz_scheduler_state s\n"
+                "                            WHERE s.sched_name = r.sched_name AND s.epoch = r.epoch)\n",
+                "",
+            ),
+            Edit(
+                f"{_SQL_FILES}/steps/recover.sql",
+                "AND s.instance_id <> ALL(:'instances'::text[])",
+                "AND s.epoch IS NULL",
             ),
         ),
         ("tests/contract/test_recover.py::test_the_work_of_living_nodes_is_left_alone[postgresql]",),
+    ),
+    Sabotage(
+        "a_node_that_is_back_is_recovered",
+        "executions are ended whose node has checked in since it was judged dead",
+        (
+            Edit(
+                f"{_SQL_FILES}/steps/recover.sql",
+                "           AND NOT EXISTS (SELECT FROM qrtz_scheduler_state s\n"
+                "                            WHERE s.sched_name = r.sched_name AND s.epoch = r.epoch)\n",
+                "",
+            ),
+        ),
+        ("tests/contract/test_recover.py::test_a_node_that_checked_in_meanwhile_is_not_recovered[postgresql]",),
+    ),
+    Sabotage(
+        "a_recovered_execution_has_ended",
+        "the history says of an execution that runs again that it is lost",
+        (Edit(f"{_SQL_FILES}/steps/recover.sql", "o.retry_at IS NOT NULL LIMIT 1", "o.retry_at IS NULL LIMIT 1"),),
+        (
+            "tests/contract/test_recover.py::test_an_execution_that_requests_recovery_runs_again_exactly_once[postgresql]",
+        ),
+    ),
+    Sabotage(
+        "a_departure_is_a_death",
+        "a node that left with executions has died of them",
+        (Edit(f"{_SQL_FILES}/steps/recover.sql", "FROM ended WHERE epoch = ANY(:'died'::bigint[])", "FROM ended"),),
+        ("tests/contract/test_node_deaths.py::test_a_node_that_left_with_executions_did_not_die_of_them[postgresql]",),
     ),
     Sabotage(
         "errors_are_swallowed",
@@ -170,27 +200,6 @@ PROTECTIONS = (
         (
             "tests/postgresql/test_next_due.py"
             "::test_a_backlog_is_taken_without_a_read_after_each_batch_and_nothing_is_left",
-        ),
-    ),
-    Sabotage(
-        "a_zombie_frees_blocked_triggers",
-        "a completion frees the blocked triggers of its job, whether or not its execution is still that of the node",
-        (
-            Edit(
-                f"{_SQL_FILES}/steps/effects/release.sql",
-                "concurrency_key, count(*) AS number\n      FROM ended WHERE max_concurrent IS NOT NULL",
-                "'' AS concurrency_key, count(*) AS number\n"
-                " FROM unnest(:'z_groups'::text[], :'z_names'::text[]) AS z(job_group, job_name)",
-            ),
-            Edit(
-                f"{_SQL}.steps.effects.release",
-                "ends.waking(RELEASE, ends.completions, ",
-                "ends.waking(RELEASE, ends.completions, z_groups=[c.fired.job_group for c in ends.completions],"
-                " z_names=[c.fired.job_name for c in ends.completions], ",
-            ),
-        ),
-        (
-            "tests/postgresql/test_blocking.py::test_the_end_of_an_execution_that_is_no_longer_the_nodes_releases_nothing",
         ),
     ),
     Sabotage(
