@@ -260,8 +260,11 @@ class SchedulerThread(EpochService):
 
         It may be that nobody else knows of it, and that they rest beyond its fire time.
         """
+        if (next_due := self._knowledge.next_due) is None:
+            return FULL_REST
         now = self._clock.monotonic()
         notify_at = (now if self._full_since is None else self._full_since) + FULL_BEFORE_NOTIFYING
+        notify_at = max(notify_at, now + self._store_time.seconds_until(next_due))
         if self._notified_at is not None:
             notify_at = max(notify_at, self._notified_at + BETWEEN_NOTIFICATIONS)
         if now < notify_at:
