@@ -19,13 +19,13 @@ from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import UnknownTimeZoneError, UnsupportedKindError
 from quartzpy.events.events import JobSkipped, SchedulerError
 from quartzpy.events.listeners import Listeners
+from quartzpy.node.lead import Lead
 from quartzpy.node.next_look import Knowledge, Look, after_look, next_look
 from quartzpy.node.own_ends import OwnEnds
 from quartzpy.node.registration import Epoch
 from quartzpy.node.service import EpochService, StoreWatch
 from quartzpy.node.signals import SchedulerSignals
 from quartzpy.node.workers.capacity import Capacity, workers_of
-from quartzpy.node.workers.execution import LONGEST_LEAD
 from quartzpy.node.workers.executors import Executors
 from quartzpy.states import OverlapPolicy
 from quartzpy.store.protocol import (
@@ -109,8 +109,7 @@ class SchedulerThread(EpochService):
         self._own_ends = OwnEnds(clock.monotonic)
         self._unsupported = UnsupportedTriggers(clock)
         self._knowledge = Knowledge()
-        self._lead = 0.0
-        """The time, in seconds, before the instant of a fire at which the step is sent that commits it."""
+        self._lead = Lead()
         self._has_gathered = False
         self._full_since: float | None = None
         self._notified_at: float | None = None
@@ -187,7 +186,7 @@ class SchedulerThread(EpochService):
         if self.signals.is_notified and self._knowledge.told_at is None:
             self._knowledge = replace(self._knowledge, told_at=self._store_time.now())
         now = self._store_time.now()
-        return next_look(self._knowledge, self.signals.peers, self._lead, now, self._clock.monotonic())
+        return next_look(self._knowledge, self.signals.peers, self._lead.seconds, now, self._clock.monotonic())
 
     def _is_time_to_look(self) -> bool:
         return self._next_look().seconds <= 0
@@ -213,7 +212,7 @@ class SchedulerThread(EpochService):
         limit = min(workers_of(available_slots), self._config.batch_size)
         was_asked, self.signals.looks_again = self.signals.looks_again, False
         # So a round trip fires all that becomes due until the next one is worth it.
-        look_ahead = timedelta(seconds=2 * self._lead if look.is_on_time else 0.0)
+        look_ahead = timedelta(seconds=2 * self._lead.seconds if look.is_on_time else 0.0)
         asked_at = self._clock.monotonic()
         acquired = self._store.acquire(
             epoch.node,
@@ -226,7 +225,8 @@ class SchedulerThread(EpochService):
         )
         self._store_time.learn(acquired.now, asked_at)
         if acquired.fired:
-            self._learn_lead(self._clock.monotonic() - asked_at)
+            # It has begun late if the thread was not woken in time.
+            self._lead = self._lead.after(self._clock.monotonic() - asked_at - min(0.0, look.seconds))
         self._start(acquired.fired, epoch)
         self._skipped(acquired.skipped)
         opened = self._capacity.meet(acquired.slot_pools)
@@ -250,10 +250,6 @@ class SchedulerThread(EpochService):
         )
         if 2 * acquired.taken < limit and self._knowledge.is_due:
             self._own_ends.note_little()
-
-    def _learn_lead(self, seconds: float) -> None:
-        """Set the lead from the duration of a round trip: a fire is committed just before its instant."""
-        self._lead += (min(1.5 * seconds, LONGEST_LEAD / 2) - self._lead) / 4
 
     def _rest_while_full(self, epoch: Epoch) -> float:
         """Wait for a free worker, and tell the others after a moment that something is due which this node cannot take.
