@@ -15,7 +15,6 @@ from quartzpy.clock import SystemClock
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import StoreUnavailableError
 from quartzpy.events.listeners import Listeners
-from quartzpy.node.lead import Lead
 from quartzpy.node.next_look import Peers
 from quartzpy.node.registration import Epoch
 from quartzpy.node.scheduler_thread import SchedulerThread
@@ -116,8 +115,6 @@ class SimulatedNode:
             lease_lost=lambda epoch: None,
             listeners=Listeners(),
         )
-        # No step takes time by this clock.
-        self.thread._lead = Lead(0.0, 0.0)
         self.thread.signals.set_standby(False)
 
     # --- in place of the node's capacity
