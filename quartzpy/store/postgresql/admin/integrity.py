@@ -23,7 +23,7 @@ from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.schema.naming import renamed, renamed_sql
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.checkin import list_nodes
-from quartzpy.store.postgresql.steps.recover import FREE, REPAIR, STUCK
+from quartzpy.store.postgresql.steps.recover import LOST, REPAIR, STUCK, end_lost, send
 from quartzpy.store.postgresql.steps.slots import pass_on
 from quartzpy.store.postgresql.zone_rules import zone_findings
 from quartzpy.store.protocol import CheckIn, Repairs
@@ -81,29 +81,27 @@ def audit(session: SqlSession, config: SchedulerConfig) -> list[Finding]:
 
 def repair(session: SqlSession) -> Repairs:
     """Repair whatever is safe to repair; take no lock if there is nothing to repair."""
-    locks, unknown, stuck, copies = session.read(
-        session.bind(LOCK_ROWS), session.bind(UNKNOWN_EPOCHS), session.bind(STUCK), session.bind(COPIES)
+    locks, lost, stuck, copies = session.read(
+        session.bind(LOCK_ROWS), session.bind(LOST, instances=[]), session.bind(STUCK), session.bind(COPIES)
     )
     missing = len(LockName) - len(locks.rows)
     if missing:
         session.unlocked(session.bind(MAKE, names=list(LockName)))
-    if not (unknown.rows or stuck.rows or copies.rows):
+    if not (lost.rows or stuck.rows or copies.rows):
         return Repairs(lock_rows=missing)
-    copies, ended, repaired, passed_on = session.locked(
-        session.lock(LockName.TRIGGER_ACCESS),
-        session.bind(REPAIR_COPIES),
-        session.bind(FREE, died=[], misfire_threshold=session.misfire_threshold),
-        session.bind(REPAIR),
-        pass_on(session),
-        news(session),
-        name=LockName.STATE_ACCESS,
-    )[1:5]
-    recovered, lost = ended.rows[0]
+    flight = {
+        "copies": session.bind(REPAIR_COPIES),
+        **end_lost(session, lost.rows, []),
+        "repair": session.bind(REPAIR),
+        "pass_on": pass_on(session),
+        "news": news(session),
+    }
+    results = send(session, flight)
     return Repairs(
         lock_rows=missing,
-        copies=copies.touched,
-        executions=recovered + lost,
-        stuck=len(repaired.rows) + passed_on.rows[0][0],
+        copies=results["copies"].touched,
+        executions=len(results["leave"].rows[0][0]) if lost.rows else 0,
+        stuck=len(results["repair"].rows) + results["pass_on"].rows[0][0],
     )
 
 

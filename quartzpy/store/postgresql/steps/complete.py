@@ -23,17 +23,8 @@ from quartzpy.store.postgresql.connection.pipeline import BoundStatement, Result
 from quartzpy.store.postgresql.connection.session import SqlSession, Transaction
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps import halts, plain_completions, shared_limits
-from quartzpy.store.postgresql.steps.effects import (
-    data,
-    failures,
-    followers,
-    instructions,
-    joins,
-    release,
-    retries,
-    schedules,
-)
-from quartzpy.store.postgresql.steps.effects.effect import Ends, Flight, Results, earliest_of
+from quartzpy.store.postgresql.steps.effects import data, failures, instructions, others, release, schedules
+from quartzpy.store.postgresql.steps.effects.effect import Completed, Flight, Results, earliest_of, fire_ids_of
 from quartzpy.store.protocol import Completion, CompletionOutcome, Node
 
 logger = logging.getLogger(__name__)
@@ -86,7 +77,7 @@ def _complete_with_lock(
     session: SqlSession, node: Node, completions: Sequence[Completion], *, wakes_others: bool
 ) -> CompletionOutcome:
     is_asking = any(map(instructions.asks, completions))
-    ends = Ends(session, node, completions, wakes_others)
+    ends = Completed.of(session, node, completions, wakes_others=wakes_others)
 
     def send(*, tolerates: bool) -> dict[str, Result]:
         flight = statements(ends, tolerates=tolerates)
@@ -128,10 +119,15 @@ def _ended(completions: Sequence[Completion], results: Results) -> tuple[datetim
     """Return the time, and which executions have ended, and which of these do not run again as they were to."""
     now, stopping, twice = results["record"].rows[0]
     for fire_id in twice:
-        logger.error("the instant of fire %s was executed before; please report this", fire_id)
+        tell_twice(fire_id)
     done = {*results["leave"].rows[0][0], *twice}
     repeating = {c.fired.fire_id for c in completions if c.retry_after is not None}
     return now, done, repeating & done & set(stopping)
+
+
+def tell_twice(fire_id: int) -> None:
+    """Report an execution without effects: the history has its instant already, which only a bug can cause."""
+    logger.error("the instant of fire %s was executed before; please report this", fire_id)
 
 
 def _unfinished(session: SqlSession, node: Node, fire_ids: set[int]) -> tuple[list[int], list[int]]:
@@ -173,7 +169,7 @@ def _complete_of_job(
             return own, False, {}
         paused = halts.change_all(session, transaction, own)
         ended = {"fire_ids": sorted(ours), "number": len(own), "instance": node.instance_id}
-        flight = statements(Ends(session, node, own, wakes_others, at_length=True), tolerates=True)
+        flight = statements(Completed.of(session, node, own, wakes_others=wakes_others, at_length=True), tolerates=True)
         _, *answers, _ = transaction.commit(
             session.lock(LockName.TRIGGER_ACCESS),
             *flight.values(),
@@ -208,7 +204,7 @@ def _complete_of_job(
     )
 
 
-def statements(ends: Ends, *, tolerates: bool = False) -> Flight:
+def statements(ends: Completed, *, tolerates: bool = False) -> Flight:
     """Return the flight that ends executions, to be sent under TRIGGER_ACCESS.
 
     Unless `tolerates` is set, it fails if the history has the instant of one of these already.
@@ -216,19 +212,14 @@ def statements(ends: Ends, *, tolerates: bool = False) -> Flight:
     return {
         "record": _record(ends, tolerates=tolerates),
         **halts.hold_large_jobs(ends),
-        **_hold_jobs(ends),
+        **hold_jobs(ends.session, _changing_jobs(ends)),
         **instructions.hold_triggers(ends),
-        **followers.hold_followers(ends),
-        **joins.hold_joins(ends),
+        **others.hold(ends),
         **data.store_data(ends),
-        **release.release(ends),
-        **retries.retry(ends),
+        **others.change(ends),
         **shared_limits.give_back(ends),
-        **followers.start_followers(ends),
-        **joins.count_joins(ends),
-        **joins.start_joined(ends),
         **failures.count_failures(ends),
-        "leave": _leave(ends),
+        **leave(ends.session, ends.fire_ids, [c.ends_its_trigger for c in ends.completions]),
         **instructions.follow_instructions(ends),
         **data.reset_node_deaths(ends),
         **instructions.remove_orphans(ends),
@@ -239,12 +230,12 @@ def statements(ends: Ends, *, tolerates: bool = False) -> Flight:
     }
 
 
-def _record(ends: Ends, *, tolerates: bool) -> BoundStatement:
+def _record(ends: Completed, *, tolerates: bool) -> BoundStatement:
     completions = ends.completions
     return ends.session.bind(
         RECORD_BUT_TWICE if tolerates else RECORD,
         epoch=ends.node.epoch,
-        fire_ids=ends.fire_ids(completions),
+        fire_ids=ends.fire_ids,
         started=[c.started_at for c in completions],
         ended=[c.ended_at for c in completions],
         outcomes=[c.outcome for c in completions],
@@ -256,11 +247,18 @@ def _record(ends: Ends, *, tolerates: bool) -> BoundStatement:
     )
 
 
-def _hold_jobs(ends: Ends) -> Flight:
-    writing = [c for c in ends.completions if c.job_data is not None or c.retry_after is not None or c.counts_for_pause]
-    return {"hold_jobs": ends.session.bind(HOLD_JOBS, fire_ids=ends.fire_ids(writing))} if writing else {}
+def _changing_jobs(ends: Completed) -> list[int]:
+    """Return the ends that write into the rows of their jobs, or after which these run again."""
+    return fire_ids_of(
+        c for c in ends.completions if c.job_data is not None or c.retry_after is not None or c.counts_for_pause
+    )
 
 
-def _leave(ends: Ends) -> BoundStatement:
-    last = [c.ends_its_trigger for c in ends.completions]
-    return ends.session.bind(LEAVE, fire_ids=ends.fire_ids(ends.completions), last=last)
+def hold_jobs(session: SqlSession, fire_ids: Sequence[int]) -> Flight:
+    """Return what takes out those of these ends whose job's row somebody else holds."""
+    return {"hold_jobs": session.bind(HOLD_JOBS, fire_ids=fire_ids)} if fire_ids else {}
+
+
+def leave(session: SqlSession, fire_ids: Sequence[int], last: Sequence[bool]) -> Flight:
+    """Return what deletes the claims of the executions that are recorded; its row names these."""
+    return {"leave": session.bind(LEAVE, fire_ids=fire_ids, last=last)}

@@ -47,14 +47,7 @@ recorded AS (
         ON CONFLICT DO NOTHING
     RETURNING fire_id
 ),
--- They have no effects.
-twice AS (
-    DELETE FROM qrtz_fired_triggers f
-     USING (SELECT fire_id FROM claims EXCEPT SELECT fire_id FROM recorded) AS d
-     CROSS JOIN LATERAL (SELECT o.ctid AS row FROM qrtz_fired_triggers o WHERE o.fire_id = d.fire_id LIMIT 1) AS own
-     WHERE f.ctid = own.row
-    RETURNING f.fire_id
-)
+-- include: twice
 SELECT :now, ARRAY(SELECT fire_id FROM claims WHERE cancel_requested), ARRAY(SELECT fire_id FROM twice)
 \else
 )

@@ -19,7 +19,7 @@ from quartzpy.store.postgresql.connection.error_translation import RefusedRowErr
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement
 from quartzpy.store.postgresql.connection.session import SqlSession, Transaction
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
-from quartzpy.store.postgresql.steps.effects.effect import Ends, Flight, Results
+from quartzpy.store.postgresql.steps.effects.effect import Completed, Flight, Results, fire_ids_of
 from quartzpy.store.protocol import Completion
 from quartzpy.store.protocol.outcomes import NOT_FAILED
 
@@ -47,7 +47,7 @@ def may_halt(completion: Completion) -> bool:
     )
 
 
-def hold_large_jobs(ends: Ends) -> Flight:
+def hold_large_jobs(ends: Completed) -> Flight:
     """Return what takes out the ends that would change more triggers of their jobs than a step may."""
     halting = [] if ends.at_length else [c for c in ends.completions if may_halt(c)]
     if not halting:
@@ -56,7 +56,7 @@ def hold_large_jobs(ends: Ends) -> Flight:
     for completion in halting:
         failed[completion.fired.job_key] += completion.counts_for_pause
     counts = [None if c.instruction.is_about_all_triggers else failed[c.fired.job_key] for c in halting]
-    values = {"fire_ids": ends.fire_ids(halting), "failures": counts, "most": MOST}
+    values = {"fire_ids": fire_ids_of(halting), "failures": counts, "most": MOST}
     return {"hold_large_jobs": ends.session.bind(HOLD_LARGE_JOBS, **values)}
 
 

@@ -21,7 +21,7 @@ from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.schema.statement import literal
 from quartzpy.store.postgresql.steps import complete, halts
-from quartzpy.store.postgresql.steps.effects.effect import Ends, earliest_of
+from quartzpy.store.postgresql.steps.effects.effect import Completed, earliest_of
 from quartzpy.store.protocol import Completion, CompletionOutcome, Node
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class WorkTransaction:
         # However many triggers an instruction is about, they change before the lock is taken. If the execution turns
         # out to be lost, that is rolled back with everything else.
         changes = halts.change_whole_job(self._session, completion)
-        flight = complete.statements(Ends(self._session, node, [completion], at_length=True))
+        flight = complete.statements(Completed.of(self._session, node, [completion], at_length=True))
         statements = [
             *changes,
             self._session.lock(LockName.TRIGGER_ACCESS),

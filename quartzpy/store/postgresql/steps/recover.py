@@ -7,7 +7,7 @@ removes the dead nodes, and then one rule is for both their executions and those
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -18,11 +18,14 @@ from quartzpy.store.postgresql import slices
 from quartzpy.store.postgresql.connection.conninfo import session_prefix
 from quartzpy.store.postgresql.connection.listen import news
 from quartzpy.store.postgresql.connection.locks import MAKE, LockName
-from quartzpy.store.postgresql.connection.pipeline import BoundStatement
+from quartzpy.store.postgresql.connection.pipeline import BoundStatement, Result
 from quartzpy.store.postgresql.connection.session import SqlSession, require_epoch
 from quartzpy.store.postgresql.schema.rows import key_columns
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
+from quartzpy.store.postgresql.steps import complete
 from quartzpy.store.postgresql.steps.checkin import LEAVE, NODES, REGISTER, REPLACE_SILENT, records
+from quartzpy.store.postgresql.steps.effects import others
+from quartzpy.store.postgresql.steps.effects.effect import Ends, Flight
 from quartzpy.store.postgresql.steps.node_keys import FORGET
 from quartzpy.store.postgresql.steps.orphans import orphans
 from quartzpy.store.postgresql.steps.slots import pass_on
@@ -38,7 +41,10 @@ RECORD_LOST = _SQL("record_lost")
 RECORD_LEFT = _SQL("record_left")
 REMOVE_DEAD = _SQL("remove_dead")
 END_SESSIONS = _SQL("end_sessions")
-FREE = _SQL("free")
+LOST = _SQL("lost")
+RECORD = _SQL("record")
+COUNT_DEATHS = _SQL("count_deaths")
+FORGET_REPEATED = _SQL("forget_repeated")
 QUARANTINE = _SQL("quarantine")
 STOPPING = _SQL("stopping")
 STOP_SLICE = _SQL("stop_slice")
@@ -94,28 +100,59 @@ def recover(
             _stop_in_slices(session)
         return RecoveryOutcome(next_time_off=next_time_off)
     end_sessions(session, dead)
-    removed, given_back, quarantine, repaired = session.locked(
-        session.lock(LockName.TRIGGER_ACCESS),
-        session.bind(RECORD_LOST, instance=node.instance_id, **_identified(dead)),
-        session.bind(REMOVE_DEAD, **_identified(dead)),
-        session.bind(FREE, died=[record.epoch for record in dead], misfire_threshold=session.misfire_threshold),
-        _quarantine(session, max_node_deaths),
-        session.bind(REPAIR),
-        session.bind(FORGET),
-        news(session),
-        name=LockName.STATE_ACCESS,
-    )[2:6]
+    lost = session.read_one(LOST, instances=[record.instance_id for record in dead])
+    flight = {
+        "record_lost": session.bind(RECORD_LOST, instance=node.instance_id, **_identified(dead)),
+        "remove_dead": session.bind(REMOVE_DEAD, **_identified(dead)),
+        **end_lost(session, lost, [record.epoch for record in dead]),
+        "quarantine": _quarantine(session, max_node_deaths),
+        "repair": session.bind(REPAIR),
+        "forget": session.bind(FORGET),
+        "news": news(session),
+    }
+    results = send(session, flight)
     # A COMPLETE trigger whose node died before it could remove it is not an anomaly.
-    odd = sum(state != "COMPLETE" for state, _, _ in repaired.rows)
-    jobs = {(group, name) for _, group, name in repaired.rows}
+    odd = sum(state != "COMPLETE" for state, _, _ in results["repair"].rows)
+    jobs = {(group, name) for _, group, name in results["repair"].rows}
     if jobs:
         session.locked(*orphans(session, jobs))
-    recovered, lost = given_back.rows[0]
-    quarantined = [JobKey(name, group) for group, name, _ in quarantine.rows]
-    if is_any_job_stopping or any(is_stopping for *_, is_stopping in quarantine.rows):
+    recovered = len(results["forget_repeated"].rows) if lost else 0
+    ended = len(results["leave"].rows[0][0]) if lost else 0
+    quarantined = [JobKey(name, group) for group, name, _ in results["quarantine"].rows]
+    if is_any_job_stopping or any(is_stopping for *_, is_stopping in results["quarantine"].rows):
         _stop_in_slices(session)
-    nodes = [name for (name,) in removed.rows]
-    return RecoveryOutcome(nodes, recovered, lost, odd, quarantined, next_time_off)
+    nodes = [name for (name,) in results["remove_dead"].rows]
+    return RecoveryOutcome(nodes, recovered, ended - recovered, odd, quarantined, next_time_off)
+
+
+def end_lost(session: SqlSession, lost: Sequence[tuple[int, bool]], died: Sequence[int]) -> Flight:
+    """Return the flight that ends executions whose nodes are gone: of each its fire id, and whether it may run again.
+
+    To others, such an end is one as any other. The epochs in `died` count as deaths of nodes for the jobs.
+    """
+    if not lost:
+        return {}
+    fire_ids = [fire_id for fire_id, _ in lost]
+    repeating = [fire_id for fire_id, runs_again in lost if runs_again]
+    ends = Ends(session, fire_ids, repeating=repeating, continuing=fire_ids, joining=fire_ids)
+    return {
+        "record": session.bind(RECORD, fire_ids=fire_ids),
+        **complete.hold_jobs(session, repeating),
+        **others.hold(ends),
+        **others.change(ends),
+        "count_deaths": session.bind(COUNT_DEATHS, fire_ids=fire_ids, died=died),
+        **complete.leave(session, fire_ids, [False] * len(fire_ids)),
+        "forget_repeated": session.bind(FORGET_REPEATED, fire_ids=fire_ids),
+    }
+
+
+def send(session: SqlSession, flight: Flight) -> dict[str, Result]:
+    """Send a flight under both locks, and return its results by their names."""
+    _, *answers = session.locked(session.lock(LockName.TRIGGER_ACCESS), *flight.values(), name=LockName.STATE_ACCESS)
+    results = dict(zip(flight, answers, strict=True))
+    for (fire_id,) in results["record"].rows if "record" in results else ():
+        complete.tell_twice(fire_id)
+    return results
 
 
 def _quarantine(session: SqlSession, max_node_deaths: int) -> BoundStatement:
@@ -154,13 +191,14 @@ def register(
     max_node_deaths: int,
 ) -> Node:
     """Begin an epoch; see `JobStore.register`."""
-    _, present = session.unlocked(
-        session.bind(MAKE, names=list(LockName)), session.bind(PRESENT_EPOCH, instance=instance_id)
+    _, present, lost = session.unlocked(
+        session.bind(MAKE, names=list(LockName)),
+        session.bind(PRESENT_EPOCH, instance=instance_id),
+        session.bind(LOST, instances=[instance_id]),
     )
-    _, _, registered, _, quarantine, _, nodes = session.locked(
-        session.lock(LockName.TRIGGER_ACCESS),
-        session.bind(REPLACE_SILENT, instance=instance_id, ended_epoch=ended_epoch),
-        session.bind(
+    flight = {
+        "replace_silent": session.bind(REPLACE_SILENT, instance=instance_id, ended_epoch=ended_epoch),
+        "register": session.bind(
             REGISTER,
             instance=instance_id,
             host=host,
@@ -169,18 +207,18 @@ def register(
             window=window,
             process=process,
         ),
-        session.bind(FREE, died=[epoch for (epoch,) in present.rows], misfire_threshold=session.misfire_threshold),
-        _quarantine(session, max_node_deaths),
-        session.bind(FORGET),
-        session.bind(NODES),
-        name=LockName.STATE_ACCESS,
-    )
-    row = registered.first()
+        **end_lost(session, lost.rows, [epoch for (epoch,) in present.rows]),
+        "quarantine": _quarantine(session, max_node_deaths),
+        "forget": session.bind(FORGET),
+        "nodes": session.bind(NODES),
+    }
+    results = send(session, flight)
+    row = results["register"].first()
     if row is None:
         raise refusals.instance_id_in_use(
-            next(record for record in records(nodes.rows) if record.instance_id == instance_id)
+            next(record for record in records(results["nodes"].rows) if record.instance_id == instance_id)
         )
-    if any(is_stopping for *_, is_stopping in quarantine.rows):
+    if any(is_stopping for *_, is_stopping in results["quarantine"].rows):
         _stop_in_slices(session)
     return Node(instance_id, row[0])
 

@@ -60,154 +60,78 @@ SELECT count(*) FILTER (WHERE pg_terminate_backend(a.pid, 100))
     ON a.datname = current_database() AND a.usename = current_user AND a.pid <> pg_backend_pid()
    AND starts_with(a.application_name, d.prefix);
 
--- name: free
--- Releases what nodes held that are no longer registered.
-WITH
--- Their executions. One that was asked to stop does not run again, and none whose job is gone.
-abandoned AS MATERIALIZED (
-    SELECT o.fire_id, o.job_group, o.job_name,
-           o.requests_recovery AND NOT o.cancel_requested
-           AND EXISTS (SELECT FROM qrtz_job_details j
-                        WHERE j.sched_name = o.sched_name AND j.job_group = o.job_group AND j.job_name = o.job_name
-                       OFFSET 0) AS runs_again
-      FROM qrtz_fired_triggers o
-     WHERE o.sched_name = :'sched'
-       AND NOT EXISTS (SELECT FROM qrtz_scheduler_state s
-                        WHERE s.sched_name = o.sched_name AND s.epoch = o.epoch)
-       FOR UPDATE SKIP LOCKED
-),
--- The jobs that run again, without those that another transaction has locked. A trigger that is stored refers to its
--- job, which would wait under the lock for any open transaction that deletes or redefines the job. So the job's row is
--- locked first. The lock is stronger than the foreign key requires, because the check of the key would wait for a row
--- that was updated and then locked.
-repeatable AS MATERIALIZED (
-    SELECT a.fire_id, j.*
-      FROM abandoned a
+-- name: lost
+-- The executions that have no owner as soon as these instances are gone, and which of them may run again. `record`, which
+-- has the lock, asks again.
+SELECT f.fire_id, f.requests_recovery AND NOT f.cancel_requested
+  FROM qrtz_fired_triggers f
+ WHERE f.sched_name = :'sched'
+   AND NOT EXISTS (SELECT FROM qrtz_scheduler_state s
+                    WHERE s.sched_name = f.sched_name AND s.epoch = f.epoch
+                      AND s.instance_id <> ALL(:'instances'::text[]))
+ ORDER BY f.fire_id;
+
+-- name: record
+-- Records the ends of executions that no registered node holds, and locks their claims. One that is to run again is
+-- recorded, too, until it has had its effects: see `forget_repeated`. One that was asked to stop does not run again, and
+-- none whose job is gone.
+WITH claims AS MATERIALIZED (
+    SELECT f.*
+      FROM unnest(:'fire_ids'::bigint[]) AS a(fire_id)
      CROSS JOIN LATERAL (
-        SELECT o.job_type, o.max_concurrent, o.overlap_policy, o.placement, o.rate_limit, o.limits, o.mode,
-               o.concurrency_key, o.job_data
-          FROM qrtz_job_details o
-         WHERE o.sched_name = :'sched' AND o.job_group = a.job_group AND o.job_name = a.job_name
-           FOR NO KEY UPDATE SKIP LOCKED) AS j
-     WHERE a.runs_again
+        SELECT r.* FROM qrtz_fired_triggers r
+         WHERE r.fire_id = a.fire_id
+           AND NOT EXISTS (SELECT FROM qrtz_scheduler_state s
+                            WHERE s.sched_name = r.sched_name AND s.epoch = r.epoch)
+         LIMIT 1
+           FOR UPDATE SKIP LOCKED) AS f
 ),
--- The jobs to run after the executions that do not run again. An execution with more links than followers, whose rows
--- nobody else holds, is recovered by a later pass.
-links AS MATERIALIZED (
-    SELECT e.fire_id, link.place, target.row, link.spec -> 'data' AS link_data
-      FROM (SELECT fire_id, job_group, job_name, 'TERMINATED' AS outcome
-              FROM abandoned WHERE NOT runs_again) AS e
--- include: followers
-bare_ends AS MATERIALIZED (
-    SELECT r.fire_id, r.job_group, r.job_name, r.trigger_group, r.scheduled_time, r.coalesced_fire_times, r.trigger_data
-      FROM abandoned a
-     CROSS JOIN LATERAL (SELECT o.* FROM qrtz_fired_triggers o WHERE o.fire_id = a.fire_id LIMIT 1) AS r
-     WHERE NOT a.runs_again
-),
--- include: joins
--- The rows go, unless somebody holds the row of a job that must be stored with them.
-removed AS (
-    DELETE FROM qrtz_fired_triggers f USING abandoned o
-     WHERE f.fire_id = o.fire_id
-       AND (NOT o.runs_again OR f.fire_id IN (SELECT fire_id FROM repeatable))
-       AND f.fire_id NOT IN (SELECT fire_id FROM links EXCEPT ALL SELECT fire_id FROM followers)
-       AND f.fire_id NOT IN (SELECT fire_id FROM joins_held)
-    RETURNING f.*, o.runs_again, 'TERMINATED' AS outcome, NULL::text AS result
-),
--- The executions that ended, of each job with a limit.
-ends AS (
-    SELECT job_group, job_name, concurrency_key, count(*) AS number
-      FROM removed WHERE max_concurrent IS NOT NULL
-     GROUP BY job_group, job_name, concurrency_key
-),
--- include: freed
--- include: released
-,
--- A one-shot trigger for each execution that runs again, with the key and the times of the original, under Quartz's
--- names; one that is repeated again keeps those of the first original. A rate limit is charged anew, because nobody
--- knows whether the job had begun.
-reruns AS (
-    INSERT INTO qrtz_triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
-        max_concurrent, overlap_policy, placement, rate_limit, limits, concurrency_key, kind, schedule, trigger_state,
-        held_by_mode, next_fire_time, upcoming_is_complete, start_time, priority, misfire_instruction, attempt,
-        coalesced_fire_times, job_data)
-    SELECT f.sched_name, nextval('qrtz_fire_ids'), 'RECOVERING_JOBS',
-           'recover_' || left(f.instance_id, 150) || '_' || f.fire_id,
-           f.job_group, f.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits,
-           -- include: key_of_repeated
-           , 'simple', '{"interval_us": 0, "repeat_count": 0}',
-           CASE WHEN pause.applies OR j.mode = 'DISABLED' THEN 'PAUSED' ELSE 'WAITING' END,
-           j.mode = 'DISABLED' AND NOT pause.applies,
-           f.scheduled_time, true, f.scheduled_time, f.priority, 'ignore', f.attempt, f.coalesced_fire_times,
-           jsonb_build_object(
-               'QRTZ_FAILED_JOB_ORIG_TRIGGER_NAME', f.trigger_name,
-               'QRTZ_FAILED_JOB_ORIG_TRIGGER_GROUP', f.trigger_group,
-               'QRTZ_FAILED_JOB_ORIG_TRIGGER_FIRETIME_IN_MILLISECONDS_AS_STRING',
-               trim_scale(extract(epoch FROM f.fired_time) * 1000)::text,
-               'QRTZ_FAILED_JOB_ORIG_TRIGGER_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING',
-               trim_scale(extract(epoch FROM f.scheduled_time) * 1000)::text)
-           || coalesce(f.trigger_data, '{}')
-      FROM (SELECT * FROM removed WHERE runs_again) AS f
-      JOIN repeatable AS j USING (fire_id)
-     CROSS JOIN LATERAL (
-        SELECT EXISTS (SELECT FROM qrtz_paused_trigger_groups p
-                        WHERE p.sched_name = :'sched'
-                          AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = 'RECOVERING_JOBS')
-                               OR (p.scope = 'JOB' AND p.group_name = f.job_group))) AS applies) AS pause
-    RETURNING trigger_name
-),
-done_ends AS MATERIALIZED (
-    SELECT fire_id, outcome, result FROM removed
-     WHERE NOT runs_again
-),
--- include: joined
-successors AS (
-    SELECT l.fire_id, l.place::text AS place,
-           -- include: nominal_of_f
-           AS instant,
-           l.link_data, l.job_group, l.job_name, l.job_type, l.max_concurrent, l.overlap_policy, l.placement, l.mode,
-           l.rate_limit, l.limits, l.concurrency_key, l.job_data
-      FROM followers l
-      JOIN removed f USING (fire_id)
-    UNION ALL
-    SELECT fire_id, place, instant, link_data, job_group, job_name, job_type, max_concurrent, overlap_policy, placement,
-           mode, rate_limit, limits, concurrency_key, job_data
-      FROM joined
-),
-continued AS (
-    -- include: continued
-      JOIN removed AS f USING (fire_id)
-),
--- The jobs that were running on nodes that died.
-deaths AS (
-    UPDATE qrtz_job_details j
-       SET node_deaths = j.node_deaths + 1,
-           -- include: prepared_once_of_job
-      FROM (SELECT DISTINCT job_group, job_name FROM removed
-             WHERE epoch = ANY(:'died'::bigint[])) AS d
-     CROSS JOIN LATERAL (
-        SELECT o.ctid AS row FROM qrtz_job_details o
-         WHERE o.sched_name = :'sched' AND o.job_group = d.job_group AND o.job_name = d.job_name
-           FOR NO KEY UPDATE SKIP LOCKED) AS died_in
-     WHERE j.ctid = died_in.row
-),
--- The history of executions that do not run again.
-terminated AS (
+recorded AS (
     INSERT INTO qrtz_executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
-        job_type, instance_id, fired_time, scheduled_time, ended_at, outcome, error, attempt,
-        trigger_data, log)
-    SELECT f.fire_id, f.sched_name, f.trigger_group, f.trigger_name, f.generation, f.job_group, f.job_name, f.job_type,
-           f.instance_id, f.fired_time, f.scheduled_time, :now, f.outcome,
-           'its node stopped while executing it', f.attempt, f.trigger_data, f.recent_log
-      FROM removed f
-     WHERE NOT f.runs_again
+        job_type, instance_id, fired_time, scheduled_time, ended_at, outcome, error, attempt, trigger_data, log,
+        retry_at)
+    SELECT c.fire_id, c.sched_name, c.trigger_group, c.trigger_name, c.generation, c.job_group, c.job_name, c.job_type,
+           c.instance_id, c.fired_time, c.scheduled_time, :now, 'TERMINATED', 'its node stopped while executing it',
+           c.attempt, c.trigger_data, c.recent_log,
+           CASE WHEN c.requests_recovery AND NOT c.cancel_requested
+                     AND EXISTS (SELECT FROM qrtz_job_details j
+                                  WHERE j.sched_name = c.sched_name AND j.job_group = c.job_group
+                                    AND j.job_name = c.job_name
+                                 OFFSET 0) THEN :now END
+      FROM claims c
         ON CONFLICT DO NOTHING
     RETURNING fire_id
-)
-SELECT (SELECT count(*) FROM reruns), (SELECT count(*) FROM terminated);
+),
+-- include: twice
+SELECT fire_id FROM twice;
+
+-- name: count_deaths
+-- Counts the deaths of nodes for the jobs that were running on them.
+WITH
+-- include: ended
+killed AS (SELECT DISTINCT job_group, job_name FROM ended WHERE epoch = ANY(:'died'::bigint[]))
+UPDATE qrtz_job_details j
+   SET node_deaths = j.node_deaths + 1,
+       -- include: prepared_once_of_job
+  FROM killed k
+ CROSS JOIN LATERAL (
+    SELECT o.ctid AS row FROM qrtz_job_details o
+     WHERE o.sched_name = :'sched' AND o.job_group = k.job_group AND o.job_name = k.job_name
+       FOR NO KEY UPDATE SKIP LOCKED) AS own
+ WHERE j.ctid = own.row;
+
+-- name: forget_repeated
+-- An execution that runs again has not ended: the one that repeats it will.
+DELETE FROM qrtz_executions e
+ USING unnest(:'fire_ids'::bigint[]) AS a(fire_id)
+ CROSS JOIN LATERAL (
+    SELECT o.ctid AS row FROM qrtz_executions o
+     WHERE o.fire_id = a.fire_id AND o.outcome = 'TERMINATED' AND o.retry_at IS NOT NULL LIMIT 1) AS own
+ WHERE e.ctid = own.row
+RETURNING a.fire_id;
 
 -- name: quarantine
--- A separate statement after `free`, because it changes triggers that `free` has just stored or released. A recovery
+-- After the ends, because it changes triggers that these have just stored or released. A recovery
 -- trigger becomes ERROR as well, and runs when somebody resets it, so that no fire is lost. The count restarts.
 -- Few triggers change here, under the lock. If there are more, only the recovery triggers do, which nobody may fire; the
 -- jobs are marked, and the others follow in slices: see `stop_slice`.

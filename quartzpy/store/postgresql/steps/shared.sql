@@ -370,6 +370,16 @@ ended AS MATERIALIZED (
      CROSS JOIN LATERAL (SELECT * FROM qrtz_fired_triggers r WHERE r.fire_id = a.fire_id LIMIT 1) AS f
 ),
 
+-- part: twice
+-- Those whose instant the history has already. They have no effects.
+twice AS (
+    DELETE FROM qrtz_fired_triggers f
+     USING (SELECT fire_id FROM claims EXCEPT SELECT fire_id FROM recorded) AS d
+     CROSS JOIN LATERAL (SELECT o.ctid AS row FROM qrtz_fired_triggers o WHERE o.fire_id = d.fire_id LIMIT 1) AS own
+     WHERE f.ctid = own.row
+    RETURNING f.fire_id
+)
+
 -- part: unrecorded
 -- What cannot end now has no record, and so no effects. Its claim stands, and the node tries again.
 DELETE FROM qrtz_executions e
@@ -385,30 +395,8 @@ SELECT min(next_fire_time),
           FROM (SELECT FROM waiting WHERE :'wakes_others'::bool LIMIT 1) AS any_waiting)
   FROM waiting
 
--- part: followers
-     CROSS JOIN LATERAL (
-        SELECT o.continuations FROM qrtz_job_details o
-         WHERE o.sched_name = :'sched' AND o.job_group = e.job_group AND o.job_name = e.job_name LIMIT 1) AS own
-     CROSS JOIN LATERAL jsonb_array_elements(own.continuations) WITH ORDINALITY AS link(spec, place)
-     CROSS JOIN LATERAL (
-        SELECT o.ctid AS row FROM qrtz_job_details o
-         WHERE o.sched_name = :'sched' AND o.job_group = link.spec ->> 'job_group'
-           AND o.job_name = link.spec ->> 'job_name' LIMIT 1) AS target
-     WHERE jsonb_exists(link.spec -> 'outcomes', e.outcome)
-),
-followers AS MATERIALIZED (
-    SELECT l.fire_id, l.place, l.link_data, j.*
-      FROM links l
-     CROSS JOIN LATERAL (
-        SELECT o.job_group, o.job_name, o.job_type, o.max_concurrent, o.overlap_policy, o.placement, o.mode,
-               o.rate_limit, o.limits, o.concurrency_key, o.job_data
-          FROM qrtz_job_details o
-         WHERE o.ctid = l.row
-           FOR NO KEY UPDATE SKIP LOCKED) AS j
-),
-
 -- part: arrivals
--- What each of these ends means to the jobs that wait for several: one row for each job that names the job of the
+-- What each of these ends for good means to the jobs that wait for several: one row for each job that names the job of the
 -- execution, and one for the batch of its trigger. A job that was deleted while it ran is still waited for. A run by hand
 -- is no part of a batch: it has the data of a trigger that has been counted.
 arrivals AS MATERIALIZED (
@@ -416,7 +404,7 @@ arrivals AS MATERIALIZED (
       FROM (SELECT f.*,
                    -- include: nominal_of_f
                    AS instant
-              FROM bare_ends f) AS e
+              FROM ended f WHERE retry_at IS NULL) AS e
      CROSS JOIN LATERAL (
         SELECT d.row, d.job_group, d.job_name, d.after,
                CASE d.after ->> 'per'
@@ -436,39 +424,6 @@ arrivals AS MATERIALIZED (
                  WHERE o.sched_name = :'sched' AND e.trigger_group <> 'MANUAL_TRIGGERS'
                    AND o.job_group = e.trigger_data -> 'QRTZ_BATCH' ->> 'job_group'
                    AND o.job_name = e.trigger_data -> 'QRTZ_BATCH' ->> 'job_name' LIMIT 1) AS d) AS waits
-),
-
--- part: joins
--- include: arrivals
--- The joins and batches that they concern, with the rows locked that change: that of the join, and of the job if it may
--- be started. Each is one row, however large the batch is. The lock of the step orders all that count.
-joins AS MATERIALIZED (
-    SELECT a.*, stored.row AS join_row, stored.state, stored.ended, stored.total, stored.outcomes, stored.succeeded,
-           stored.failed, stored.removed,
-           job.is_free IS NULL AND stored.state IS DISTINCT FROM 'FIRED' OR stored.row IS DISTINCT FROM own.row AS is_held,
-           job.job_type, job.max_concurrent, job.overlap_policy, job.placement, job.mode, job.rate_limit,
-           job.limits, job.concurrency_key, job.job_data
-      FROM (SELECT DISTINCT job_group, job_name, occasion, row, after FROM arrivals) AS a
-      LEFT JOIN LATERAL (
-        SELECT o.ctid AS row, o.state, o.ended, o.total, o.outcomes, o.succeeded, o.failed, o.removed
-          FROM qrtz_joins o
-         WHERE o.sched_name = :'sched' AND o.job_group = a.job_group AND o.job_name = a.job_name
-           AND o.occasion = a.occasion LIMIT 1) AS stored ON true
-      LEFT JOIN LATERAL (
-        -- A version that is newer than what was read: somebody has removed a trigger of the batch meanwhile.
-        SELECT o.ctid AS row FROM qrtz_joins o WHERE o.ctid = stored.row FOR UPDATE SKIP LOCKED) AS own ON true
-      LEFT JOIN LATERAL (
-        SELECT true AS is_free, o.job_type, o.max_concurrent, o.overlap_policy, o.placement, o.mode, o.rate_limit,
-               o.limits, o.concurrency_key, o.job_data
-          FROM qrtz_job_details o
-         WHERE o.ctid = a.row AND stored.state IS DISTINCT FROM 'FIRED'
-           FOR NO KEY UPDATE SKIP LOCKED) AS job ON true
-     -- A batch that is no longer stored was purged, or removed with everything else.
-     WHERE a.after IS NOT NULL OR stored.row IS NOT NULL
-),
--- The executions that wait for such a row.
-joins_held AS MATERIALIZED (
-    SELECT a.fire_id FROM arrivals a JOIN joins j USING (job_group, job_name, occasion) WHERE j.is_held
 ),
 
 -- part: nominal_of_f
@@ -493,41 +448,6 @@ CASE WHEN cardinality(f.coalesced_fire_times) > 0
                          FROM '^(?:-\d{1,13}|\d{1,15})(?:\.\d{1,6})?$')::numeric
                          * 1000 * interval '1 microsecond'))
      ELSE f.scheduled_time END
-
--- part: freed
--- The slots that they leave to triggers that wait for one. `at` is a column because a function that is called for each
--- row is no bound of an index.
-freed AS MATERIALIZED (
-    SELECT :now AS at, ends.job_group, ends.job_name, ends.concurrency_key,
-           least(ends.number, waiting.max_concurrent - before.running + ends.number) AS slots,
-           waiting.overlap_policy <> 'block' OR waiting.max_concurrent IS NULL AS frees_all
-      FROM ends
-     CROSS JOIN LATERAL (
-        SELECT o.max_concurrent, o.overlap_policy FROM qrtz_triggers o
-         WHERE o.sched_name || '' = :'sched' AND o.job_group || '' = ends.job_group AND o.job_name || '' = ends.job_name
-           AND o.concurrency_key || '' = ends.concurrency_key AND o.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
-         LIMIT 1) AS waiting
-     CROSS JOIN LATERAL (
-        SELECT count(*) AS running FROM qrtz_fired_triggers r
-         WHERE r.sched_name = :'sched' AND r.job_group = ends.job_group AND r.job_name = ends.job_name
-           AND r.concurrency_key = ends.concurrency_key AND r.max_concurrent IS NOT NULL
-     ) AS before
-),
--- The few triggers that wait by another overlap policy: all of them.
-freed_by_policy AS (
-    UPDATE qrtz_triggers t
-       SET trigger_state = CASE waiting.trigger_state WHEN 'BLOCKED' THEN 'WAITING' ELSE 'PAUSED' END,
-           -- include: prepared_once
-      FROM freed
-     CROSS JOIN LATERAL (
-        SELECT s.ctid AS row, s.trigger_state FROM qrtz_triggers s
-         WHERE freed.frees_all AND s.sched_name || '' = :'sched' AND s.job_group || '' = freed.job_group
-           AND s.job_name || '' = freed.job_name AND s.concurrency_key || '' = freed.concurrency_key
-           AND s.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
-           FOR NO KEY UPDATE SKIP LOCKED) AS waiting
-     WHERE t.ctid = waiting.row
-    RETURNING t.trigger_state, t.next_fire_time
-),
 
 -- part: released
 -- As many of the triggers that wait as there are slots, the soonest first, for each misfire rule by which the acquire
@@ -579,97 +499,6 @@ released AS (
      WHERE t.ctid = waiting.row
     RETURNING t.next_fire_time
 )
-
--- part: key_of_repeated
--- As the job computes it now: it may have another one than when the execution began.
-CASE WHEN j.concurrency_key IS NULL THEN ''
-     ELSE (SELECT CASE WHEN length(k.value) <= 60 THEN k.value ELSE md5(k.value) END
-             FROM (SELECT coalesce((coalesce(j.job_data, '{}') || coalesce(f.trigger_data, '{}'))
-                                   ->> j.concurrency_key, '') AS value) AS k) END
-
--- part: joined
--- What the ends add to each join. An execution that counts is not replaced by one of the same job that does not.
-added AS MATERIALIZED (
-    SELECT j.job_group, j.job_name, j.occasion, max(d.fire_id) AS fire_id,
-           jsonb_object_agg(
-               jsonb_build_array(a.ended_group, a.ended_name)::text,
-               jsonb_build_object('job_group', a.ended_group, 'job_name', a.ended_name, 'fire_id', d.fire_id,
-                                  'outcome', d.outcome, 'result', d.result::jsonb)
-               ORDER BY jsonb_exists(j.after -> 'outcomes', d.outcome), d.fire_id)
-               FILTER (WHERE j.after IS NOT NULL
-                         AND (jsonb_exists(j.after -> 'outcomes', d.outcome)
-                              OR NOT coalesce(jsonb_exists(j.after -> 'outcomes',
-                                  j.ended -> jsonb_build_array(a.ended_group, a.ended_name)::text ->> 'outcome'),
-                                  false))) AS ended,
-           count(*) FILTER (WHERE d.outcome = 'SUCCEEDED') AS succeeded,
-           count(*) FILTER (WHERE d.outcome <> 'SUCCEEDED') AS failed
-      FROM done_ends d
-      JOIN arrivals a USING (fire_id)
-      JOIN joins j USING (job_group, job_name, occasion)
-     GROUP BY j.job_group, j.job_name, j.occasion
-),
-decided AS MATERIALIZED (
-    SELECT s.*,
-           CASE WHEN s.former = 'FIRED' OR (s.former = 'UNMET' AND s.after IS NULL) THEN s.former
-                WHEN s.after IS NOT NULL
-                THEN CASE WHEN (SELECT count(*)
-                                  FROM jsonb_array_elements(s.after -> 'jobs') AS up(spec)
-                                 WHERE jsonb_exists(s.after -> 'outcomes',
-                                           s.ended -> jsonb_build_array(up.spec ->> 'job_group',
-                                                                        up.spec ->> 'job_name')::text ->> 'outcome')
-                               ) >= (s.after ->> 'needed')::int THEN 'FIRED' ELSE 'WAITING' END
-                WHEN s.succeeded + s.failed + s.removed < s.total THEN 'WAITING'
-                WHEN jsonb_exists(s.outcomes, 'FAILED')
-                     AND (s.failed + s.removed > 0 OR jsonb_exists(s.outcomes, 'SUCCEEDED'))
-                     OR s.failed + s.removed = 0 AND jsonb_exists(s.outcomes, 'SUCCEEDED') THEN 'FIRED'
-                ELSE 'UNMET' END AS state
-      FROM (SELECT j.job_group, j.job_name, j.occasion, j.join_row, j.after, j.state AS former, j.total, j.outcomes,
-                   CASE WHEN j.after IS NOT NULL
-                        THEN coalesce(j.ended, '{}') || coalesce(a.ended, '{}') END AS ended,
-                   coalesce(j.succeeded, 0) + a.succeeded AS succeeded, coalesce(j.failed, 0) + a.failed AS failed,
-                   coalesce(j.removed, 0) AS removed, a.fire_id, j.job_type, j.max_concurrent,
-                   j.overlap_policy, j.placement, j.mode, j.rate_limit, j.limits, j.concurrency_key, j.job_data
-              FROM added a
-              JOIN joins j USING (job_group, job_name, occasion)) AS s
-),
-counted AS (
-    UPDATE qrtz_joins j
-       SET state = d.state, ended = d.ended, succeeded = d.succeeded, failed = d.failed, last_end_at = :now,
-           fire_id = CASE WHEN d.state = 'FIRED' AND d.former <> 'FIRED' THEN d.fire_id ELSE j.fire_id END,
-           due_at = CASE WHEN d.state = 'WAITING' THEN j.due_at END
-      FROM decided d
-     WHERE j.ctid = d.join_row
-),
-opened AS (
-    INSERT INTO qrtz_joins (sched_name, job_group, job_name, occasion, state, opened_at, last_end_at, ended, succeeded,
-                            failed, fire_id, due_at)
-    SELECT :'sched', d.job_group, d.job_name, d.occasion, d.state, :now, :now, d.ended, d.succeeded, d.failed,
-           CASE WHEN d.state = 'FIRED' THEN d.fire_id END,
-           CASE WHEN d.state = 'WAITING'
-                THEN :now + (d.after ->> 'within_us')::bigint * interval '1 microsecond' END
-      FROM decided d
-     WHERE d.join_row IS NULL
-),
--- The jobs that are started by these ends: each follows the last of them. Those that follow the same one are numbered,
--- so that each has a trigger of its own. A job that runs after others counts for the instant of the occasion, or for the
--- beginning of the day; the end of a batch has no instant but its own.
-joined AS MATERIALIZED (
-    SELECT d.fire_id,
-           CASE WHEN d.after IS NULL THEN 'batch_' ELSE 'join_' END
-               || row_number() OVER (PARTITION BY d.fire_id ORDER BY d.job_group, d.job_name, d.occasion) AS place,
-           CASE d.after ->> 'per'
-                WHEN 'instant' THEN d.occasion::timestamptz
-                WHEN 'day' THEN d.occasion::timestamp AT TIME ZONE (d.after ->> 'time_zone')
-                ELSE :now END AS instant,
-           jsonb_build_object('QRTZ_JOINED', jsonb_build_object(
-               'occasion', d.occasion, 'succeeded', d.succeeded, 'failed', d.failed, 'removed', d.removed,
-               'ended', coalesce((SELECT jsonb_agg(entry.value) FROM jsonb_each(d.ended) AS entry), '[]')))
-               AS link_data,
-           d.job_group, d.job_name, d.job_type, d.max_concurrent, d.overlap_policy, d.placement, d.mode, d.rate_limit,
-           d.limits, d.concurrency_key, d.job_data
-      FROM decided d
-     WHERE d.state = 'FIRED' AND d.former IS DISTINCT FROM 'FIRED'
-),
 
 -- part: continued
 -- A one-shot trigger for each job that runs after one of these executions. A second one of the same name, which only a

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from quartzpy.states import Outcome
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
-from quartzpy.store.postgresql.steps.effects.effect import Ends, Flight
+from quartzpy.store.postgresql.steps.effects.effect import Completed, Flight, fire_ids_of
 
 _SQL = SqlFile("steps/effects/data.sql")
 STORE_DATA = _SQL("store_data")
 RESET_NODE_DEATHS = _SQL("reset_node_deaths")
 
 
-def store_data(ends: Ends) -> Flight:
+def store_data(ends: Completed) -> Flight:
     """Return what stores the data of the jobs that have changed it."""
     storing = [c for c in ends.completions if c.job_data is not None]
     if not storing:
         return {}
     data = [c.job_data for c in storing]
-    return {"store_data": ends.session.bind(STORE_DATA, fire_ids=ends.fire_ids(storing), data=data)}
+    return {"store_data": ends.session.bind(STORE_DATA, fire_ids=fire_ids_of(storing), data=data)}
 
 
-def reset_node_deaths(ends: Ends) -> Flight:
+def reset_node_deaths(ends: Completed) -> Flight:
     """Return what resets the count of deaths of nodes for jobs that have succeeded since."""
     survived = [c for c in ends.completions if c.fired.node_deaths and c.outcome is Outcome.SUCCEEDED]
     if not survived:
         return {}
-    values = {"instance": ends.node.instance_id, "fire_ids": ends.fire_ids(survived)}
+    values = {"instance": ends.node.instance_id, "fire_ids": fire_ids_of(survived)}
     return {"reset_node_deaths": ends.session.bind(RESET_NODE_DEATHS, **values)}

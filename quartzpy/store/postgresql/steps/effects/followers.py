@@ -12,13 +12,11 @@ START_FOLLOWERS = _SQL("start_followers")
 
 def hold_followers(ends: Ends) -> Flight:
     """Return what holds the jobs that run after these ends."""
-    continuing = [c for c in ends.completions if c.fired.continues]
-    if not continuing:
+    if not ends.continuing:
         return {}
-    return {"hold_followers": ends.session.bind(HOLD_FOLLOWERS, fire_ids=ends.fire_ids(continuing))}
+    return {"hold_followers": ends.session.bind(HOLD_FOLLOWERS, fire_ids=ends.continuing)}
 
 
 def start_followers(ends: Ends) -> Flight:
     """Return what starts them."""
-    continuing = [c for c in ends.completions if c.fired.continues]
-    return {"start_followers": ends.waking(START_FOLLOWERS, continuing)} if continuing else {}
+    return {"start_followers": ends.waking(START_FOLLOWERS, ends.continuing)} if ends.continuing else {}

@@ -1,13 +1,26 @@
+-- The planner is steered here: see docs/planner.md.
+
 -- name: hold_followers
 -- Holds the jobs to run after the executions that end for good (a failure that is retried is no end yet), for the same
--- reason as those of the jobs that run again. An execution with more links than followers is ended by a later try.
+-- reason as those of the jobs that run again.
 WITH
 -- include: ended
-links AS MATERIALIZED (
-    SELECT e.fire_id, link.place, target.row, link.spec -> 'data' AS link_data
+held_up AS (
+    SELECT e.fire_id
       FROM (SELECT * FROM ended WHERE retry_at IS NULL) AS e
--- include: followers
-held_up AS (SELECT fire_id FROM links EXCEPT ALL SELECT fire_id FROM followers)
+     CROSS JOIN LATERAL (
+        SELECT o.continuations FROM qrtz_job_details o
+         WHERE o.sched_name = :'sched' AND o.job_group = e.job_group AND o.job_name = e.job_name LIMIT 1) AS own
+     CROSS JOIN LATERAL jsonb_array_elements(own.continuations) AS link(spec)
+     CROSS JOIN LATERAL (
+        SELECT o.ctid AS row FROM qrtz_job_details o
+         WHERE o.sched_name = :'sched' AND o.job_group = link.spec ->> 'job_group'
+           AND o.job_name = link.spec ->> 'job_name' LIMIT 1) AS target
+      LEFT JOIN LATERAL (
+        SELECT true AS is_free FROM qrtz_job_details o
+         WHERE o.ctid = target.row FOR NO KEY UPDATE SKIP LOCKED) AS follower ON true
+     WHERE jsonb_exists(link.spec -> 'outcomes', e.outcome) AND follower.is_free IS NULL
+)
 -- include: unrecorded
 ;
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quartzpy.states import CompletionInstruction
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
-from quartzpy.store.postgresql.steps.effects.effect import Ends, Flight
+from quartzpy.store.postgresql.steps.effects.effect import Completed, Flight, fire_ids_of
 from quartzpy.store.postgresql.steps.orphans import orphans
 from quartzpy.store.protocol import Completion
 from quartzpy.store.protocol.outcomes import NOT_FAILED
@@ -20,7 +20,7 @@ def asks(completion: Completion) -> bool:
     return completion.instruction is not CompletionInstruction.NOOP
 
 
-def hold_triggers(ends: Ends) -> Flight:
+def hold_triggers(ends: Completed) -> Flight:
     """Return what holds the triggers that instructions are about, or that ends move."""
     asking = [
         c
@@ -29,11 +29,11 @@ def hold_triggers(ends: Ends) -> Flight:
     ]
     if not asking:
         return {}
-    values = {"fire_ids": ends.fire_ids(asking), "all": [c.instruction.is_about_all_triggers for c in asking]}
+    values = {"fire_ids": fire_ids_of(asking), "all": [c.instruction.is_about_all_triggers for c in asking]}
     return {"hold_triggers": ends.session.bind(HOLD_TRIGGERS, **values)}
 
 
-def follow_instructions(ends: Ends) -> Flight:
+def follow_instructions(ends: Completed) -> Flight:
     """Return what gives triggers the states that jobs have asked for, and deletes those that they asked to delete."""
     flight: Flight = {}
     instance = ends.node.instance_id
@@ -46,18 +46,18 @@ def follow_instructions(ends: Ends) -> Flight:
         flight["set_states"] = ends.session.bind(
             SET_STATES,
             instance=instance,
-            fire_ids=ends.fire_ids(asking),
+            fire_ids=fire_ids_of(asking),
             all=[c.instruction.is_about_all_triggers for c in asking],
             states=[c.instruction.state for c in asking],
             not_failed=NOT_FAILED,
         )
-    deleting = ends.fire_ids([c for c in ends.completions if c.instruction.deletes])
+    deleting = fire_ids_of([c for c in ends.completions if c.instruction.deletes])
     if deleting:
         flight["delete_triggers"] = ends.session.bind(DELETE_TRIGGERS, instance=instance, fire_ids=deleting)
     return flight
 
 
-def remove_orphans(ends: Ends) -> Flight:
+def remove_orphans(ends: Completed) -> Flight:
     """Return what removes the jobs that are not durable and have lost their last trigger."""
     ending = {
         (c.fired.job_group, c.fired.job_name) for c in ends.completions if c.ends_its_trigger or c.instruction.deletes

@@ -13,17 +13,14 @@ START_JOINED = _SQL("start_joined")
 
 def hold_joins(ends: Ends) -> Flight:
     """Return what holds the joins that these ends concern, and the jobs that they may start."""
-    joining = [c for c in ends.completions if c.fired.joins]
-    return {"hold_joins": ends.session.bind(HOLD_JOINS, fire_ids=ends.fire_ids(joining))} if joining else {}
+    return {"hold_joins": ends.session.bind(HOLD_JOINS, fire_ids=ends.joining)} if ends.joining else {}
 
 
-def count_joins(ends: Ends) -> Flight:
-    """Return what counts them."""
-    joining = [c for c in ends.completions if c.fired.joins]
-    return {"count_joins": ends.session.bind(COUNT_JOINS, fire_ids=ends.fire_ids(joining))} if joining else {}
-
-
-def start_joined(ends: Ends) -> Flight:
-    """Return what starts the jobs that have waited for the last of them."""
-    joining = [c for c in ends.completions if c.fired.joins]
-    return {"start_joined": ends.waking(START_JOINED, joining)} if joining else {}
+def count_and_start(ends: Ends) -> Flight:
+    """Return what counts them, and starts the jobs that have waited for the last of them."""
+    if not ends.joining:
+        return {}
+    return {
+        "count_joins": ends.session.bind(COUNT_JOINS, fire_ids=ends.joining),
+        "start_joined": ends.waking(START_JOINED, ends.joining),
+    }

@@ -4,9 +4,27 @@
 -- Holds the joins and batches that the ends for good concern, and the jobs that these may start.
 WITH
 -- include: ended
-bare_ends AS (SELECT * FROM ended WHERE retry_at IS NULL),
--- include: joins
-held_up AS (SELECT fire_id FROM joins_held)
+-- include: arrivals
+-- Each is one row, however large the batch is. The lock of the step orders all that count.
+joins_held AS MATERIALIZED (
+    SELECT a.job_group, a.job_name, a.occasion
+      FROM (SELECT DISTINCT job_group, job_name, occasion, row, after FROM arrivals) AS a
+      LEFT JOIN LATERAL (
+        SELECT o.ctid AS row, o.state FROM qrtz_joins o
+         WHERE o.sched_name = :'sched' AND o.job_group = a.job_group AND o.job_name = a.job_name
+           AND o.occasion = a.occasion LIMIT 1) AS stored ON true
+      LEFT JOIN LATERAL (
+        -- A version that is newer than what was read: somebody has removed a trigger of the batch meanwhile.
+        SELECT o.ctid AS row FROM qrtz_joins o WHERE o.ctid = stored.row FOR UPDATE SKIP LOCKED) AS own ON true
+      LEFT JOIN LATERAL (
+        SELECT true AS is_free FROM qrtz_job_details o
+         WHERE o.ctid = a.row AND stored.state IS DISTINCT FROM 'FIRED'
+           FOR NO KEY UPDATE SKIP LOCKED) AS job ON true
+     -- A batch that is no longer stored was purged, or removed with everything else.
+     WHERE (a.after IS NOT NULL OR stored.row IS NOT NULL)
+       AND (job.is_free IS NULL AND stored.state IS DISTINCT FROM 'FIRED' OR stored.row IS DISTINCT FROM own.row)
+),
+held_up AS (SELECT fire_id FROM arrivals JOIN joins_held USING (job_group, job_name, occasion))
 -- include: unrecorded
 ;
 
@@ -16,7 +34,6 @@ held_up AS (SELECT fire_id FROM joins_held)
 -- between, this waits for its row.
 WITH
 -- include: ended
-bare_ends AS (SELECT * FROM ended WHERE retry_at IS NULL),
 -- include: arrivals
 joins AS MATERIALIZED (
     SELECT a.*, stored.*
@@ -94,7 +111,6 @@ SELECT :'sched', d.job_group, d.job_name, d.occasion, d.state, :now, :now, d.end
 -- the instant of the occasion, or for the beginning of the day; the end of a batch has no instant but its own.
 WITH
 -- include: ended
-bare_ends AS (SELECT * FROM ended WHERE retry_at IS NULL),
 -- include: arrivals
 successors AS (
     SELECT a.fire_id,

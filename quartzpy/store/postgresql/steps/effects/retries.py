@@ -1,4 +1,4 @@
-"""Further attempts: an execution that is retried, was snoozed or was handed back runs again by a trigger of its own."""
+"""Executions that run again, by a trigger of their own: retried, snoozed, handed back, or lost with their node."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.effects.effect import Ends, Flight
 
 _SQL = SqlFile("steps/effects/retries.sql")
-RETRY = _SQL("retry")
+REPEAT = _SQL("repeat")
 
 
-def retry(ends: Ends) -> Flight:
+def repeat(ends: Ends) -> Flight:
     """Return what stores the triggers of executions that run again."""
-    again = [c for c in ends.completions if c.retry_after is not None]
-    if not again:
+    if not ends.repeating:
         return {}
-    handed_back = ends.fire_ids([c for c in again if c.is_handed_back])
-    return {"retry": ends.waking(RETRY, again, handed_back_fire_ids=handed_back)}
+    return {"repeat": ends.waking(REPEAT, ends.repeating, handed_back_fire_ids=ends.handed_back)}

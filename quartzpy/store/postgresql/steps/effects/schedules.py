@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement
 from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
-from quartzpy.store.postgresql.steps.effects.effect import Ends, Flight
+from quartzpy.store.postgresql.steps.effects.effect import Completed, Flight, fire_ids_of
 from quartzpy.store.protocol import Completion, FiredTrigger
 from quartzpy.store.zone_renewal import Outdated
 from quartzpy.triggers.upcoming import UpcomingFireTimes
@@ -18,7 +18,7 @@ REFILL_OF_LIMITED = _SQL("refill", of_limited=True)
 MOVE_BY_END = _SQL("move_by_end")
 
 
-def move_by_end(ends: Ends) -> Flight:
+def move_by_end(ends: Completed) -> Flight:
     """Return what moves the triggers whose next fires follow from these ends."""
     moving = [c for c in ends.completions if c.moves_its_trigger()]
     if not moving:
@@ -27,14 +27,14 @@ def move_by_end(ends: Ends) -> Flight:
         "move_by_end": ends.session.bind(
             MOVE_BY_END,
             instance=ends.node.instance_id,
-            fire_ids=ends.fire_ids(moving),
+            fire_ids=fire_ids_of(moving),
             expected=[c.fired.next_fire_time for c in moving],
             next=[c.next_by_end() for c in moving],
         )
     }
 
 
-def refill(ends: Ends) -> Flight:
+def refill(ends: Completed) -> Flight:
     """Return what appends further fire times to triggers that have few left."""
     return {f"refill {place}": statement for place, statement in enumerate(refills(ends.session, ends.completions))}
 
