@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from quartzpy.jobs.context import Progress
 from quartzpy.keys import JobKey
@@ -13,7 +14,7 @@ from quartzpy.states import JoinState, Outcome, TriggerState
 from quartzpy.store.memory import shared_limits
 from quartzpy.store.memory.joins import Arrivals
 from quartzpy.store.memory.pausing import pause_schedule
-from quartzpy.store.memory.rerun import follow, retry
+from quartzpy.store.memory.rerun import follow, repeat
 from quartzpy.store.memory.rows import FiredRow, TriggerRow
 from quartzpy.store.memory.tables import HISTORY, Tables
 from quartzpy.store.protocol import (
@@ -42,10 +43,7 @@ def complete(
     now = tables.now()
     ended: list[Completion] = []
     fenced: set[int] = set()
-    released: set[tuple[JobKey, str]] = set()
-    retries: list[TriggerRow] = []
-    followers: list[TriggerRow] = []
-    arrivals = Arrivals(tables)
+    ends: list[End] = []
     stopped: set[int] = set()
     handed_back: list[FiredRow] = []
     for completion in completions:
@@ -73,22 +71,23 @@ def complete(
             )
         )
         _store_data(tables, row, completion)
-        if row.limited:
-            released.add((row.job_key, row.concurrency_key))
         if job is not None and completion.outcome is Outcome.SUCCEEDED:
             job.node_deaths = 0
         if completion.is_handed_back:
             handed_back.append(row)
-        if completion.retry_after is not None and job is not None:
-            after, outcome = completion.retry_after, completion.outcome
-            retries.append(retry(tables, row, job, after, outcome, keeps_admission=completion.is_handed_back))
-        elif job is not None and (completion.fired.continues or completion.fired.joins):
-            followers += follow(tables, row, job, completion.outcome, completion.result)
-        if completion.retry_after is None and completion.fired.joins:
-            arrivals.add(row, completion.outcome, completion.result)
+        ends.append(
+            End(
+                row,
+                completion.outcome,
+                completion.result,
+                repeats_after=completion.retry_after,
+                continues=completion.fired.continues,
+                joins=completion.fired.joins,
+                is_handed_back=completion.is_handed_back,
+            )
+        )
         ended.append(completion)
-    followers += arrivals.settle()
-    unblocked = [*tables.unblock(released), *(row for row in retries + followers if row.state is TriggerState.WAITING)]
+    unblocked = change_others(tables, ends)
     paused = _count_failures(tables, ended)
     for completion in ended:
         _end_trigger(tables, completion)
@@ -100,6 +99,41 @@ def complete(
     return CompletionOutcome(
         now, fenced=frozenset(fenced), earliest_unblocked=earliest, paused=paused, stopped=frozenset(stopped)
     )
+
+
+class End(NamedTuple):
+    """The end of an execution, and what it may do to other triggers."""
+
+    row: FiredRow
+    outcome: Outcome
+    result: str | None = None
+    repeats_after: timedelta | None = None
+    """How long it is until it runs again; None: it has ended for good."""
+    continues: bool = True
+    joins: bool = True
+    is_handed_back: bool = False
+
+
+def change_others(tables: Tables, ends: Sequence[End]) -> list[TriggerRow]:
+    """Release triggers, and store those of the jobs that run next; return those that wait for their fire times now.
+
+    It is the same, whether an execution ends by itself or by the death of its node.
+    """
+    stored: list[TriggerRow] = []
+    arrivals = Arrivals(tables)
+    for end in ends:
+        row, job = end.row, tables.jobs.get(end.row.job_key)
+        if end.repeats_after is not None and job is not None:
+            after, outcome = end.repeats_after, end.outcome
+            stored.append(repeat(tables, row, job, after, outcome, keeps_admission=end.is_handed_back))
+            continue
+        if end.continues and job is not None:
+            stored += follow(tables, row, job, end.outcome, end.result)
+        if end.joins:
+            arrivals.add(row, end.outcome, end.result)
+    stored += arrivals.settle()
+    released = tables.unblock({(end.row.job_key, end.row.concurrency_key) for end in ends if end.row.limited})
+    return [*released, *(row for row in stored if row.state is TriggerState.WAITING)]
 
 
 def _not_again(completion: Completion) -> Completion:

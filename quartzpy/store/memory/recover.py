@@ -14,8 +14,7 @@ from quartzpy.keys import JobKey
 from quartzpy.placement import Capabilities
 from quartzpy.states import NodeMode, Outcome, OverlapPolicy, TriggerState
 from quartzpy.store import node_problems, refusals
-from quartzpy.store.memory.joins import Arrivals
-from quartzpy.store.memory.rerun import follow, recovery
+from quartzpy.store.memory.complete import End, change_others
 from quartzpy.store.memory.tables import AFTER_UNBLOCKING, Tables
 from quartzpy.store.memory.time_off import next_change
 from quartzpy.store.node_problems import NodeProblem
@@ -143,31 +142,21 @@ def _free(tables: Tables, now: datetime, died: Collection[int]) -> tuple[int, in
     The epochs in `died` count as node deaths for the jobs that they executed.
     """
     registered = {record.epoch for record in tables.nodes.values()}
-    recovered = lost = 0
-    unblocked: set[tuple[JobKey, str]] = set()
     suspects: set[JobKey] = set()
-    arrivals = Arrivals(tables)
+    ends: list[End] = []
     for row in [row for row in tables.fired.values() if row.epoch not in registered]:
         tables.drop(row)
-        if row.limited:
-            unblocked.add((row.job_key, row.concurrency_key))
         if row.epoch in died:
             suspects.add(row.job_key)
-        job = tables.jobs.get(row.job_key)
-        if job is not None and row.requests_recovery and not row.cancel_requested:
-            recovery(tables, row, job)
-            recovered += 1
-        else:
+        runs_again = row.requests_recovery and not row.cancel_requested and row.job_key in tables.jobs
+        if not runs_again:
             tables.history.append(row.ended(Outcome.TERMINATED, now, error="its node stopped while executing it"))
-            lost += 1
-            if job is not None:
-                follow(tables, row, job, Outcome.TERMINATED, None)
-            arrivals.add(row, Outcome.TERMINATED)
-    arrivals.settle()
-    tables.unblock(unblocked)
+        ends.append(End(row, Outcome.TERMINATED, repeats_after=timedelta() if runs_again else None))
+    change_others(tables, ends)
     for key in suspects & tables.jobs.keys():
         tables.jobs[key].node_deaths += 1
-    return recovered, lost
+    recovered = sum(end.repeats_after is not None for end in ends)
+    return recovered, len(ends) - recovered
 
 
 def _repair(tables: Tables) -> int:

@@ -26,20 +26,18 @@ from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import UpcomingFireTimes
 
 
-def recovery(tables: Tables, row: FiredRow, job: JobRow) -> None:
-    """Store a one-shot trigger that repeats an execution whose node died. The names are Quartz's."""
-    original = recovery_data(LostExecution(row.trigger_key, row.fire_time, row.scheduled_time))
-    name = f"recover_{row.instance_id[:150]}_{row.fire_id}"
-    store_once(tables, row, job, RECOVERING_JOBS, name, row.scheduled_time, row.attempt, original)
-
-
-def retry(
+def repeat(
     tables: Tables, row: FiredRow, job: JobRow, after: timedelta, outcome: Outcome, *, keeps_admission: bool
 ) -> TriggerRow:
-    """Store a trigger that fires once, for the next attempt at an execution that failed, or that was snoozed.
+    """Store a trigger that fires once: for the next attempt at an execution that failed, or that was snoozed, or at its
+    own instant and under Quartz's names for one whose node died.
 
     With `keeps_admission`, the rate limit was charged for this run already.
     """
+    if outcome is Outcome.TERMINATED:
+        original = recovery_data(LostExecution(row.trigger_key, row.fire_time, row.scheduled_time))
+        name = f"recover_{row.instance_id[:150]}_{row.fire_id}"
+        return store_once(tables, row, job, RECOVERING_JOBS, name, row.scheduled_time, row.attempt, original)
     original = repeats(row.trigger_key, row.scheduled_time, {})
     attempt = row.attempt + (outcome is Outcome.FAILED)
     name = f"retry_{row.attempt}_{row.fire_id}"

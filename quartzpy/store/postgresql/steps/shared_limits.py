@@ -26,12 +26,8 @@ from quartzpy.store import refusals
 from quartzpy.store.postgresql.connection.listen import news
 from quartzpy.store.postgresql.connection.session import SqlSession, Transaction
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
-<<<<<<< HEAD
-from quartzpy.store.postgresql.steps.effects.effect import Ends, Flight
+from quartzpy.store.postgresql.steps.effects.effect import Completed, Flight, fire_ids_of
 from quartzpy.store.protocol import Completion
-=======
-from quartzpy.store.postgresql.steps.effects.effect import Completed, Flight
->>>>>>> cff9fabb (Recovery ends executions as any other end: record, hold, effects, leave)
 from quartzpy.store.records import MOST_WAITING, LimitRecord
 
 _SQL = SqlFile("steps/shared_limits.sql")
@@ -50,23 +46,17 @@ OF_MANY_REFUSED = {
 }
 
 
-<<<<<<< HEAD
-def give_back(ends: Ends) -> Flight:
+def give_back(ends: Completed) -> Flight:
     """Return what takes fires whose jobs did not begin off the rates of limits that they share."""
     handed_back = [c for c in ends.completions if c.is_handed_back]
     names = _names(handed_back)
-=======
-def freed(ends: Completed) -> Flight:
-    """Return what reads what waits for the limits of executions that have ended, if they share any."""
-    names = {name for c in ends.completions for name in names_from_text(c.fired.limits)}
->>>>>>> cff9fabb (Recovery ends executions as any other end: record, hold, effects, leave)
     if not names:
         return {}
-    values = {"fire_ids": ends.fire_ids(handed_back), "limit_names": names}
+    values = {"fire_ids": fire_ids_of(handed_back), "limit_names": names}
     return {"give_back": ends.session.bind(GIVE_BACK, **values)}
 
 
-def freed(ends: Ends) -> Flight:
+def freed(ends: Completed) -> Flight:
     """Return what reads what waits for the limits of executions that have ended, if they share any."""
     names = _names(ends.completions)
     if not names:
