@@ -116,7 +116,7 @@ CURES = (
         "h3_recorded_without_its_data",
         "an execution is recorded although the data that it changed was not written",
         (
-            Edit(f"{_SQL}.steps.complete", "        **_hold_jobs(ends),\n", ""),
+            Edit(f"{_SQL}.steps.complete", "        **hold_jobs(ends.session, _changing_jobs(ends)),\n", ""),
             Edit(
                 f"{_SQL_FILES}/steps/effects/data.sql",
                 "AND o.job_name = d.job_name\n               FOR NO KEY UPDATE",
@@ -226,8 +226,8 @@ CURES = (
         (
             Edit(
                 f"{_SQL_FILES}/steps/effects/followers.sql",
-                "EXCEPT ALL SELECT fire_id FROM followers)",
-                "WHERE false)",
+                "AND follower.is_free IS NULL",
+                "AND false",
             ),
         ),
         (

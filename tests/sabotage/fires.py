@@ -116,7 +116,10 @@ FIRES = (
     Sabotage(
         "cancelled_executions_are_recovered",
         "an execution that was asked to stop runs again after the death of its node",
-        (Edit(f"{_STEP_FILES}/recover.sql", "o.requests_recovery AND NOT o.cancel_requested", "o.requests_recovery"),),
+        (
+            Edit(f"{_STEP_FILES}/recover.sql", "f.requests_recovery AND NOT f.cancel_requested", "f.requests_recovery"),
+            Edit(f"{_STEP_FILES}/recover.sql", "c.requests_recovery AND NOT c.cancel_requested", "c.requests_recovery"),
+        ),
         (f"{_CONTRACT}/test_facts.py::{_NOT_AGAIN}[postgresql-recovery]",),
     ),
     Sabotage(

@@ -23,8 +23,8 @@ JOINS = (
         (
             Edit(
                 _JOINED,
-                "bare_ends AS (SELECT * FROM ended WHERE retry_at IS NULL)",
-                "bare_ends AS (SELECT * FROM ended)",
+                "FROM ended f WHERE retry_at IS NULL) AS e",
+                "FROM ended f) AS e",
             ),
         ),
         (f"{_JOINS}::test_a_retry_is_the_end_of_its_trigger_and_a_run_by_hand_is_none[postgresql]",),
@@ -56,7 +56,7 @@ JOINS = (
     Sabotage(
         "an_end_is_recorded_without_its_join",
         "an end is recorded although the row of the join is locked, and is never counted",
-        (Edit(_JOINED, "(SELECT fire_id FROM joins_held)", "(SELECT fire_id FROM joins_held WHERE false)"),),
+        (Edit(_JOINED, "FROM arrivals JOIN joins_held", "FROM (SELECT * FROM arrivals LIMIT 0) AS a JOIN joins_held"),),
         (f"{_ROWS}::test_an_end_waits_for_the_rows_of_its_join_and_no_other_completion_does[qrtz_job_details]",),
     ),
     Sabotage(
@@ -74,13 +74,7 @@ JOINS = (
     Sabotage(
         "a_dead_node_ends_nothing",
         "an execution whose node died is never the end that a join waits for",
-        (
-            Edit(
-                f"{_SQL_FILES}/steps/recover.sql",
-                "     WHERE NOT a.runs_again\n),\n-- include: joins",
-                "     WHERE false\n),\n-- include: joins",
-            ),
-        ),
+        (Edit(f"{_SQL}.steps.recover", "joining=fire_ids)", "joining=())"),),
         (f"{_JOINS}::test_an_execution_whose_node_died_is_an_end[postgresql]",),
     ),
     Sabotage(

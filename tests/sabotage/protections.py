@@ -94,14 +94,44 @@ PROTECTIONS = (
         (
             Edit(
                 f"{_SQL_FILES}/steps/recover.sql",
-                "     WHERE o.sched_name = :'sched'\n"
-                "       AND NOT EXISTS (SELECT FROM qrtz_scheduler_state s\n"
-                "                        WHERE s.sched_name = o.sched_name AND s.epoch = o.epoch)\n"
-                "       FOR UPDATE SKIP LOCKED\n",
-                "     WHERE o.sched_name = :'sched'\n       FOR UPDATE SKIP LOCKED\n",
+                "           AND NOT EXISTS (SELECT FROM qrtz_scheduler_state s\n"
+                "                            WHERE s.sched_name = r.sched_name AND s.epoch = r.epoch)\n",
+                "",
+            ),
+            Edit(
+                f"{_SQL_FILES}/steps/recover.sql",
+                "AND s.instance_id <> ALL(:'instances'::text[])",
+                "AND s.epoch IS NULL",
             ),
         ),
         ("tests/contract/test_recover.py::test_the_work_of_living_nodes_is_left_alone[postgresql]",),
+    ),
+    Sabotage(
+        "a_node_that_is_back_is_recovered",
+        "executions are ended whose node has checked in since it was judged dead",
+        (
+            Edit(
+                f"{_SQL_FILES}/steps/recover.sql",
+                "           AND NOT EXISTS (SELECT FROM qrtz_scheduler_state s\n"
+                "                            WHERE s.sched_name = r.sched_name AND s.epoch = r.epoch)\n",
+                "",
+            ),
+        ),
+        ("tests/contract/test_recover.py::test_a_node_that_checked_in_meanwhile_is_not_recovered[postgresql]",),
+    ),
+    Sabotage(
+        "a_recovered_execution_has_ended",
+        "the history says of an execution that runs again that it is lost",
+        (Edit(f"{_SQL_FILES}/steps/recover.sql", "o.retry_at IS NOT NULL LIMIT 1", "o.retry_at IS NULL LIMIT 1"),),
+        (
+            "tests/contract/test_recover.py::test_an_execution_that_requests_recovery_runs_again_exactly_once[postgresql]",
+        ),
+    ),
+    Sabotage(
+        "a_departure_is_a_death",
+        "a node that left with executions has died of them",
+        (Edit(f"{_SQL_FILES}/steps/recover.sql", "FROM ended WHERE epoch = ANY(:'died'::bigint[])", "FROM ended"),),
+        ("tests/contract/test_node_deaths.py::test_a_node_that_left_with_executions_did_not_die_of_them[postgresql]",),
     ),
     Sabotage(
         "errors_are_swallowed",
@@ -239,8 +269,8 @@ PROTECTIONS = (
             ),
             Edit(
                 f"{_SQL}.steps.effects.release",
-                "ends.waking(RELEASE, ends.completions, ",
-                "ends.waking(RELEASE, ends.completions, z_groups=[c.fired.job_group for c in ends.completions],"
+                "ends.waking(RELEASE, ends.fire_ids, ",
+                "ends.waking(RELEASE, ends.fire_ids, z_groups=[c.fired.job_group for c in ends.completions],"
                 " z_names=[c.fired.job_name for c in ends.completions], ",
             ),
         ),
