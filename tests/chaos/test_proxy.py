@@ -55,7 +55,9 @@ STATEMENTS = {
             has_details=True, ends_triggers=True, has_limits=True
         ),
         "misfire_move": misfire.MOVE,
-        "recover_free": recover.FREE,
+        "recover_record": recover.RECORD,
+        "recover_count_deaths": recover.COUNT_DEATHS,
+        "recover_forget_repeated": recover.FORGET_REPEATED,
         "recover_repair": recover.REPAIR,
     }.items()
 }
