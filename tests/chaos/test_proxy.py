@@ -263,7 +263,7 @@ def test_a_step_that_found_nothing_is_known_among_the_statements_of_rate_limits(
         ("complete_plain_with_everything", "complete"),
         ("complete_record_but_twice", "complete"),
         ("misfire_move", "misfire"),
-        ("recover_free", "recover"),
+        ("recover_record", "recover"),
         ("recover_repair", "other"),
         ("lock", "lock"),
     ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -54,8 +54,16 @@ SELECT '{NAME}', n, 'FILL', 't' || n, 'FILL', 'j' || n, '{TYPE}', CASE n % 2 WHE
 class Watched:
     """Explains each statement before it is sent, on a connection that made its plans when it first saw them."""
 
-    def __init__(self, connection: psycopg.Connection[Any], settings: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        connection: psycopg.Connection[Any],
+        settings: Mapping[str, str],
+        tables: Collection[str] = ("qrtz_triggers", "qrtz_job_details"),
+    ) -> None:
         self._connection = connection
+        # What the driver prepares by itself, it deallocates at a rollback, and all else with it.
+        connection.prepare_threshold = None
+        self._tables = tables
         self._prepared: set[str] = set()
         self.read: dict[str, float] = {}
         """The most rows that each statement read."""
@@ -84,14 +92,14 @@ class Watched:
         assert found is not None
         [answer] = found[0] if isinstance(found[0], list) else json.loads(found[0])
         text = send.statement.sql.decode()
-        self.read[text] = max(self.read.get(text, 0), rows_read(answer["Plan"]))
+        self.read[text] = max(self.read.get(text, 0), rows_read(answer["Plan"], self._tables))
 
 
-def rows_read(plan: dict[str, Any]) -> float:
+def rows_read(plan: dict[str, Any], tables: Collection[str]) -> float:
     own = 0.0
-    if "Scan" in plan["Node Type"] and plan.get("Relation Name") in ("qrtz_triggers", "qrtz_job_details"):
+    if "Scan" in plan["Node Type"] and plan.get("Relation Name") in tables:
         own = (plan["Actual Rows"] + plan.get("Rows Removed by Filter", 0)) * plan["Actual Loops"]
-    return own + sum(rows_read(child) for child in plan.get("Plans", []))
+    return own + sum(rows_read(child, tables) for child in plan.get("Plans", []))
 
 
 def everyday_life(store: SqlJobStore, node: Node, round_: int) -> int:

@@ -85,22 +85,23 @@ def recover(
     session: SqlSession, node: Node, dead: Collection[NodeRecord], *, max_node_deaths: int = MAX_NODE_DEATHS
 ) -> RecoveryOutcome:
     """Remove dead nodes and release what they held; see `JobStore.recover`."""
-    looked, standing, time_off = session.read(
+    looked, standing, time_off, ownerless = session.read(
         session.bind(ANYTHING_STUCK),
         session.bind(GUARD, instance=node.instance_id, epoch=node.epoch),
         session.bind(NEXT_CHANGE),
+        session.bind(LOST, instances=[record.instance_id for record in dead]),
     )
     require_epoch(node, standing)
     is_anything_stuck, has_open_slots, is_any_job_stopping = looked.rows[0]
     next_time_off = time_off.rows[0][0]
+    lost = ownerless.rows
     if has_open_slots:
         session.locked(pass_on(session))
-    if not dead and not is_anything_stuck:
+    if not dead and not lost and not is_anything_stuck:
         if is_any_job_stopping:
             _stop_in_slices(session)
         return RecoveryOutcome(next_time_off=next_time_off)
     end_sessions(session, dead)
-    lost = session.read_one(LOST, instances=[record.instance_id for record in dead])
     flight = {
         "record_lost": session.bind(RECORD_LOST, instance=node.instance_id, **_identified(dead)),
         "remove_dead": session.bind(REMOVE_DEAD, **_identified(dead)),

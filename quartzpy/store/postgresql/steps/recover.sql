@@ -126,7 +126,7 @@ DELETE FROM qrtz_executions e
  USING unnest(:'fire_ids'::bigint[]) AS a(fire_id)
  CROSS JOIN LATERAL (
     SELECT o.ctid AS row FROM qrtz_executions o
-     WHERE o.fire_id = a.fire_id AND o.outcome = 'TERMINATED' AND o.retry_at IS NOT NULL LIMIT 1) AS own
+     WHERE o.fire_id = a.fire_id AND o.outcome || '' = 'TERMINATED' AND o.retry_at IS NOT NULL LIMIT 1) AS own
  WHERE e.ctid = own.row
 RETURNING a.fire_id;
 
@@ -250,18 +250,14 @@ SELECT waiting.trigger_group, waiting.trigger_name, 'BLOCKED', freed.job_group, 
                       AND s.next_fire_time <= freed.at OFFSET 0);
 
 -- name: anything_stuck
--- A check without a lock whether there is anything to recover, and whether a slot is to be passed on; almost always
--- there is neither.
+-- A check without a lock whether there is anything to repair, and whether a slot is to be passed on; almost always there
+-- is neither.
 WITH RECURSIVE
 -- include: stuck
 ,
 -- include: blocked
 -- include: open_slots
-SELECT EXISTS (SELECT FROM qrtz_fired_triggers f
-                WHERE f.sched_name = :'sched'
-                  AND NOT EXISTS (SELECT FROM qrtz_scheduler_state s
-                                   WHERE s.sched_name = f.sched_name AND s.epoch = f.epoch))
-    OR EXISTS (SELECT FROM stuck),
+SELECT EXISTS (SELECT FROM stuck),
        EXISTS (SELECT FROM freed),
        EXISTS (SELECT FROM qrtz_job_details j WHERE j.sched_name = :'sched' AND j.node_deaths > 0 AND j.is_stopping);
 

@@ -388,6 +388,13 @@ DELETE FROM qrtz_executions e
  WHERE e.ctid = own.row
 RETURNING h.fire_id
 
+-- part: own_record
+-- The end that this node has recorded, after the claim has gone.
+CROSS JOIN LATERAL (
+   SELECT r.trigger_group, r.trigger_name, r.generation, r.job_group, r.job_name, r.outcome, r.error
+     FROM qrtz_executions r
+    WHERE r.fire_id = a.fire_id AND r.instance_id = :'instance' AND r.outcome || '' <> 'TERMINATED' LIMIT 1) AS e
+
 -- part: wakes
 -- The node takes the triggers that wait now; it notifies the others if it takes no more work.
 SELECT min(next_fire_time),

@@ -28,8 +28,8 @@ UPDATE qrtz_job_details j
        -- include: prepared_once_of_job
   FROM (SELECT DISTINCT e.job_group, e.job_name
           FROM unnest(:'fire_ids'::bigint[]) AS a(fire_id)
-          JOIN qrtz_executions e
-            ON e.fire_id = a.fire_id AND e.instance_id = :'instance' AND e.outcome = 'SUCCEEDED') AS d
+         -- include: own_record
+         WHERE e.outcome = 'SUCCEEDED') AS d
  CROSS JOIN LATERAL (
     SELECT o.ctid AS row FROM qrtz_job_details o
      WHERE o.sched_name = :'sched' AND o.job_group = d.job_group AND o.job_name = d.job_name

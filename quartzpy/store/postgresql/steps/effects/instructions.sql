@@ -40,7 +40,7 @@ held_up AS MATERIALIZED (
 WITH requests AS (
     SELECT e.trigger_group, e.trigger_name, e.generation, e.job_group, e.job_name, e.error, a.all_triggers, a.state
       FROM unnest(:'fire_ids'::bigint[], :'all'::bool[], :'states'::text[]) AS a(fire_id, all_triggers, state)
-      JOIN qrtz_executions e ON e.fire_id = a.fire_id AND e.instance_id = :'instance' AND e.outcome <> 'TERMINATED'
+     -- include: own_record
 ),
 locked AS (
     SELECT c.*, a.state, a.error
@@ -69,7 +69,7 @@ UPDATE qrtz_triggers t
 -- Deletes the triggers that ended jobs asked to delete. As above, only the generation that fired.
 DELETE FROM qrtz_triggers t
  USING unnest(:'fire_ids'::bigint[]) AS a(fire_id)
-  JOIN qrtz_executions e ON e.fire_id = a.fire_id AND e.instance_id = :'instance' AND e.outcome <> 'TERMINATED'
+ -- include: own_record
  CROSS JOIN LATERAL (
     SELECT o.ctid AS row FROM qrtz_triggers o
      WHERE o.sched_name = :'sched' AND o.trigger_group = e.trigger_group AND o.trigger_name = e.trigger_name

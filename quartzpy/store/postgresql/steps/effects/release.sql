@@ -1,3 +1,5 @@
+-- The planner is steered here: see docs/planner.md.
+
 -- name: release
 -- Gives the slots of the executions that end to triggers of their jobs that wait for one.
 WITH

@@ -39,16 +39,16 @@ UPDATE qrtz_triggers t
 -- Moves triggers whose next fire follows from the end of the execution. One that was moved in the meantime does not
 -- change. The execution ends only if its trigger's row is free, so no row is skipped here whose execution has ended.
 UPDATE qrtz_triggers t
-   SET next_fire_time = w.next_fire_time,
-       trigger_state = CASE WHEN w.next_fire_time IS NULL THEN 'COMPLETE' ELSE t.trigger_state END,
+   SET next_fire_time = a.next_fire_time,
+       trigger_state = CASE WHEN a.next_fire_time IS NULL THEN 'COMPLETE' ELSE t.trigger_state END,
        -- include: prepared_once
   FROM unnest(:'fire_ids'::bigint[], :'expected'::timestamptz[], :'next'::timestamptz[])
-           AS w(fire_id, expected, next_fire_time)
-  JOIN qrtz_executions e ON e.fire_id = w.fire_id AND e.instance_id = :'instance' AND e.outcome <> 'TERMINATED'
+           AS a(fire_id, expected, next_fire_time)
+ -- include: own_record
  CROSS JOIN LATERAL (
     SELECT o.ctid AS row FROM qrtz_triggers o
      WHERE o.sched_name = :'sched' AND o.trigger_group = e.trigger_group AND o.trigger_name = e.trigger_name
-       AND o.generation = e.generation AND o.next_fire_time = w.expected
+       AND o.generation = e.generation AND o.next_fire_time = a.expected
        AND o.trigger_state || '' <> 'COMPLETE'
        FOR NO KEY UPDATE SKIP LOCKED) AS own
  WHERE t.ctid = own.row;
