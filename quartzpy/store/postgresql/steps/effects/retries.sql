@@ -1,5 +1,3 @@
--- The planner is steered here: see docs/planner.md.
-
 -- name: repeat
 -- Stores a one-shot trigger for each execution that runs again, with the key and the times of the original, under
 -- Quartz's names for one whose node died; one that is repeated again keeps those of the first original. One that was
