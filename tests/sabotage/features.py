@@ -54,8 +54,8 @@ FEATURES = (
         (
             Edit(
                 f"{_SQL_FILES}/steps/effects/instructions.sql",
-                "ON e.fire_id = a.fire_id AND e.instance_id = :'instance' AND e.outcome <> 'TERMINATED'",
-                "ON e.fire_id = a.fire_id",
+                "r.fire_id = a.fire_id AND r.instance_id = :'instance' AND r.outcome || '' <> 'TERMINATED' LIMIT 1",
+                "r.fire_id = a.fire_id LIMIT 1",
             ),
         ),
         (
@@ -98,7 +98,7 @@ FEATURES = (
         (
             Edit(
                 f"{_SQL_FILES}/steps/effects/schedules.sql",
-                "AND o.generation = e.generation AND o.next_fire_time = w.expected\n       AND",
+                "AND o.generation = e.generation AND o.next_fire_time = a.expected\n       AND",
                 "AND",
             ),
         ),
