@@ -36,7 +36,8 @@ SELECT -n, '{NAME}', 'FILL', 't' || n, n, 'FILL', 'j' || n, '{TYPE}', 'former', 
   FROM generate_series(1, {MANY}) AS n;
 INSERT INTO qrtz_fired_triggers (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
     job_type, instance_id, epoch, fired_time, scheduled_time, priority, requests_recovery, attempt)
-SELECT -{MANY} - n, '{NAME}', 'FILL', 't' || n, n, 'FILL', 'j' || n, '{TYPE}', '{LIVING}', s.epoch, now(), now(), 5, false, 1
+SELECT -{MANY} - n, '{NAME}', 'FILL', 't' || n, n, 'FILL', 'j' || n, '{TYPE}', '{LIVING}', s.epoch, now(),
+       now(), 5, false, 1
   FROM qrtz_scheduler_state AS s CROSS JOIN generate_series(1, {MANY}) AS n
  WHERE s.sched_name = '{NAME}' AND s.instance_id = '{LIVING}';
 INSERT INTO qrtz_joins (sched_name, job_group, job_name, occasion, state, opened_at, ended)

@@ -24,7 +24,7 @@ freed AS MATERIALIZED (
      CROSS JOIN LATERAL (
         SELECT count(*) AS running FROM qrtz_fired_triggers r
          WHERE r.sched_name = :'sched' AND r.job_group = ends.job_group AND r.job_name = ends.job_name
-           AND r.concurrency_key = ends.concurrency_key AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL
+           AND r.concurrency_key = ends.concurrency_key AND r.max_concurrent IS NOT NULL
      ) AS before
 ),
 -- The few triggers that wait by another overlap policy: all of them.
