@@ -19,12 +19,12 @@ from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import UnknownTimeZoneError, UnsupportedKindError
 from quartzpy.events.events import JobSkipped, SchedulerError
 from quartzpy.events.listeners import Listeners
+from quartzpy.node.lead import Lead
 from quartzpy.node.next_look import Knowledge, Look, after_look, next_look
 from quartzpy.node.registration import Epoch
 from quartzpy.node.service import EpochService, StoreWatch
 from quartzpy.node.signals import SchedulerSignals
 from quartzpy.node.workers.capacity import Capacity, workers_of
-from quartzpy.node.workers.execution import LONGEST_LEAD
 from quartzpy.node.workers.executors import Executors
 from quartzpy.states import OverlapPolicy
 from quartzpy.store.protocol import (
@@ -107,8 +107,7 @@ class SchedulerThread(EpochService):
         self._answer_lost = False
         self._unsupported = UnsupportedTriggers(clock)
         self._knowledge = Knowledge()
-        self._lead = 0.0
-        """The time, in seconds, before the instant of a fire at which the step is sent that commits it."""
+        self._lead = Lead()
         self._has_gathered = False
         self._full_since: float | None = None
         self._notified_at: float | None = None
@@ -185,7 +184,7 @@ class SchedulerThread(EpochService):
         if self.signals.is_notified and self._knowledge.told_at is None:
             self._knowledge = replace(self._knowledge, told_at=self._store_time.now())
         now = self._store_time.now()
-        return next_look(self._knowledge, self.signals.peers, self._lead, now, self._clock.monotonic())
+        return next_look(self._knowledge, self.signals.peers, self._lead.seconds, now, self._clock.monotonic())
 
     def _is_time_to_look(self) -> bool:
         return self._next_look().seconds <= 0
@@ -203,7 +202,7 @@ class SchedulerThread(EpochService):
         opened = self.signals.opened.name_all()
         was_asked, self.signals.looks_again = self.signals.looks_again or bool(opened), False
         # So a round trip fires all that becomes due until the next one is worth it.
-        look_ahead = timedelta(seconds=2 * self._lead if look.is_on_time else 0.0)
+        look_ahead = timedelta(seconds=2 * self._lead.seconds if look.is_on_time else 0.0)
         asked_at = self._clock.monotonic()
         acquired = self._store.acquire(
             epoch.node,
@@ -218,7 +217,8 @@ class SchedulerThread(EpochService):
         self.signals.opened.answered()
         self._store_time.learn(acquired.now, asked_at)
         if acquired.fired:
-            self._learn_lead(self._clock.monotonic() - asked_at)
+            # It has begun late if the thread was not woken in time.
+            self._lead = self._lead.after(self._clock.monotonic() - asked_at - min(0.0, look.seconds))
         self._start(acquired.fired, epoch)
         self._skipped(acquired.skipped)
         may_take_more = self._capacity.meet(acquired.slot_pools)
@@ -240,10 +240,6 @@ class SchedulerThread(EpochService):
             # With jitter, so that the nodes do not poll at the same moment.
             rests=self._config.idle_wait.total_seconds() * uniform(0.8, 1.0),
         )
-
-    def _learn_lead(self, seconds: float) -> None:
-        """Set the lead from the duration of a round trip: a fire is committed just before its instant."""
-        self._lead += (min(1.5 * seconds, LONGEST_LEAD / 2) - self._lead) / 4
 
     def pass_on_gates(self, epoch: Epoch) -> None:
         """Let what is parked at the gates that have opened wait for any node, which is notified."""
@@ -271,6 +267,9 @@ class SchedulerThread(EpochService):
                 return notify_at - now
             self.pass_on_gates(epoch)
             return 0.0
+        if (next_due := self._knowledge.next_due) is None:
+            return FULL_REST
+        notify_at = max(notify_at, now + self._store_time.seconds_until(next_due))
         if self._notified_at is not None:
             notify_at = max(notify_at, self._notified_at + BETWEEN_NOTIFICATIONS)
         if now < notify_at:

@@ -1,4 +1,4 @@
-"""The estimated time of the store: its last answer, extrapolated by the monotonic clock of this machine."""
+"""The estimated time of the store: its answer that was the quickest lately, extrapolated by the monotonic clock."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ logger = logging.getLogger(__name__)
 REPORTED_SKEW = 5.0
 """The difference between this machine's wall clock and the database's, in seconds, from which a warning is logged."""
 
+DRIFT = 0.0002
+"""The share of the time that has passed since an answer by which the estimate from it is less accurate."""
 WINDOW = 10.0
 """The time, in seconds, for which the best bound of the store's clock is kept: for one to two windows."""
 
@@ -21,7 +23,8 @@ class StoreTime:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._learned: tuple[datetime, float] | None = None
+        self._learned: tuple[datetime, float, float] | None = None
+        """The store's time, the monotonic time, and by how many seconds the difference of both may be wrong."""
         self._earliest: float | None = None
         self._earlier: float | None = None
         self._window_began_at = 0.0
@@ -32,8 +35,19 @@ class StoreTime:
         """Record the store's time `now` from the answer to a request sent at `asked_at` (of `Clock.monotonic`)."""
         answered = self._clock.monotonic()
         # The store read its clock during the round trip. The middle is wrong by at most half of it.
-        self._learned = (now, (asked_at + answered) / 2)
+        middle, error = (asked_at + answered) / 2, (answered - asked_at) / 2
+        if self._says_more(now, middle, error):
+            self._learned = (now, middle, error)
         self._learn_bounds(now.timestamp(), asked_at, answered)
+
+    def _says_more(self, now: datetime, middle: float, error: float) -> bool:
+        """Return whether an answer says more than the one before: it was quicker, or that one is old or is refuted."""
+        if self._learned is None:
+            return True
+        at, then, error_then = self._learned
+        passed = middle - then
+        error_now = error_then + DRIFT * passed
+        return error <= error_now or abs((now - at).total_seconds() - passed) > error + error_now
 
     def _learn_bounds(self, now: float, asked_at: float, answered: float) -> None:
         """Learn by how much the store's clock is ahead of this machine's monotonic clock at least.
@@ -56,7 +70,7 @@ class StoreTime:
         learned = self._learned
         if learned is None:
             return self._clock.now()
-        at, then = learned
+        at, then, _ = learned
         return at + timedelta(seconds=self._clock.monotonic() - then)
 
     @property

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 
+import pytest
+
+from quartzpy.node.next_look import Peers
 from quartzpy.node.scheduler_thread import BETWEEN_NOTIFICATIONS, FULL_BEFORE_NOTIFYING
 from quartzpy.placement import Placement, slot_pool_of
 from quartzpy.store.protocol import AvailableSlots
@@ -14,7 +17,8 @@ from tests.contract.harness import at, every, job
 Make = Callable[..., Simulation]
 
 
-def test_an_idle_node_takes_the_fire_of_a_full_one(simulate: Make) -> None:
+def test_an_idle_node_takes_the_fire_of_a_full_one(simulate: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Peers, "place", lambda peers, instant: 1)
     simulation = simulate(2, workers=1)
     simulation.harness.schedule(job("long"), every(5, start=at(1)))
     simulation.hows["long"] = How(takes=timedelta(seconds=7))
@@ -33,6 +37,15 @@ def test_full_nodes_tell_each_other_rarely(simulate: Make) -> None:
     simulation.notify()
     simulation.run(20)
     assert 0 < simulation.announcements <= 2 * 20 / BETWEEN_NOTIFICATIONS + 2
+
+
+def test_a_full_node_that_knows_of_nothing_that_is_due_tells_nobody(simulate: Make) -> None:
+    simulation = simulate(2, workers=1)
+    simulation.harness.schedule(job("long"), every(60, start=at(1)))
+    simulation.hows["long"] = How(takes=timedelta(seconds=50))
+    simulation.notify()
+    simulation.run(50)
+    assert simulation.announcements == 0
 
 
 def test_a_node_that_is_full_of_short_jobs_tells_nobody(simulate: Make) -> None:

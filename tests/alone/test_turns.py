@@ -110,16 +110,16 @@ def test_notifications_are_answered_by_few_nodes_at_once(simulate: Make, nodes: 
 def test_what_a_node_was_to_take_that_died_is_taken_within_the_grace(simulate: Make, count: int) -> None:
     simulation = simulate(3)
     every_second(simulation, count)
-    simulation.run_until(at(QUIET + 0.1))
+    simulation.run_until(at(QUIET + 0.12))
     taker = simulation.last_taker
     simulation.nodes = others_than(simulation, taker)
     fires = len(simulation.fires)
-    simulation.run_until(at(QUIET + 1.09))
+    simulation.run_until(at(QUIET + 1.12))
     assert len(simulation.fires) - fires == count
     assert max(simulation.lateness()) < LONGEST_GRACE + SLACK
-    simulation.run_until(at(QUIET + 2))
+    simulation.run_until(at(QUIET + 2.02))
     fires = len(simulation.fires)
-    simulation.run_until(at(QUIET + 3.99))
+    simulation.run_until(at(QUIET + 4.02))
     assert len(simulation.fires) - fires == 2 * count
     assert max(simulation.lateness()[fires:]) < SLACK, "the next ones are on time"
 

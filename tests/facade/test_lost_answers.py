@@ -15,7 +15,7 @@ import pytest
 from quartzpy import JobDetail, PublicState, Scheduler, SimpleTrigger, TriggerKey
 from quartzpy.node import cluster_manager
 from quartzpy.store.postgresql.steps import acquire, complete, holdings
-from quartzpy.store.protocol import AvailableSlots
+from quartzpy.store.protocol import Acquisition, AvailableSlots
 from tests.database import connect_to
 from tests.facade import jobs
 from tests.proxy import Proxy
@@ -81,9 +81,16 @@ def is_due(scheduler: Scheduler) -> bool:
     ids=["acquire", "refill", "complete"],
 )
 def test_each_instant_runs_once_though_the_answer_to_a_step_is_lost(
-    make: Callable[..., Scheduler], user: psycopg.Connection[Any], proxy: Proxy, statement: str
+    make: Callable[..., Scheduler],
+    user: psycopg.Connection[Any],
+    proxy: Proxy,
+    monkeypatch: pytest.MonkeyPatch,
+    statement: str,
 ) -> None:
     scheduler = make()
+    looks: list[Acquisition] = []
+    original = scheduler._store.acquire
+    monkeypatch.setattr(scheduler._store, "acquire", lambda *a, **k: looks.append(original(*a, **k)) or looks[-1])
     scheduler.schedule_job(
         JobDetail(jobs.Recorded, "serial", durable=True, disallow_concurrent=True), soon("first", 0.3)
     )
@@ -101,7 +108,7 @@ def test_each_instant_runs_once_though_the_answer_to_a_step_is_lost(
     if statement is holdings.REFILL:
         user.execute("UPDATE qrtz_triggers SET upcoming_is_complete = false")
     # The next acquire step fires.
-    wait_until(lambda: thread._next_due is not None)
+    wait_until(lambda: looks[-1].next_due is not None)
     proxy.cut_after = name_of(statement)
     assert jobs.next_run().trigger_key.name == "second"
     assert scheduler.wait_until_recorded(2, timedelta(seconds=20))

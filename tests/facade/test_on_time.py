@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger
-from quartzpy.node.scheduler_thread import SchedulerThread
+from quartzpy.node.lead import Lead
 from quartzpy.node.workers.execution import LONGEST_LEAD
 from tests.waiting import wait_until
 
@@ -36,10 +36,7 @@ def is_in_time(context: JobExecutionContext) -> bool:
 def test_a_fire_is_committed_before_its_instant_and_the_job_starts_after_it(
     make_scheduler: Callable[..., Scheduler], monkeypatch: pytest.MonkeyPatch, kind: type[Job]
 ) -> None:
-    def slow_pipelines(self: SchedulerThread, seconds: float) -> None:
-        self._lead = LONGEST_LEAD / 2
-
-    monkeypatch.setattr(SchedulerThread, "_learn_lead", slow_pipelines)
+    monkeypatch.setattr(Lead, "seconds", LONGEST_LEAD / 2)
     started.clear()
     scheduler = make_scheduler(workers=10)
     scheduler.start()

@@ -64,6 +64,28 @@ def test_the_store_time_follows_the_monotonic_clock_and_not_the_wall_clock() -> 
     assert time.seconds_until(said + timedelta(seconds=13)) == pytest.approx(3)
 
 
+def test_a_slow_answer_does_not_move_the_store_time_unless_the_one_before_is_old_or_the_clock_was_set() -> None:
+    clock = ManualClock()
+    time = StoreTime(clock)
+    begin = clock.wall
+
+    def answered(read_after: float, seconds: float, ahead: float = 0.0) -> float:
+        """The store reads its clock in the course of a request; return by how much the estimate is ahead then."""
+        asked_at = clock.monotonic()
+        clock.seconds += seconds
+        time.learn(begin + timedelta(seconds=asked_at + read_after + ahead), asked_at)
+        return round((time.now() - begin).total_seconds() - clock.monotonic(), 3)
+
+    assert answered(0.0, 0.1) == -0.05
+    assert answered(0.001, 0.002) == 0.0
+    assert answered(0.0, 0.1) == 0.0
+    assert answered(0.1, 0.1) == 0.0
+    assert answered(0.0, 0.1, ahead=3.0) == 2.95, "the clock was set"
+    assert answered(0.001, 0.002, ahead=3.0) == 3.0
+    clock.seconds += 1_000
+    assert answered(0.0, 0.1, ahead=3.0) == 2.95, "the one before is old"
+
+
 def test_the_store_time_never_says_that_an_instant_is_reached_before_it_is() -> None:
     clock = ManualClock()
     time = StoreTime(clock)

@@ -22,6 +22,7 @@ from quartzpy.events.listeners import Listeners
 from quartzpy.job_data import ORIGINAL_NAME, RETRIED_NAME
 from quartzpy.jobs.job import JobTypes, new_instance
 from quartzpy.keys import CONTINUATIONS, RECOVERING_JOBS, RETRYING_JOBS
+from quartzpy.node.lead import Lead
 from quartzpy.node.node import SchedulerNode
 from quartzpy.node.parts import NodeParts
 from quartzpy.node.workers.execution import Execution, Executor
@@ -148,9 +149,9 @@ class DrivenNode:
     def schedule_ahead(self, lead: float) -> None:
         """As the scheduler thread of a node whose round trips take so many seconds."""
         thread = self.runtime.parts.scheduler_thread
-        thread._lead = lead
+        thread._lead = Lead(lead, 0.0)
         self.schedule()
-        thread._lead = 0.0
+        thread._lead = Lead(0.0, 0.0)
 
     def stand_by(self) -> None:
         """The scheduler thread while the node is in standby."""

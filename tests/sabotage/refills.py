@@ -134,7 +134,13 @@ REFILLS = (
     Sabotage(
         "a_fire_is_committed_at_its_instant",
         "each job starts a round trip after its instant",
-        (Edit(_THREAD, "timedelta(seconds=2 * self._lead if look.is_on_time else 0.0)", "timedelta(seconds=0.0)"),),
+        (
+            Edit(
+                _THREAD,
+                "timedelta(seconds=2 * self._lead.seconds if look.is_on_time else 0.0)",
+                "timedelta(seconds=0.0)",
+            ),
+        ),
         (f"{_ON_TIME}[memory-StartsAsync]",),
     ),
     Sabotage(
