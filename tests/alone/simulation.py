@@ -67,6 +67,13 @@ class _Announcing:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
+    def acquire(self, *arguments: Any, **how: Any) -> Any:
+        took = self._store.acquire(*arguments, **how)
+        if not how["limit"]:
+            # What waits for any node now is notified.
+            self._notify()
+        return took
+
     def wake_others(self, node: Node) -> None:
         self._store.wake_others(node)
         self._notify()

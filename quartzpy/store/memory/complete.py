@@ -87,12 +87,12 @@ def complete(
             )
         )
         ended.append(completion)
-    unblocked = change_others(tables, ends)
+    waiting = change_others(tables, ends)
     paused = _count_failures(tables, ended)
     for completion in ended:
         _end_trigger(tables, completion)
     shared_limits.give_back(tables, handed_back, now)
-    times = [row.progress.next_fire_time for row in unblocked if row.progress.next_fire_time]
+    times = [row.progress.next_fire_time for row in waiting if row.progress.next_fire_time]
     if asking := shared_limits.freed(tables, (completion.fired.limits for completion in ended)):
         times.append(asking)
     earliest = min(times, default=None)

@@ -131,7 +131,7 @@ DELETE FROM qrtz_executions e
 RETURNING a.fire_id;
 
 -- name: quarantine
--- After the ends, because it changes triggers that these have just stored or released. A recovery
+-- After the ends, because it changes triggers that these have just stored. A recovery
 -- trigger becomes ERROR as well, and runs when somebody resets it, so that no fire is lost. The count restarts.
 -- Few triggers change here, under the lock. If there are more, only the recovery triggers do, which nobody may fire; the
 -- jobs are marked, and the others follow in slices: see `stop_slice`.
