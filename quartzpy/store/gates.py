@@ -62,24 +62,31 @@ def decide(
         occupied: the gates without a free place at which a trigger is parked, so that it is no candidate.
         takes: says, in order, of each candidate that may fire here or be skipped whether the node has room for it.
     """
-    wishes = [_wish(one, place, running, occupied) for one, place in zip(candidates, _places(candidates), strict=True)]
+    wishes = [
+        _wish(candidate, place, running, occupied)
+        for candidate, place in zip(candidates, _places(candidates), strict=True)
+    ]
     taken = [
-        one.runs_here and wish is not Decision.PARK and takes(n)
-        for n, (one, wish) in enumerate(zip(candidates, wishes, strict=True))
+        candidate.runs_here and wish is not Decision.PARK and takes(n)
+        for n, (candidate, wish) in enumerate(zip(candidates, wishes, strict=True))
     ]
     decided = list(zip(candidates, wishes, taken, strict=True))
-    fires = Counter(one.gate for one, wish, is_taken in decided if wish is Decision.FIRE and is_taken and one.is_filled)
+    fires = Counter(
+        candidate.gate
+        for candidate, wish, is_taken in decided
+        if wish is Decision.FIRE and is_taken and candidate.is_filled
+    )
     decisions = []
-    for one, wish, is_taken in decided:
+    for candidate, wish, is_taken in decided:
         if wish is Decision.FIRE and is_taken:
-            decision = Decision.FIRE if one.is_filled else Decision.REFILL
+            decision = Decision.FIRE if candidate.is_filled else Decision.REFILL
         elif wish is Decision.FIRE:
-            decision = Decision.UNPARK if one.is_parked else Decision.LEAVE
-        elif running[one.gate] + fires[one.gate] < one.limit:
-            # A place is left after this step, and the next one decides.
+            decision = Decision.UNPARK if candidate.is_parked else Decision.LEAVE
+        elif running[candidate.gate] + fires[candidate.gate] < candidate.limit:
+            # A place is left after this step, and the next step decides.
             decision = Decision.LEAVE
         elif wish is Decision.PARK:
-            decision = Decision.LEAVE if one.is_parked else Decision.PARK
+            decision = Decision.LEAVE if candidate.is_parked else Decision.PARK
         else:
             decision = Decision.SKIP if is_taken else Decision.LEAVE
         decisions.append(decision)
@@ -89,10 +96,10 @@ def decide(
 def _places(candidates: Sequence[Candidate]) -> list[int]:
     """Return the place of each candidate at its gate, from 1. What is filled is counted apart, unless it waits."""
     at_gates: dict[Hashable, list[int]] = {}
-    for n, one in enumerate(candidates):
-        if one.gate is not None:
-            is_apart = one.policy is not OverlapPolicy.BLOCK and one.is_filled
-            at_gates.setdefault((one.gate, is_apart), []).append(n)
+    for n, candidate in enumerate(candidates):
+        if candidate.gate is not None:
+            is_apart = candidate.policy is not OverlapPolicy.BLOCK and candidate.is_filled
+            at_gates.setdefault((candidate.gate, is_apart), []).append(n)
     places = [0] * len(candidates)
     for numbers in at_gates.values():
         if candidates[numbers[0]].policy is OverlapPolicy.CANCEL_OTHER:
@@ -105,20 +112,20 @@ def _places(candidates: Sequence[Candidate]) -> list[int]:
     return places
 
 
-def _wish(one: Candidate, place: int, running: Mapping[Any, int], occupied: Collection[Hashable]) -> Decision:
+def _wish(candidate: Candidate, place: int, running: Mapping[Any, int], occupied: Collection[Hashable]) -> Decision:
     """Return FIRE, PARK or SKIP, by its place alone."""
-    free = 0 if one.gate is None else one.limit - running[one.gate]
-    if one.gate is None or place <= free:
+    free = 0 if candidate.gate is None else candidate.limit - running[candidate.gate]
+    if candidate.gate is None or place <= free:
         return Decision.FIRE
-    match one.policy:
+    match candidate.policy:
         case OverlapPolicy.BLOCK:
             return Decision.PARK
-        case _ if not one.is_filled:
+        case _ if not candidate.is_filled:
             return Decision.FIRE
-        case OverlapPolicy.CANCEL_OTHER if place <= one.limit:
+        case OverlapPolicy.CANCEL_OTHER if place <= candidate.limit:
             return Decision.PARK
         case OverlapPolicy.BUFFER_ONE if (
-            one.gate not in occupied and place == max(one.limit - running[one.gate], 0) + 1
+            candidate.gate not in occupied and place == max(candidate.limit - running[candidate.gate], 0) + 1
         ):
             return Decision.PARK
         case _:

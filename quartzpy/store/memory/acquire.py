@@ -285,8 +285,8 @@ class _Met:
 
 def _is_filled(row: TriggerRow, now: datetime) -> bool:
     """Return whether a fire leaves a known fire time to wait for, or there is none."""
-    known = len(row.upcoming.instants)
-    return row.upcoming.is_complete or known > min(len(_passed_instants(row, now)), MOST_COALESCED)
+    instants = row.upcoming.instants
+    return row.upcoming.is_complete or len(instants) > min(len(_passed_instants(row, now)), MOST_COALESCED)
 
 
 def _order(row: TriggerRow) -> tuple[datetime, int, str, str]:
