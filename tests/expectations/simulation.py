@@ -23,7 +23,7 @@ from quartzpy.keys import MANUAL_TRIGGERS, TriggerKey
 from quartzpy.operations.expectation_judge import judge_expectations
 from quartzpy.operations.judging import EVERY
 from quartzpy.states import JobMode, Missed, Outcome, TriggerState
-from quartzpy.store.protocol import TriggersOfJobs
+from quartzpy.store.protocol import Acquisition, TriggersOfJobs
 from quartzpy.triggers.combined import Jitter
 from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.simple import SimpleTrigger
@@ -310,15 +310,22 @@ class Simulation:
             misfired = self.store.recover_misfires(self.node, threshold=THRESHOLD, limit=100)
             for key in misfired.misfired:
                 self._watch(key, self.store.triggers([key])[key].next_fire_time)
-        took = self.store.acquire(
+        took = self._acquire(plan)
+        self._take(took)
+        if took.unfilled:
+            self.harness.refill(self.node, took.unfilled)
+            self._take(self._acquire(plan))
+
+    def _acquire(self, plan: Plan) -> Acquisition:
+        return self.store.acquire(
             self.node, [plan.slots.of_pool], limit=100, look_ahead=timedelta(), misfire_threshold=THRESHOLD
         )
-        self.harness.refill(self.node, took.unfilled)
-        fired = took.fired
+
+    def _take(self, took: Acquisition) -> None:
         for skip in took.skipped:
             self.happened["skipped"] += 1
             self._watch_triggers(self.plans[skip.job_key])
-        for one in fired:
+        for one in took.fired:
             self._runs(one)
 
     def _runs(self, fired: FiredTrigger) -> None:

@@ -258,6 +258,21 @@ def test_nothing_overtakes_what_is_parked_below_the_floor(scene: Scene) -> None:
     assert order == ["second", "third", "fourth"]
 
 
+def test_a_parked_trigger_that_somebody_holds_leaves_its_slot_to_the_next(scene: Scene, connect: Connect) -> None:
+    scene.put(scene.store, "first", max_concurrent=1, ago=3 * AGO)
+    [first] = scene.acquire().fired
+    scene.put(scene.store, "held", max_concurrent=1, ago=2 * AGO)
+    scene.put(scene.store, "next", max_concurrent=1, ago=AGO)
+    assert not scene.acquire().fired
+    scene.rise()
+    assert first.gate is not None
+    user = connect()
+    with user.transaction():
+        user.execute("SELECT FROM qrtz_triggers WHERE trigger_name = 'held' FOR UPDATE")
+        scene.ended(first)
+        assert [one.trigger_name for one in scene.acquire(opened=[first.gate]).fired] == ["next"]
+
+
 def test_what_a_rate_limit_admits_is_found_although_it_has_waited_for_long(scene: Scene) -> None:
     scene.put(scene.other, rate_limit="1/s", ago=timedelta(seconds=1))
     scene.acquire()

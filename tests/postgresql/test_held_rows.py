@@ -566,3 +566,31 @@ def test_rows_that_are_held_do_not_hide_those_of_other_slot_pools(store: SqlJobS
         assert fired() == {"job8"}
         assert fired() == {"job9", "job10"}
     assert fired() == {"job0"}
+
+
+def test_triggers_of_a_job_whose_execution_somebody_holds_hide_no_others(store: SqlJobStore, connect: Connect) -> None:
+    """They are more than the node has workers, and nobody can end the execution that they wait for."""
+    node = register(store)
+    serial = JobDetail(LANES[0].job_type, "serial", durable=True, disallow_concurrent=True)
+    others = JobDetail(LANES[0].job_type, "others", durable=True)
+
+    def put(job: JobDetail, count: int, ago: timedelta) -> None:
+        now = datetime.now(UTC)
+        triggers = [
+            SimpleTrigger(f"{job.name} {n}", job_key=job.key, start_time=now - ago + n * timedelta(milliseconds=1))
+            for n in range(count)
+        ]
+        store.store_jobs([JobEntry(job, [prepare(one, now, None) for one in triggers])], replace=True)
+
+    def fired() -> list[str]:
+        slots = [AvailableSlots(workers=10, group_slots=10)]
+        took = store.acquire(node, slots, limit=10, look_ahead=timedelta(), misfire_threshold=HOUR)
+        return [one.trigger_name for one in took.fired]
+
+    put(serial, 1, 30 * SECOND)
+    assert fired() == ["serial 0"]
+    with transaction(connect) as user:
+        user.execute("SELECT FROM qrtz_fired_triggers FOR UPDATE")
+        put(serial, 20, 20 * SECOND)
+        put(others, 2, 5 * SECOND)
+        assert sorted([*fired(), *fired(), *fired()]) == ["others 0", "others 1"]
