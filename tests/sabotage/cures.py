@@ -209,13 +209,10 @@ CURES = (
         "i2_running_executions_of_a_key_are_not_counted",
         "more executions run for a concurrency key than the limit",
         (
-            *(
-                Edit(
-                    f"{_SQL_FILES}/steps/{file}.sql",
-                    "AND r.concurrency_key = job.concurrency_key AND r.max_concurrent",
-                    "AND r.concurrency_key = job.concurrency_key || 'x' AND r.max_concurrent",
-                )
-                for file in ("acquire", "shared")
+            Edit(
+                f"{_SQL_FILES}/steps/acquire.sql",
+                "AND r.concurrency_key = asked.concurrency_key AND r.max_concurrent",
+                "AND r.concurrency_key = asked.concurrency_key || 'x' AND r.max_concurrent",
             ),
         ),
         ("tests/postgresql/test_blocking.py::test_what_comes_later_for_a_key_at_its_limit_waits",),

@@ -107,7 +107,7 @@ REFILLS = (
     Sabotage(
         "a_node_forgets_to_fire_what_it_has_refilled",
         "a node that has stored fire times rests, and the fire for which it stored them is late",
-        (Edit(_THREAD, "acquired.now)\n            opened = True\n", "acquired.now)\n"),),
+        (Edit(_THREAD, "acquired.now)\n            may_take_more = True\n", "acquired.now)\n"),),
         ("tests/node/test_scheduler_thread.py::test_what_was_refilled_fires_at_once",),
     ),
     Sabotage(
@@ -126,7 +126,7 @@ REFILLS = (
         "the_instant_of_a_fire_is_that_of_its_step",
         "a fire that is committed before its instant seems to be early",
         (
-            Edit(f"{_STEPS}/acquire.sql", "greatest(due.at, due.scheduled_time) AS at", "due.at AS at"),
+            Edit(f"{_STEPS}/acquire.sql", "greatest(met.at, scheduled_time) AS at", "met.at AS at"),
             Edit(f"{_STEPS}/acquire.sql", "greatest(d.at, d.scheduled_time) AS at", "d.at AS at"),
         ),
         (f"{_AHEAD}[postgresql]",),
