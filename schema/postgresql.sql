@@ -519,7 +519,7 @@ CREATE TABLE qrtz_triggers (
     pause_reason TEXT,
     pause_until TIMESTAMP WITH TIME ZONE,
     pause_missed VARCHAR(10),
-    CONSTRAINT qrtz_triggers_pkey PRIMARY KEY (trigger_group, trigger_name, sched_name),
+    CONSTRAINT qrtz_triggers_pkey PRIMARY KEY (trigger_group, trigger_name, sched_name, times_triggered),
     CONSTRAINT qrtz_triggers_fire_id_check CHECK (fire_id IS NULL OR trigger_state = 'COMPLETE'),
     CONSTRAINT qrtz_triggers_misfire_threshold_check CHECK (misfire_threshold BETWEEN interval '0' AND interval '876600 hours'),
     CONSTRAINT qrtz_triggers_catch_up_check CHECK (catch_up_until IS NULL OR misfire_rule = ANY ('{IGNORE,RATE_LIMIT}')),
@@ -538,6 +538,13 @@ CREATE TABLE qrtz_triggers (
     CONSTRAINT qrtz_triggers_job_fkey FOREIGN KEY(sched_name, job_group, job_name) REFERENCES qrtz_job_details (sched_name, job_group, job_name)
 )
  WITH (fillfactor = 70);
+
+CREATE TABLE qrtz_trigger_keys (
+    sched_name VARCHAR(200) COLLATE "C" NOT NULL,
+    trigger_group VARCHAR(200) COLLATE "C" NOT NULL,
+    trigger_name VARCHAR(200) COLLATE "C" NOT NULL,
+    CONSTRAINT qrtz_trigger_keys_pkey PRIMARY KEY (trigger_group, trigger_name, sched_name)
+);
 
 CREATE INDEX qrtz_triggers_calendar ON qrtz_triggers (sched_name, calendar_name) WHERE calendar_name IS NOT NULL;
 
@@ -564,6 +571,64 @@ CREATE INDEX qrtz_triggers_expect ON qrtz_triggers (trigger_group, trigger_name,
 CREATE INDEX qrtz_triggers_owner ON qrtz_triggers (sched_name, owner) WHERE owner IS NOT NULL;
 
 CREATE INDEX qrtz_triggers_job ON qrtz_triggers (job_name, job_group, concurrency_key);
+
+CREATE FUNCTION qrtz_write_trigger_keys() RETURNS trigger LANGUAGE plpgsql
+   SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+DECLARE
+    number bigint;
+    taken record;
+BEGIN
+    PERFORM set_config('search_path', quote_ident(TG_TABLE_SCHEMA), true);
+    IF TG_OP = 'INSERT' THEN
+        INSERT INTO qrtz_trigger_keys (sched_name, trigger_group, trigger_name)
+        SELECT w.sched_name, w.trigger_group, w.trigger_name FROM written w
+         ORDER BY w.trigger_group, w.trigger_name, w.sched_name
+            ON CONFLICT DO NOTHING;
+        GET DIAGNOSTICS number = ROW_COUNT;
+        IF number < (SELECT count(*) FROM written) THEN
+            SELECT w.sched_name, w.trigger_group, w.trigger_name INTO taken
+              FROM written w
+             CROSS JOIN LATERAL (
+                SELECT FROM qrtz_triggers t
+                 WHERE t.trigger_group = w.trigger_group AND t.trigger_name = w.trigger_name
+                   AND t.sched_name = w.sched_name
+                OFFSET 1 LIMIT 1) AS other
+             LIMIT 1;
+            IF FOUND THEN
+                RAISE unique_violation USING
+                    MESSAGE = 'duplicate key value violates unique constraint "qrtz_trigger_keys_pkey"',
+                    DETAIL = 'Key (trigger_group, trigger_name, sched_name)=('
+                        || concat_ws(', ', taken.trigger_group, taken.trigger_name, taken.sched_name)
+                        || ') already exists.',
+                    SCHEMA = TG_TABLE_SCHEMA, TABLE = 'qrtz_trigger_keys', CONSTRAINT = 'qrtz_trigger_keys_pkey';
+            END IF;
+        END IF;
+    ELSIF TG_OP = 'DELETE' THEN
+        DELETE FROM qrtz_trigger_keys k
+         USING written w
+         CROSS JOIN LATERAL (
+            SELECT o.ctid AS row FROM qrtz_trigger_keys o
+             WHERE o.trigger_group = w.trigger_group AND o.trigger_name = w.trigger_name
+               AND o.sched_name = w.sched_name
+             LIMIT 1) AS own
+         WHERE k.ctid = own.row;
+    ELSIF TG_OP = 'TRUNCATE' THEN
+        DELETE FROM qrtz_trigger_keys;
+    ELSIF (OLD.sched_name, OLD.trigger_group, OLD.trigger_name)
+          IS DISTINCT FROM (NEW.sched_name, NEW.trigger_group, NEW.trigger_name) THEN
+        RAISE feature_not_supported USING
+            MESSAGE = 'the key of a trigger cannot change; delete the trigger, and insert it with the other key';
+    END IF;
+    RETURN NULL;
+END $$;
+
+CREATE TRIGGER qrtz_trigger_keys_new AFTER INSERT ON qrtz_triggers REFERENCING NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION qrtz_write_trigger_keys();
+
+CREATE TRIGGER qrtz_trigger_keys_old AFTER DELETE ON qrtz_triggers REFERENCING OLD TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION qrtz_write_trigger_keys();
+
+CREATE TRIGGER qrtz_trigger_keys_none AFTER TRUNCATE ON qrtz_triggers FOR EACH STATEMENT EXECUTE FUNCTION qrtz_write_trigger_keys();
+
+CREATE TRIGGER qrtz_trigger_keys_same AFTER UPDATE OF sched_name, trigger_group, trigger_name ON qrtz_triggers FOR EACH ROW EXECUTE FUNCTION qrtz_write_trigger_keys();
 
 CREATE VIEW qrtz_full_jobs AS
 SELECT j.sched_name, j.job_group, j.job_name, f.concurrency_key, j.max_concurrent, f.executing

@@ -46,10 +46,76 @@ TABLES = (
     "qrtz_zone_rules",
     "qrtz_identity",
     "qrtz_triggers",
+    "qrtz_trigger_keys",
     "qrtz_calendars",
     "qrtz_job_upstreams",
     "qrtz_job_details",
 )
+
+# The key of each trigger is taken by its row in qrtz_trigger_keys, and not by its row in qrtz_triggers, which changes
+# with each fire. A transaction may take a key before it inserts the trigger; then no other trigger may have it.
+# The tables are those beside the one that is written, whatever the search path of the writer is, and wherever somebody
+# has moved them; the settings end with the function. A session keeps the plans of the function, so they are those for
+# large tables.
+FUNCTION_OF_KEYS = """
+CREATE FUNCTION {place}qrtz_write_trigger_keys() RETURNS trigger LANGUAGE plpgsql
+   SET search_path = pg_catalog SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+DECLARE
+    number bigint;
+    taken record;
+BEGIN
+    PERFORM set_config('search_path', quote_ident(TG_TABLE_SCHEMA), true);
+    IF TG_OP = 'INSERT' THEN
+        INSERT INTO qrtz_trigger_keys (sched_name, trigger_group, trigger_name)
+        SELECT w.sched_name, w.trigger_group, w.trigger_name FROM written w
+         ORDER BY w.trigger_group, w.trigger_name, w.sched_name
+            ON CONFLICT DO NOTHING;
+        GET DIAGNOSTICS number = ROW_COUNT;
+        IF number < (SELECT count(*) FROM written) THEN
+            SELECT w.sched_name, w.trigger_group, w.trigger_name INTO taken
+              FROM written w
+             CROSS JOIN LATERAL (
+                SELECT FROM qrtz_triggers t
+                 WHERE t.trigger_group = w.trigger_group AND t.trigger_name = w.trigger_name
+                   AND t.sched_name = w.sched_name
+                OFFSET 1 LIMIT 1) AS other
+             LIMIT 1;
+            IF FOUND THEN
+                RAISE unique_violation USING
+                    MESSAGE = 'duplicate key value violates unique constraint "qrtz_trigger_keys_pkey"',
+                    DETAIL = 'Key (trigger_group, trigger_name, sched_name)=('
+                        || concat_ws(', ', taken.trigger_group, taken.trigger_name, taken.sched_name)
+                        || ') already exists.',
+                    SCHEMA = TG_TABLE_SCHEMA, TABLE = 'qrtz_trigger_keys', CONSTRAINT = 'qrtz_trigger_keys_pkey';
+            END IF;
+        END IF;
+    ELSIF TG_OP = 'DELETE' THEN
+        DELETE FROM qrtz_trigger_keys k
+         USING written w
+         CROSS JOIN LATERAL (
+            SELECT o.ctid AS row FROM qrtz_trigger_keys o
+             WHERE o.trigger_group = w.trigger_group AND o.trigger_name = w.trigger_name
+               AND o.sched_name = w.sched_name
+             LIMIT 1) AS own
+         WHERE k.ctid = own.row;
+    ELSIF TG_OP = 'TRUNCATE' THEN
+        DELETE FROM qrtz_trigger_keys;
+    ELSIF (OLD.sched_name, OLD.trigger_group, OLD.trigger_name)
+          IS DISTINCT FROM (NEW.sched_name, NEW.trigger_group, NEW.trigger_name) THEN
+        RAISE feature_not_supported USING
+            MESSAGE = 'the key of a trigger cannot change; delete the trigger, and insert it with the other key';
+    END IF;
+    RETURN NULL;
+END $$"""
+TRIGGERS_OF_KEYS = {
+    "qrtz_trigger_keys_new": "AFTER INSERT ON {place}qrtz_triggers REFERENCING NEW TABLE AS written FOR EACH STATEMENT",
+    "qrtz_trigger_keys_old": "AFTER DELETE ON {place}qrtz_triggers REFERENCING OLD TABLE AS written FOR EACH STATEMENT",
+    "qrtz_trigger_keys_none": "AFTER TRUNCATE ON {place}qrtz_triggers FOR EACH STATEMENT",
+    # Of these columns alone, so that it costs other updates nothing.
+    "qrtz_trigger_keys_same": (
+        "AFTER UPDATE OF sched_name, trigger_group, trigger_name ON {place}qrtz_triggers FOR EACH ROW"
+    ),
+}
 
 SLOT_POOL = "btrim(split_part(placement, '\"requires\":'::text, 1), '{,}'::text)"
 
@@ -1153,8 +1219,18 @@ def upgrade() -> None:
             ],
             name="qrtz_triggers_job_fkey",
         ),
-        sa.PrimaryKeyConstraint("trigger_group", "trigger_name", "sched_name", name="qrtz_triggers_pkey"),
+        sa.PrimaryKeyConstraint(
+            "trigger_group", "trigger_name", "sched_name", "times_triggered", name="qrtz_triggers_pkey"
+        ),
         **filled_to(70),
+        schema=schema,
+    )
+    op.create_table(
+        "qrtz_trigger_keys",
+        sa.Column("sched_name", Name, nullable=False),
+        sa.Column("trigger_group", Name, nullable=False),
+        sa.Column("trigger_name", Name, nullable=False),
+        sa.PrimaryKeyConstraint("trigger_group", "trigger_name", "sched_name", name="qrtz_trigger_keys_pkey"),
         schema=schema,
     )
     op.create_index(
@@ -1273,6 +1349,11 @@ def upgrade() -> None:
         schema=schema,
     )
     place = _place(schema)
+    op.execute(FUNCTION_OF_KEYS.format(place=place))
+    for name, when in TRIGGERS_OF_KEYS.items():
+        op.execute(
+            f"CREATE TRIGGER {name} {when.format(place=place)} EXECUTE FUNCTION {place}qrtz_write_trigger_keys()"
+        )
     for name, query in VIEWS.items():
         op.execute(f"CREATE VIEW {place}{name} AS{query.format(place=place).rstrip()}")
 
@@ -1287,5 +1368,6 @@ def downgrade() -> None:
         op.execute(f"DROP VIEW {_place(schema)}{view}")
     for table in TABLES:
         op.drop_table(table, schema=schema)
+    op.execute(f"DROP FUNCTION {_place(schema)}qrtz_write_trigger_keys()")
     for name in SEQUENCES:
         op.execute(sa.schema.DropSequence(sa.Sequence(name, schema=schema)))

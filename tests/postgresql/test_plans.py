@@ -859,10 +859,11 @@ def read(plan: list[dict[str, Any]]) -> int:
     )
 
 
-EARLIER = """
+EARLIER = f"""
 INSERT INTO qrtz_job_details (sched_name, job_group, job_name, job_type, is_durable, persists_data, requests_recovery)
 SELECT 'earlier', job_group, job_name, job_type, is_durable, persists_data, requests_recovery FROM qrtz_job_details;
-UPDATE qrtz_triggers SET sched_name = 'earlier', trigger_state = 'STATE';
+DELETE FROM qrtz_triggers;
+{FILL_TRIGGERS.replace("'plans'", "'earlier'").replace("'WAITING'", "'STATE'")}
 ANALYZE qrtz_triggers;
 """
 

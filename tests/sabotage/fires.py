@@ -16,6 +16,45 @@ _RETRIES = f"{_STEP_FILES}/effects/retries.sql"
 
 FIRES = (
     Sabotage(
+        "a_refill_visits_old_versions",
+        "a refill visits each version of a trigger that somebody's old snapshot keeps",
+        (
+            Edit(
+                "quartzpy/store/postgresql/steps/effects/schedules.sql",
+                "ORDER BY n.times_triggered DESC\n             LIMIT 1) AS newest",
+                "OFFSET 0) AS newest",
+            ),
+        ),
+        ("tests/postgresql/test_old_versions.py::test_no_step_visits_the_old_versions_of_a_trigger",),
+    ),
+    Sabotage(
+        "a_key_is_not_taken_before_it_is_stored",
+        "storing fails where somebody else has begun to store the same trigger",
+        (
+            Edit(
+                "quartzpy.store.postgresql.storing",
+                "for text in (TAKE_KEYS, HOLD_STORED, STORE_TRIGGERS)",
+                "for text in (HOLD_STORED, STORE_TRIGGERS)",
+            ),
+        ),
+        (
+            "tests/postgresql/test_trigger_keys.py"
+            "::test_what_somebody_else_is_storing_is_replaced_once_it_is_there[COMMIT]",
+        ),
+    ),
+    Sabotage(
+        "stored_triggers_are_not_held",
+        "a stored trigger that somebody else changes meanwhile is not replaced",
+        (
+            Edit(
+                "quartzpy.store.postgresql.storing",
+                "for text in (TAKE_KEYS, HOLD_STORED, STORE_TRIGGERS)",
+                "for text in (TAKE_KEYS, STORE_TRIGGERS)",
+            ),
+        ),
+        ("tests/postgresql/test_trigger_keys.py::test_what_somebody_else_is_changing_is_replaced_once_it_is_free",),
+    ),
+    Sabotage(
         "handed_back_fires_ask_the_rate_limit_again",
         "a fire that was handed back before its job began waits for another turn of the rate limit",
         (Edit(_RETRIES, "CASE WHEN f.fire_id = ANY(", "CASE WHEN false AND f.fire_id = ANY("),),

@@ -25,6 +25,7 @@ from quartzpy.store.postgresql.connection.error_translation import translate
 from quartzpy.store.postgresql.connection.urls import parse_dsn
 from quartzpy.store.postgresql.schema.moved_tables import tables_of
 from quartzpy.store.postgresql.schema.naming import renamed, renamed_sql, version_table
+from quartzpy.store.postgresql.schema.trigger_keys import TRIGGERS
 from quartzpy.store.postgresql.schema.views import VIEWS
 from quartzpy.store.postgresql.schema_version import (
     HEAD,
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
 # Alembic's context is one per process.
 _ALEMBIC = threading.Lock()
 _VIEW_KINDS = ["v"]
+_DATABASE_TRIGGERS = (
+    "SELECT tgname FROM pg_catalog.pg_trigger WHERE tgrelid = to_regclass(%s) AND tgenabled IN ('O', 'A')"
+)
 MOST_DIFFERENCES = 10
 """The number of differences between tables that `check` lists."""
 _UPGRADE_LOCK = "SELECT pg_advisory_xact_lock(hashtext('quartzpy:' || :place))"
@@ -231,6 +235,7 @@ def check(dsn: str, schema: str | None = None, *, prefix: str = DEFAULT_TABLE_PR
                 f" `quartzpy db sql{option}` prints"
             )
         _verify_views(driver, schema, prefix)
+        _verify_database_triggers(driver, schema, prefix)
 
 
 def in_words(difference: Any) -> str:
@@ -299,4 +304,17 @@ def _verify_views(connection: psycopg.Connection[Any], schema: str | None, prefi
             raise SchemaError(
                 f"view {name} is missing, or is not this release's; create it with the statement that"
                 " `quartzpy db sql` prints"
+            )
+
+
+def _verify_database_triggers(connection: psycopg.Connection[Any], schema: str | None, prefix: str) -> None:
+    table = renamed("qrtz_triggers", prefix)
+    place = f'"{schema}".{table}' if schema else table
+    enabled = {name for (name,) in connection.execute(_DATABASE_TRIGGERS, [place])}
+    for trigger in TRIGGERS:
+        name = renamed(trigger, prefix)
+        if name not in enabled:
+            raise SchemaError(
+                f"database trigger {name} on table {table} is missing or disabled, so two triggers may get the same"
+                " key; create it with the statement that `quartzpy db sql` prints, or enable it"
             )

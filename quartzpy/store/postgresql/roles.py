@@ -12,6 +12,7 @@ from quartzpy.store.postgresql.connection.error_translation import translate
 from quartzpy.store.postgresql.connection.urls import parse_dsn
 from quartzpy.store.postgresql.schema.naming import renamed
 from quartzpy.store.postgresql.schema.privileges import SEQUENCES, TABLES, VIEW, Use
+from quartzpy.store.postgresql.schema.trigger_keys import FUNCTION
 from quartzpy.store.postgresql.schema.views import VIEWS
 from quartzpy.texts import quoted
 
@@ -81,6 +82,7 @@ def statements(
         commands += [f"ALTER TABLE {place}.{renamed(table, prefix)} OWNER TO {owner}" for table in TABLES]
         commands += [f"ALTER VIEW {place}.{renamed(view, prefix)} OWNER TO {owner}" for view in VIEWS]
         commands += [f"ALTER SEQUENCE {place}.{renamed(sequence, prefix)} OWNER TO {owner}" for sequence in SEQUENCES]
+        commands.append(f"ALTER FUNCTION {place}.{renamed(FUNCTION, prefix)}() OWNER TO {owner}")
     for use in Use:
         if use not in roles:
             continue

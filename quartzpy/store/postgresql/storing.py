@@ -33,7 +33,7 @@ from quartzpy.store.definition_differences import refuse_other_job, refuse_other
 from quartzpy.store.postgresql import batches, zone_marks
 from quartzpy.store.postgresql.batches import CHUNK_BYTES, bound, chunks, computed_ahead
 from quartzpy.store.postgresql.calendars import held_revisions
-from quartzpy.store.postgresql.connection.error_translation import RefusedRowError
+from quartzpy.store.postgresql.connection.error_translation import RefusedRowError, is_unique_violation
 from quartzpy.store.postgresql.connection.listen import announcement, news
 from quartzpy.store.postgresql.connection.locks import LockName
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement, Result
@@ -62,6 +62,8 @@ STORE_NEW_JOBS = _SQL("store_jobs", new=True)
 COMPARE_JOBS = _SQL("compare_jobs")
 COPY_JOB = _SQL("copy_job")
 COPY_JOB_UNDER_LOCK = _SQL("copy_job", under_lock=True)
+TAKE_KEYS = _SQL("take_keys")
+HOLD_STORED = _SQL("hold_stored")
 STORE_TRIGGERS = _SQL("store_triggers")
 STORE_NEW_TRIGGERS = _SQL("store_triggers", new=True)
 SETTLE_NEW = _SQL("settle_new")
@@ -274,7 +276,7 @@ def store_in_one_round_trip(
             soonest=lambda _: min((at for _, at in due), default=None),
         )
     except RefusedRowError as error:
-        if SOME_STORED not in str(error):
+        if SOME_STORED not in str(error) and not is_unique_violation(error):
             raise
         raise NotInOneRoundTripError("something is stored already, or the time is not the expected one") from error
     if not prepared:
@@ -486,18 +488,29 @@ class Storing:
         def batch(some: Sequence[PreparedTrigger | UnpreparedTrigger]) -> _Batch:
             prepared = [_with_current_calendar(new_trigger.prepared(start.at), revisions) for new_trigger in some]
             columns = trigger_columns(prepared, are_settled_later=are_settled_later)
-            return _Batch(prepared, bound(session.bind(STORE_TRIGGERS, **columns, replace=self._replace)))
+            values = {**columns, "replace": self._replace}
+            return _Batch(
+                prepared, [bound(session.bind(text, **values)) for text in (TAKE_KEYS, HOLD_STORED, STORE_TRIGGERS)]
+            )
 
         earliest: datetime | None = None
         copies: set[tuple[Any, ...]] = set()
-        for prepared, write in computed_ahead(batch, parts):
-            stored = self._write_batch(prepared, write, start)
+        for computed in computed_ahead(batch, parts):
+            stored = self._write_batch(computed, start)
+            others = self._not_stored(computed.prepared, stored)
+            while others and self._replace:
+                # Other programs have deleted and stored them again since their keys were taken.
+                self._require_jobs(others)
+                stored += self._write_batch(batch(others), start)
+                others = self._not_stored(others, stored)
+            if others:
+                stored += self._check_triggers(others)
             times = [row.next_fire_time for row in stored if row.next_fire_time is not None]
             earliest = min(times if earliest is None else [earliest, *times], default=None)
             if many:
                 copies.update(row.copies for row in stored if row.copies and row.job_key not in self._written)
             elif not are_settled_later:
-                self._reconcile = self._settle(prepared, stored)
+                self._reconcile = self._settle(computed.prepared, stored)
         if many and not are_settled_later:
             self._reconcile = [*_still_ordinary(session, copies), news(session)]
         elif triggers and are_settled_later:
@@ -521,10 +534,8 @@ class Storing:
         settle = self._session.bind(SETTLE_NEW, **key_columns(begun))
         return [settle, *announcement(self._session, _fire_times(prepared))]
 
-    def _write_batch(
-        self, prepared: Sequence[PreparedTrigger], write: BoundStatement, start: StartTime
-    ) -> list[_StoredTrigger]:
-        session = self._session
+    def _write_batch(self, computed: _Batch, start: StartTime) -> list[_StoredTrigger]:
+        session, prepared = self._session, computed.prepared
         first: list[BoundStatement] = []
         last: list[BoundStatement] = []
         if self._replace:
@@ -532,36 +543,43 @@ class Storing:
             first.append(leave_replaced(session, [trigger.key for trigger in new], new))
         last += watch_new(session, prepared, self._jobs)
         before = session.clock.now()
-        written = self._transaction.execute(*first, write, *last)[len(first)]
+        written = self._transaction.execute(*first, *computed.writes, *last)[len(first) + len(computed.writes) - 1]
         stored = [_StoredTrigger.of(row) for row in written.rows]
         if stored:
             agrees = session.clock.agrees(stored[-1].now, before)
             if start.is_estimate and not agrees:
                 raise WrongEstimateError("the estimate of the database's clock was wrong")
-        if len(stored) < len(prepared):
-            there = {(row.group, row.name) for row in stored}
-            stored += self._check_triggers(
-                [prepared_trigger for prepared_trigger in prepared if _order(prepared_trigger) not in there]
-            )
         return stored
+
+    @staticmethod
+    def _not_stored(prepared: Sequence[PreparedTrigger], stored: Sequence[_StoredTrigger]) -> list[PreparedTrigger]:
+        if len(stored) == len(prepared):
+            return []
+        there = {(row.group, row.name) for row in stored}
+        return [prepared_trigger for prepared_trigger in prepared if _order(prepared_trigger) not in there]
+
+    def _require_jobs(self, others: Sequence[PreparedTrigger], *looks: BoundStatement) -> list[Result]:
+        """Check that the jobs of triggers are stored; return what the statements return that are sent with this."""
+        hold = self._session.bind(
+            HOLD_JOBS, **key_columns({other.trigger.job_key for other in others if other.trigger.job_key})
+        )
+        jobs, *results = self._transaction.execute(hold, *looks)
+        present = {JobKey(name, group) for group, name in jobs.rows}
+        for other in others:
+            if other.trigger.job_key not in present:
+                raise refusals.job_of_trigger_not_stored(other.trigger.key, other.trigger.job_key)
+        return results
 
     def _check_triggers(self, others: Sequence[PreparedTrigger]) -> list[_StoredTrigger]:
         """Return the stored triggers that the statement did not write."""
-        session = self._session
-        session.expects_new = False
-        jobs, triggers = self._transaction.execute(
-            session.bind(
-                HOLD_JOBS, **key_columns({other.trigger.job_key for other in others if other.trigger.job_key})
-            ),
-            session.bind(TRIGGERS, **key_columns([other.trigger for other in others])),
+        self._session.expects_new = False
+        [triggers] = self._require_jobs(
+            others, self._session.bind(TRIGGERS, **key_columns([other.trigger for other in others]))
         )
-        present = {JobKey(name, group) for group, name in jobs.rows}
         records = {record.key: record for record in map(trigger_record, triggers.rows)}
         same = []
         for other in others:
             key = other.trigger.key
-            if other.trigger.job_key not in present:
-                raise refusals.job_of_trigger_not_stored(key, other.trigger.job_key)
             record = records.get(key)
             refuse_other_trigger(other, record)
             at = None if record is None else record.progress.next_fire_time
@@ -609,10 +627,10 @@ class Storing:
 
 
 class _Batch(NamedTuple):
-    """Triggers to be stored by one statement."""
+    """Triggers to be stored at once; the last of the statements stores them."""
 
     prepared: Sequence[PreparedTrigger]
-    write: BoundStatement
+    writes: Sequence[BoundStatement]
 
 
 class _StoredTrigger(NamedTuple):

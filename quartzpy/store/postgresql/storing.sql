@@ -93,130 +93,189 @@ SELECT j.job_group, j.job_name,
      WHERE o.sched_name = :'sched' AND o.job_group = w.job_group AND o.job_name = w.job_name
        FOR NO KEY UPDATE) AS j;
 
+-- name: take_keys
+-- Takes the keys of triggers that are to be stored, and waits for whoever stores the same ones: the next statement sees
+-- what they have stored. The jobs' rows are held as the foreign key of the triggers will hold them. All programs take
+-- first the jobs, then the keys, then the rows of the triggers, each in the same order, so that two that store the same
+-- do not deadlock.
+INSERT INTO qrtz_trigger_keys (sched_name, trigger_group, trigger_name)
+SELECT :'sched', o.trigger_group, o.trigger_name
+  FROM unnest(:'trigger_group_list'::text[], :'trigger_name_list'::text[], :'job_group_list'::text[],
+              :'job_name_list'::text[]) AS o(trigger_group, trigger_name, job_group, job_name)
+ CROSS JOIN LATERAL (
+    SELECT FROM qrtz_job_details d
+     WHERE d.sched_name = :'sched' AND d.job_group = o.job_group AND d.job_name = o.job_name
+       FOR KEY SHARE) AS job
+ ORDER BY o.trigger_group, o.trigger_name
+    ON CONFLICT DO NOTHING;
+
+-- name: hold_stored
+-- Locks those that are stored: the next statement finds them where its snapshot has them.
+SELECT count(*)
+  FROM (SELECT trigger_group, trigger_name
+          FROM unnest(:'trigger_group_list'::text[], :'trigger_name_list'::text[]) AS k(trigger_group, trigger_name)
+         ORDER BY trigger_group, trigger_name) AS k
+ CROSS JOIN LATERAL (
+    SELECT FROM qrtz_triggers t
+     WHERE t.sched_name = :'sched' AND t.trigger_group = k.trigger_group AND t.trigger_name = k.trigger_name
+     ORDER BY t.times_triggered DESC
+     LIMIT 1
+       FOR NO KEY UPDATE) AS held;
+
 -- name: store_triggers
 -- A trigger whose schedule did not change keeps its progress, its pause and its misfires; it keeps its generation, too,
 -- which is below that of all others here. Rows that exist are not returned where they may not be replaced: fewer rows
 -- come back than were sent. The jobs' rows are held as their foreign key will hold them, but before they are read. Each
--- is looked up by LATERAL, so that a plan that was made while the table was empty does not read all jobs. All programs
--- take the rows in the same order, so that two that store the same do not deadlock.
--- With the switch `new`, nothing that is stored changes, and the states of new triggers are found out under the lock.
-WITH before AS MATERIALIZED (SELECT nextval('qrtz_fire_ids') AS generation)
-INSERT INTO qrtz_triggers AS t (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
-       max_concurrent, overlap_policy, placement, rate_limit, limits, concurrency_key, trigger_state, held_by_mode,
-       description, kind, schedule, next_fire_time, prev_fire_time, upcoming, upcoming_is_complete,
-       times_triggered, start_time, end_time, priority, misfire_instruction, misfire_threshold, unreconciled,
-       calendar_name, job_data, schedule_hash)
-SELECT :'sched', nextval('qrtz_fire_ids'), o.trigger_group, o.trigger_name, o.job_group, o.job_name, j.job_type,
-       j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits, own.new_key,
+-- is looked up by LATERAL, so that a plan that was made while the table was empty does not read all jobs.
+-- With the switch `new`, a row that exists is an error, and the states of new triggers are found out under the lock.
+WITH before AS MATERIALIZED (SELECT nextval('qrtz_fire_ids') AS generation),
+wanted AS (
+    SELECT nextval('qrtz_fire_ids') AS generation, o.trigger_group, o.trigger_name, o.job_group, o.job_name, j.job_type,
+           j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits, own.new_key AS concurrency_key,
 \if :new
-       'WAITING', false,
+           'WAITING' AS trigger_state, false AS held_by_mode,
 \else
-       -- include: new_state
-       ,
-       -- Leaving a mode resumes the triggers that only the mode pauses.
-       NOT usual.is_so AND NOT checked.group_is_paused AND checked.mode_forbids,
+           -- include: new_state
+           AS trigger_state,
+           -- Leaving a mode resumes the triggers that only the mode pauses.
+           NOT usual.is_so AND NOT checked.group_is_paused AND checked.mode_forbids AS held_by_mode, stored.row,
 \endif
-       o.description, o.kind, o.schedule::jsonb, o.next_fire_time, o.prev_fire_time, o.upcoming::timestamptz[],
-       o.is_complete, o.times, o.start_time, o.end_time, o.priority, o.misfire,
-       o.threshold, :'unreconciled'::text, o.calendar, o.job_data, o.hash
-  FROM before
+           o.description, o.kind, o.schedule::jsonb AS schedule, o.next_fire_time, o.prev_fire_time,
+           o.upcoming::timestamptz[] AS upcoming, o.is_complete AS upcoming_is_complete, o.times AS times_triggered,
+           o.start_time, o.end_time, o.priority, o.misfire AS misfire_instruction, o.threshold AS misfire_threshold,
+           :'unreconciled'::text AS unreconciled, o.calendar AS calendar_name, o.job_data, o.hash AS schedule_hash
+      FROM before
 \if :new
 \else
- CROSS JOIN (SELECT
-             -- include: ordinary
-             AS is_so) AS usual
+     CROSS JOIN (SELECT
+                 -- include: ordinary
+                 AS is_so) AS usual
 \endif
- CROSS JOIN (
-    SELECT w.*, w.data::jsonb AS job_data
-      FROM unnest(:'trigger_name_list'::text[], :'trigger_group_list'::text[], :'job_group_list'::text[],
-                  :'job_name_list'::text[], :'kind_list'::text[], :'schedule_list'::text[], :'description_list'::text[],
-                  :'start_time_list'::timestamptz[], :'end_time_list'::timestamptz[], :'priority_list'::int[],
-                  :'misfire_instruction_list'::text[], :'misfire_threshold_list'::interval[],
-                  :'calendar_name_list'::text[], :'trigger_data_list'::text[], :'next'::timestamptz[],
-                  :'previous'::timestamptz[], :'upcoming'::text[], :'complete'::bool[], :'times'::bigint[],
-                  :'hashes'::bigint[])
-           AS w(trigger_name, trigger_group, job_group, job_name, kind, schedule, description, start_time, end_time,
-                priority, misfire, threshold, calendar, data, next_fire_time, prev_fire_time, upcoming, is_complete,
-                times, hash)) AS o
- CROSS JOIN LATERAL (
-    SELECT * FROM qrtz_job_details d
-     WHERE d.sched_name = :'sched' AND d.job_group = o.job_group AND d.job_name = o.job_name
-       FOR KEY SHARE) AS j
+     CROSS JOIN (
+        SELECT v.*, v.data::jsonb AS job_data
+          FROM unnest(:'trigger_name_list'::text[], :'trigger_group_list'::text[], :'job_group_list'::text[],
+                      :'job_name_list'::text[], :'kind_list'::text[], :'schedule_list'::text[],
+                      :'description_list'::text[], :'start_time_list'::timestamptz[], :'end_time_list'::timestamptz[], :'priority_list'::int[],
+                      :'misfire_instruction_list'::text[], :'misfire_threshold_list'::interval[],
+                      :'calendar_name_list'::text[], :'trigger_data_list'::text[], :'next'::timestamptz[],
+                      :'previous'::timestamptz[], :'upcoming'::text[], :'complete'::bool[], :'times'::bigint[],
+                      :'hashes'::bigint[])
+               AS v(trigger_name, trigger_group, job_group, job_name, kind, schedule, description, start_time, end_time,
+                    priority, misfire, threshold, calendar, data, next_fire_time, prev_fire_time, upcoming, is_complete,
+                    times, hash)) AS o
+     CROSS JOIN LATERAL (
+        SELECT * FROM qrtz_job_details d
+         WHERE d.sched_name = :'sched' AND d.job_group = o.job_group AND d.job_name = o.job_name
+           FOR KEY SHARE) AS j
 \if :new
- -- The rest of what is checked below is not even planned.
- CROSS JOIN LATERAL (
-    SELECT CASE WHEN j.concurrency_key IS NULL THEN ''
-                ELSE (SELECT CASE WHEN length(k.value) <= 60 THEN k.value ELSE md5(k.value) END
-                        FROM (SELECT coalesce((coalesce(j.job_data, '{}') || coalesce(o.job_data, '{}'))
-                                              ->> j.concurrency_key, '') AS value) AS k) END AS new_key) AS own
+     -- The rest of what is checked below is not even planned.
+     CROSS JOIN LATERAL (
+        SELECT CASE WHEN j.concurrency_key IS NULL THEN ''
+                    ELSE (SELECT CASE WHEN length(k.value) <= 60 THEN k.value ELSE md5(k.value) END
+                            FROM (SELECT coalesce((coalesce(j.job_data, '{}') || coalesce(o.job_data, '{}'))
+                                                  ->> j.concurrency_key, '') AS value) AS k) END AS new_key) AS own
 \else
- -- include: checked
+     -- include: checked
 \endif
- WHERE before.generation > 0
- ORDER BY o.trigger_group, o.trigger_name
-    ON CONFLICT (sched_name, trigger_group, trigger_name) DO
 \if :new
-       NOTHING
-RETURNING t.trigger_group, t.trigger_name, false, t.next_fire_time, :now
 \else
-       UPDATE
-   SET (trigger_state, next_fire_time, prev_fire_time, upcoming, upcoming_is_complete, times_triggered, start_time,
-        generation, coalesced_fire_times, attempt, fire_id, error, held_by_mode, paused_at, paused_by, pause_reason,
-        pause_until, pause_missed, schedule, unreconciled, missed_policy, catch_up_until) = (
-       SELECT CASE WHEN NOT same.has_schedule THEN excluded.trigger_state
-                   WHEN t.concurrency_key = excluded.concurrency_key THEN t.trigger_state
-                   WHEN t.trigger_state = 'BLOCKED' THEN 'WAITING' ELSE t.trigger_state END,
-              CASE WHEN same.has_schedule THEN t.next_fire_time ELSE excluded.next_fire_time END,
-              CASE WHEN same.has_schedule THEN t.prev_fire_time ELSE excluded.prev_fire_time END,
-              CASE WHEN same.has_schedule THEN t.upcoming ELSE excluded.upcoming END,
-              CASE WHEN same.has_schedule THEN t.upcoming_is_complete ELSE excluded.upcoming_is_complete END,
-              CASE WHEN same.has_schedule THEN t.times_triggered ELSE excluded.times_triggered END,
-              CASE WHEN same.has_schedule THEN t.start_time ELSE excluded.start_time END,
-              CASE WHEN same.has_schedule THEN t.generation ELSE excluded.generation END,
-              CASE WHEN same.has_schedule THEN t.coalesced_fire_times ELSE excluded.coalesced_fire_times END,
-              CASE WHEN same.has_schedule THEN t.attempt ELSE excluded.attempt END,
-              CASE WHEN same.has_schedule THEN t.fire_id ELSE excluded.fire_id END,
-              CASE WHEN same.has_schedule THEN t.error ELSE excluded.error END,
-              CASE WHEN same.has_schedule THEN t.held_by_mode ELSE excluded.held_by_mode END,
-              CASE WHEN same.has_schedule THEN t.paused_at ELSE excluded.paused_at END,
-              CASE WHEN same.has_schedule THEN t.paused_by ELSE excluded.paused_by END,
-              CASE WHEN same.has_schedule THEN t.pause_reason ELSE excluded.pause_reason END,
-              CASE WHEN same.has_schedule THEN t.pause_until ELSE excluded.pause_until END,
-              CASE WHEN same.has_schedule THEN t.pause_missed ELSE excluded.pause_missed END,
-              -- The schedule of a trigger that keeps its progress, with the new catch-up limits and expectation.
-              CASE WHEN same.has_schedule
-                   THEN (t.schedule - '{catch_up,expect}'::text[])
-                        || jsonb_strip_nulls(jsonb_build_object('catch_up', excluded.schedule -> 'catch_up',
-                                                                'expect', excluded.schedule -> 'expect'))
-                   ELSE excluded.schedule END,
-              CASE WHEN same.has_schedule THEN t.unreconciled ELSE excluded.unreconciled END,
-              CASE WHEN same.has_schedule THEN t.missed_policy END,
-              CASE WHEN same.has_schedule AND same.has_misfire THEN t.catch_up_until END
-         FROM (-- The stored trigger `t` belongs to the same job and already has the schedule that is to be stored: as
-               -- it was declared, or as it is now.
-               SELECT (t.job_group, t.job_name) = (excluded.job_group, excluded.job_name)
-                      AND (coalesce(t.schedule_hash = excluded.schedule_hash, false)
-                           OR (t.kind, t.schedule - '{catch_up,expect}'::text[], t.start_time, t.end_time, t.calendar_name)
-                              IS NOT DISTINCT FROM
-                              (excluded.kind, excluded.schedule - '{catch_up,expect}'::text[], excluded.start_time, excluded.end_time,
-                               excluded.calendar_name)) AS has_schedule,
-                      (t.misfire_instruction, t.misfire_threshold)
-                      IS NOT DISTINCT FROM (excluded.misfire_instruction, excluded.misfire_threshold) AS has_misfire
-               OFFSET 0) AS same),
-       job_group = excluded.job_group, job_name = excluded.job_name, job_type = excluded.job_type,
-       max_concurrent = excluded.max_concurrent, overlap_policy = excluded.overlap_policy,
-       placement = excluded.placement, rate_limit = excluded.rate_limit, limits = excluded.limits, admission = NULL,
-       rate_limited_until = CASE WHEN (t.job_group, t.job_name, t.concurrency_key)
-                                    = (excluded.job_group, excluded.job_name, excluded.concurrency_key)
-                                 THEN t.rate_limited_until END,
-       concurrency_key = excluded.concurrency_key, description = excluded.description, kind = excluded.kind,
-       end_time = excluded.end_time, priority = excluded.priority, misfire_instruction = excluded.misfire_instruction,
-       misfire_threshold = excluded.misfire_threshold, calendar_name = excluded.calendar_name,
-       job_data = excluded.job_data, schedule_hash = excluded.schedule_hash, owner = NULL
- WHERE :'replace'::bool
-RETURNING t.trigger_group, t.trigger_name, t.generation < (SELECT generation FROM before), t.next_fire_time,
-          :now, t.job_group, t.job_name, t.job_type, t.max_concurrent, t.overlap_policy, t.placement,
-          t.rate_limit::text, t.limits
+      LEFT JOIN LATERAL (
+        SELECT t.ctid AS row FROM qrtz_triggers t
+         WHERE t.sched_name = :'sched' AND t.trigger_group = o.trigger_group AND t.trigger_name = o.trigger_name
+         ORDER BY t.times_triggered DESC
+         LIMIT 1) AS stored ON true
+\endif
+     WHERE before.generation > 0
+),
+\if :new
+\else
+replaced AS (
+    UPDATE qrtz_triggers t
+       SET (trigger_state, next_fire_time, prev_fire_time, upcoming, upcoming_is_complete, times_triggered, start_time,
+            generation, coalesced_fire_times, attempt, fire_id, error, held_by_mode, paused_at, paused_by, pause_reason,
+            pause_until, pause_missed, schedule, unreconciled, missed_policy, catch_up_until) = (
+           SELECT CASE WHEN NOT same.has_schedule THEN excluded.trigger_state
+                       WHEN t.concurrency_key = excluded.concurrency_key THEN t.trigger_state
+                       WHEN t.trigger_state = 'BLOCKED' THEN 'WAITING' ELSE t.trigger_state END,
+                  CASE WHEN same.has_schedule THEN t.next_fire_time ELSE excluded.next_fire_time END,
+                  CASE WHEN same.has_schedule THEN t.prev_fire_time ELSE excluded.prev_fire_time END,
+                  CASE WHEN same.has_schedule THEN t.upcoming ELSE excluded.upcoming END,
+                  CASE WHEN same.has_schedule THEN t.upcoming_is_complete ELSE excluded.upcoming_is_complete END,
+                  CASE WHEN same.has_schedule THEN t.times_triggered ELSE excluded.times_triggered END,
+                  CASE WHEN same.has_schedule THEN t.start_time ELSE excluded.start_time END,
+                  CASE WHEN same.has_schedule THEN t.generation ELSE excluded.generation END,
+                  CASE WHEN same.has_schedule THEN t.coalesced_fire_times END,
+                  CASE WHEN same.has_schedule THEN t.attempt ELSE 1 END,
+                  CASE WHEN same.has_schedule THEN t.fire_id END,
+                  CASE WHEN same.has_schedule THEN t.error END,
+                  CASE WHEN same.has_schedule THEN t.held_by_mode ELSE excluded.held_by_mode END,
+                  CASE WHEN same.has_schedule THEN t.paused_at END,
+                  CASE WHEN same.has_schedule THEN t.paused_by END,
+                  CASE WHEN same.has_schedule THEN t.pause_reason END,
+                  CASE WHEN same.has_schedule THEN t.pause_until END,
+                  CASE WHEN same.has_schedule THEN t.pause_missed END,
+                  -- The schedule of a trigger that keeps its progress, with the new catch-up limits and expectation.
+                  CASE WHEN same.has_schedule
+                       THEN (t.schedule - '{catch_up,expect}'::text[])
+                            || jsonb_strip_nulls(jsonb_build_object('catch_up', excluded.schedule -> 'catch_up',
+                                                                    'expect', excluded.schedule -> 'expect'))
+                       ELSE excluded.schedule END,
+                  CASE WHEN same.has_schedule THEN t.unreconciled ELSE excluded.unreconciled END,
+                  CASE WHEN same.has_schedule THEN t.missed_policy END,
+                  CASE WHEN same.has_schedule AND same.has_misfire THEN t.catch_up_until END
+             FROM (-- The stored trigger `t` belongs to the same job and already has the schedule that is to be stored:
+                   -- as it was declared, or as it is now.
+                   SELECT (t.job_group, t.job_name) = (excluded.job_group, excluded.job_name)
+                          AND (coalesce(t.schedule_hash = excluded.schedule_hash, false)
+                               OR (t.kind, t.schedule - '{catch_up,expect}'::text[], t.start_time, t.end_time,
+                                   t.calendar_name)
+                                  IS NOT DISTINCT FROM
+                                  (excluded.kind, excluded.schedule - '{catch_up,expect}'::text[], excluded.start_time,
+                                   excluded.end_time, excluded.calendar_name)) AS has_schedule,
+                          (t.misfire_instruction, t.misfire_threshold)
+                          IS NOT DISTINCT FROM (excluded.misfire_instruction, excluded.misfire_threshold) AS has_misfire
+                   OFFSET 0) AS same),
+           job_group = excluded.job_group, job_name = excluded.job_name, job_type = excluded.job_type,
+           max_concurrent = excluded.max_concurrent, overlap_policy = excluded.overlap_policy,
+           placement = excluded.placement, rate_limit = excluded.rate_limit, limits = excluded.limits, admission = NULL,
+           rate_limited_until = CASE WHEN (t.job_group, t.job_name, t.concurrency_key)
+                                        = (excluded.job_group, excluded.job_name, excluded.concurrency_key)
+                                     THEN t.rate_limited_until END,
+           concurrency_key = excluded.concurrency_key, description = excluded.description, kind = excluded.kind,
+           end_time = excluded.end_time, priority = excluded.priority,
+           misfire_instruction = excluded.misfire_instruction, misfire_threshold = excluded.misfire_threshold, calendar_name = excluded.calendar_name,
+           job_data = excluded.job_data, schedule_hash = excluded.schedule_hash, owner = NULL
+      FROM wanted AS excluded
+     WHERE t.ctid = excluded.row AND :'replace'::bool
+    RETURNING t.trigger_group, t.trigger_name, t.generation < (SELECT generation FROM before) AS is_kept,
+              t.next_fire_time, :now, t.job_group, t.job_name, t.job_type, t.max_concurrent, t.overlap_policy,
+              t.placement, t.rate_limit::text, t.limits
+),
+\endif
+added AS (
+    INSERT INTO qrtz_triggers AS t (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
+           max_concurrent, overlap_policy, placement, rate_limit, limits, concurrency_key, trigger_state, held_by_mode,
+           description, kind, schedule, next_fire_time, prev_fire_time, upcoming, upcoming_is_complete,
+           times_triggered, start_time, end_time, priority, misfire_instruction, misfire_threshold, unreconciled,
+           calendar_name, job_data, schedule_hash)
+    SELECT :'sched', w.generation, w.trigger_group, w.trigger_name, w.job_group, w.job_name, w.job_type,
+           w.max_concurrent, w.overlap_policy, w.placement, w.rate_limit, w.limits, w.concurrency_key, w.trigger_state,
+           w.held_by_mode, w.description, w.kind, w.schedule, w.next_fire_time, w.prev_fire_time, w.upcoming,
+           w.upcoming_is_complete, w.times_triggered, w.start_time, w.end_time, w.priority, w.misfire_instruction,
+           w.misfire_threshold, w.unreconciled, w.calendar_name, w.job_data, w.schedule_hash
+      FROM wanted w
+\if :new
+    RETURNING t.trigger_group, t.trigger_name, false, t.next_fire_time, :now
+)
+SELECT * FROM added
+\else
+     WHERE w.row IS NULL
+    RETURNING t.trigger_group, t.trigger_name, false, t.next_fire_time, :now, t.job_group, t.job_name, t.job_type,
+              t.max_concurrent, t.overlap_policy, t.placement, t.rate_limit::text, t.limits
+)
+SELECT * FROM replaced
+UNION ALL
+SELECT * FROM added
 \endif
 ;
 

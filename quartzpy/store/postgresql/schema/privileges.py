@@ -53,6 +53,12 @@ TABLES: Mapping[str, Mapping[Use, tuple[str, ...]]] = {
     VERSION_TABLE: {Use.NODE: _READ, Use.CLIENT: _READ, Use.READER: _READ},
     "qrtz_job_details": {Use.NODE: _ALL, Use.CLIENT: _ALL, Use.READER: _READ},
     "qrtz_triggers": {Use.NODE: _ALL, Use.CLIENT: _ALL, Use.READER: _READ},
+    # Written with the triggers, by the role that writes these.
+    "qrtz_trigger_keys": {
+        Use.NODE: ("SELECT", "INSERT", "DELETE"),
+        Use.CLIENT: ("SELECT", "INSERT", "DELETE"),
+        Use.READER: _READ,
+    },
     "qrtz_rate_limits": {Use.NODE: _ALL, Use.CLIENT: _READ, Use.READER: _READ},
     "qrtz_limits": {Use.NODE: _ALL, Use.CLIENT: _ALL, Use.READER: _READ},
     # A client counts the uses of a limit that it shows; only nodes use one.

@@ -314,6 +314,11 @@ TABLES: Mapping[str, tuple[str, ...]] = {
         "mode_since",
         "accepted_keys",
     ),
+    "qrtz_trigger_keys": (
+        "sched_name",
+        "trigger_group",
+        "trigger_name",
+    ),
     "qrtz_zone_rules": (
         "sched_name",
         "zone_name",

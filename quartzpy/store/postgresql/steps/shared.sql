@@ -444,9 +444,14 @@ ended_triggers AS (
     DELETE FROM qrtz_triggers t
      USING (SELECT sched_name, trigger_group, trigger_name, generation FROM done WHERE is_last) AS d
      CROSS JOIN LATERAL (
+        SELECT n.ctid AS row FROM qrtz_triggers n
+         WHERE n.sched_name = d.sched_name AND n.trigger_group = d.trigger_group AND n.trigger_name = d.trigger_name
+         ORDER BY n.times_triggered DESC
+         LIMIT 1) AS newest
+     CROSS JOIN LATERAL (
         SELECT c.ctid AS row
           FROM qrtz_triggers c
-         WHERE c.sched_name = d.sched_name AND c.trigger_group = d.trigger_group AND c.trigger_name = d.trigger_name
+         WHERE c.ctid = newest.row
            AND c.generation = d.generation AND c.trigger_state || '' = 'COMPLETE' AND c.owner IS NULL
            FOR UPDATE SKIP LOCKED) AS over
      WHERE t.ctid = over.row

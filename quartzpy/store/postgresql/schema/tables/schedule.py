@@ -248,9 +248,12 @@ triggers = Table(
     # one, and what becomes then of the fires that were missed. pause_missed is NULL where it is not.
     Column("pause_until", Instant),
     Column("pause_missed", String(10)),
+    # A key is that of one trigger because of qrtz_trigger_keys. Of the key alone, the check of each new version would
+    # visit every old one, and there are as many as fires while somebody holds an old snapshot. With the count, a look
+    # for the newest version meets it first.
     # The scheduler comes last, because only the due index may begin with it: without statistics, or with those of an
     # emptied table, the planner would use any other such index instead, which is as slow as a full scan.
-    PrimaryKeyConstraint("trigger_group", "trigger_name", "sched_name", name="qrtz_triggers_pkey"),
+    PrimaryKeyConstraint("trigger_group", "trigger_name", "sched_name", "times_triggered", name="qrtz_triggers_pkey"),
     ForeignKeyConstraint(
         ["sched_name", "job_group", "job_name"],
         [job_details.c.sched_name, job_details.c.job_group, job_details.c.job_name],
@@ -413,6 +416,16 @@ Index(
     triggers.c.pause_until,
     triggers.c.sched_name,
     postgresql_where=text("pause_until IS NOT NULL"),
+)
+
+# The keys of the triggers, which no fire changes. Database triggers on qrtz_triggers write them, whoever writes that.
+trigger_keys = Table(
+    "qrtz_trigger_keys",
+    metadata,
+    Column("sched_name", Name, nullable=False),
+    Column("trigger_group", Name, nullable=False),
+    Column("trigger_name", Name, nullable=False),
+    PrimaryKeyConstraint("trigger_group", "trigger_name", "sched_name", name="qrtz_trigger_keys_pkey"),
 )
 
 owners = Table(

@@ -14,9 +14,13 @@ requests AS MATERIALIZED (
         SELECT o.trigger_group, o.trigger_name FROM qrtz_triggers o
          WHERE a.all_triggers AND o.sched_name = :'sched' AND o.job_group = e.job_group AND o.job_name = e.job_name
         UNION ALL
-        SELECT o.trigger_group, o.trigger_name FROM qrtz_triggers o
-         WHERE NOT a.all_triggers AND o.sched_name = :'sched' AND o.trigger_group = e.trigger_group
-           AND o.trigger_name = e.trigger_name AND o.generation = e.generation) AS about
+        SELECT n.trigger_group, n.trigger_name
+          FROM (SELECT o.trigger_group, o.trigger_name, o.generation FROM qrtz_triggers o
+                 WHERE NOT a.all_triggers AND o.sched_name = :'sched' AND o.trigger_group = e.trigger_group
+                   AND o.trigger_name = e.trigger_name
+                 ORDER BY o.times_triggered DESC
+                 LIMIT 1) AS n
+         WHERE n.generation = e.generation) AS about
 ),
 held_up AS MATERIALIZED (
     SELECT a.fire_id
@@ -24,6 +28,8 @@ held_up AS MATERIALIZED (
       LEFT JOIN LATERAL (
         SELECT true AS is_free FROM qrtz_triggers o
          WHERE o.sched_name = :'sched' AND o.trigger_group = a.trigger_group AND o.trigger_name = a.trigger_name
+         ORDER BY o.times_triggered DESC
+         LIMIT 1
            FOR NO KEY UPDATE SKIP LOCKED) AS t ON true
       LEFT JOIN LATERAL (
         SELECT true AS is_free FROM qrtz_job_details o
@@ -46,9 +52,14 @@ locked AS (
     SELECT c.*, a.state, a.error
       FROM requests a
      CROSS JOIN LATERAL (
+        SELECT n.ctid AS row FROM qrtz_triggers n
+         WHERE NOT a.all_triggers AND n.sched_name = :'sched' AND n.trigger_group = a.trigger_group
+           AND n.trigger_name = a.trigger_name
+         ORDER BY n.times_triggered DESC
+         LIMIT 1) AS newest
+     CROSS JOIN LATERAL (
         SELECT o.ctid AS row FROM qrtz_triggers o
-         WHERE NOT a.all_triggers AND o.sched_name = :'sched' AND o.trigger_group = a.trigger_group
-           AND o.trigger_name = a.trigger_name AND o.generation = a.generation
+         WHERE o.ctid = newest.row AND o.generation = a.generation
            FOR NO KEY UPDATE SKIP LOCKED) AS c
     UNION ALL
     SELECT c.*, a.state, a.error
@@ -71,8 +82,12 @@ DELETE FROM qrtz_triggers t
  USING unnest(:'fire_ids'::bigint[]) AS a(fire_id)
  -- include: own_record
  CROSS JOIN LATERAL (
+    SELECT n.ctid AS row FROM qrtz_triggers n
+     WHERE n.sched_name = :'sched' AND n.trigger_group = e.trigger_group AND n.trigger_name = e.trigger_name
+     ORDER BY n.times_triggered DESC
+     LIMIT 1) AS newest
+ CROSS JOIN LATERAL (
     SELECT o.ctid AS row FROM qrtz_triggers o
-     WHERE o.sched_name = :'sched' AND o.trigger_group = e.trigger_group AND o.trigger_name = e.trigger_name
-       AND o.generation = e.generation
+     WHERE o.ctid = newest.row AND o.generation = e.generation
        FOR UPDATE SKIP LOCKED) AS own
  WHERE t.ctid = own.row;

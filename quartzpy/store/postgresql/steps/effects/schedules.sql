@@ -2,7 +2,9 @@
 
 -- name: refill
 -- Appends fire times if nothing else has: the schedule, the calendar and the last instant must be those from which they
--- were computed. The calendar is looked up by its key, because of OFFSET 0.
+-- were computed. The calendar is looked up by its key, because of OFFSET 0. The newest version of a trigger is looked up
+-- by its key alone, here and in all statements on the way of a fire: what does not fit is then no reason to visit the
+-- older versions, and there are as many as fires while somebody holds an old snapshot.
 UPDATE qrtz_triggers t
    SET upcoming = t.upcoming || r.more::timestamptz[], upcoming_is_complete = r.is_complete,
        -- include: prepared_once
@@ -11,10 +13,14 @@ UPDATE qrtz_triggers t
                       :'further'::text[], :'complete'::bool[], :'revisions'::bigint[])
                AS w(trigger_group, trigger_name, generation, after, more, is_complete, revision)
          CROSS JOIN LATERAL (
+            SELECT n.ctid AS row FROM qrtz_triggers n
+             WHERE n.sched_name = :'sched' AND n.trigger_group = w.trigger_group AND n.trigger_name = w.trigger_name
+             ORDER BY n.times_triggered DESC
+             LIMIT 1) AS newest
+         CROSS JOIN LATERAL (
             SELECT o.ctid AS row, o.job_group, o.job_name
               FROM qrtz_triggers o
-             WHERE o.sched_name = :'sched' AND o.trigger_group = w.trigger_group
-               AND o.trigger_name = w.trigger_name AND o.generation = w.generation
+             WHERE o.ctid = newest.row AND o.generation = w.generation
                AND coalesce(o.upcoming[cardinality(o.upcoming)], o.next_fire_time) = w.after
                AND NOT o.upcoming_is_complete
                AND (o.calendar_name IS NULL
@@ -39,9 +45,13 @@ UPDATE qrtz_triggers t
            AS a(fire_id, expected, next_fire_time)
  -- include: own_record
  CROSS JOIN LATERAL (
+    SELECT n.ctid AS row FROM qrtz_triggers n
+     WHERE n.sched_name = :'sched' AND n.trigger_group = e.trigger_group AND n.trigger_name = e.trigger_name
+     ORDER BY n.times_triggered DESC
+     LIMIT 1) AS newest
+ CROSS JOIN LATERAL (
     SELECT o.ctid AS row FROM qrtz_triggers o
-     WHERE o.sched_name = :'sched' AND o.trigger_group = e.trigger_group AND o.trigger_name = e.trigger_name
-       AND o.generation = e.generation AND o.next_fire_time = a.expected
+     WHERE o.ctid = newest.row AND o.generation = e.generation AND o.next_fire_time = a.expected
        AND o.trigger_state || '' <> 'COMPLETE'
        FOR NO KEY UPDATE SKIP LOCKED) AS own
  WHERE t.ctid = own.row;
