@@ -164,6 +164,7 @@ acquired AS MATERIALIZED (
      CROSS JOIN LATERAL (
         SELECT t.ctid AS row, t.admission, t.prev_fire_time FROM qrtz_triggers t
          WHERE t.sched_name = :'sched' AND t.trigger_group = a.trigger_group AND t.trigger_name = a.trigger_name
+         ORDER BY t.times_triggered DESC
          LIMIT 1) AS o
 ),
 restored AS (

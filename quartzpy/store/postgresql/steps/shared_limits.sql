@@ -164,10 +164,11 @@ restored AS (
     UPDATE qrtz_triggers t SET admission = NULL
       FROM admitted a
      CROSS JOIN LATERAL (
-        SELECT o.ctid AS row FROM qrtz_triggers o
+        SELECT o.ctid AS row, o.admission FROM qrtz_triggers o
          WHERE o.sched_name = :'sched' AND o.trigger_group = a.trigger_group AND o.trigger_name = a.trigger_name
-           AND o.admission || '' = 'ADMITTED' LIMIT 1) AS own
-     WHERE t.ctid = own.row
+         ORDER BY o.times_triggered DESC
+         LIMIT 1) AS own
+     WHERE t.ctid = own.row AND own.admission = 'ADMITTED'
 ),
 used AS (
     INSERT INTO qrtz_limit_uses (sched_name, limit_name, fire_id)
