@@ -476,7 +476,7 @@ def old_snapshot(holders: Sequence[str]) -> list[Incident]:
             Severity.WARNING,
             "old-snapshot",
             "database",
-            "An old snapshot keeps dead rows in the tables, and triggers that fire often become ever slower meanwhile.",
+            "An old snapshot keeps dead rows in the tables, which grow, and what reads many rows becomes slower.",
             (
                 *(f"It is held by {holder}." for holder in holders[:MOST_REMEDIES]),
                 "End what holds it (pg_terminate_backend(pid), ROLLBACK PREPARED, pg_drop_replication_slot, or"
