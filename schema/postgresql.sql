@@ -164,17 +164,6 @@ CREATE INDEX qrtz_job_details_mode ON qrtz_job_details (sched_name) WHERE mode |
 
 CREATE INDEX qrtz_job_details_rate_limit ON qrtz_job_details (sched_name) WHERE rate_limit IS NOT NULL OR limits IS NOT NULL;
 
-CREATE TABLE qrtz_node_keys (
-    sched_name VARCHAR(200) COLLATE "C" NOT NULL,
-    epoch BIGINT NOT NULL,
-    job_type VARCHAR(200) COLLATE "C" NOT NULL,
-    placement TEXT COLLATE "C" NOT NULL,
-    runs BOOLEAN NOT NULL,
-    CONSTRAINT qrtz_node_keys_pkey PRIMARY KEY (epoch, job_type, placement)
-);
-
-CREATE INDEX qrtz_node_keys_refused ON qrtz_node_keys (sched_name, job_type, placement) WHERE runs::int = 0;
-
 CREATE TABLE qrtz_incidents (
     id BIGINT NOT NULL,
     sched_name VARCHAR(200) COLLATE "C" NOT NULL,
@@ -460,7 +449,8 @@ CREATE TABLE qrtz_scheduler_state (
     facts JSONB DEFAULT '{}' NOT NULL,
     mode VARCHAR(16) DEFAULT 'RUNNING' NOT NULL,
     mode_since TIMESTAMP WITH TIME ZONE,
-    accepted_keys BIGINT[],
+    runs BIGINT[] DEFAULT '{}' NOT NULL,
+    refuses BIGINT[] DEFAULT '{}' NOT NULL,
     CONSTRAINT qrtz_scheduler_state_pkey PRIMARY KEY (sched_name, instance_id),
     CONSTRAINT qrtz_scheduler_state_mode_check CHECK (mode = ANY ('{RUNNING,STANDBY,DRAINING}'))
 )

@@ -151,7 +151,7 @@ def empty_tables(connection: psycopg.Connection[Any]) -> None:
         " DELETE FROM qrtz_paused_trigger_groups;"
         " DELETE FROM qrtz_owners; DELETE FROM qrtz_rate_limits; DELETE FROM qrtz_audit;"
         " DELETE FROM qrtz_limits; DELETE FROM qrtz_limit_uses; DELETE FROM qrtz_zone_rules;"
-        " DELETE FROM qrtz_scheduler_state; DELETE FROM qrtz_node_keys; DELETE FROM qrtz_locks;"
+        " DELETE FROM qrtz_scheduler_state; DELETE FROM qrtz_locks;"
         " DELETE FROM qrtz_joins; DELETE FROM qrtz_incidents; DELETE FROM qrtz_judgements;"
         " DELETE FROM qrtz_maintenance_windows; DELETE FROM qrtz_notifications;"
         " DELETE FROM qrtz_expectations; DELETE FROM qrtz_breaches;"

@@ -75,7 +75,7 @@ class SchedulerThread(EpochService):
         clock: Clock,
         store_time: StoreTime,
         capacity: Capacity,
-        decide: Callable[[Node, Collection[DispatchKey]], None],
+        decide: Callable[[Node, Collection[DispatchKey]], bool],
         executors: Executors,
         config: SchedulerConfig,
         epoch: Callable[[], Epoch],
@@ -223,8 +223,7 @@ class SchedulerThread(EpochService):
         self._skipped(acquired.skipped)
         may_take_more = self._capacity.meet(acquired.slot_pools)
         if acquired.undecided:
-            self._decide(epoch.node, acquired.undecided)
-            may_take_more = True
+            may_take_more |= self._decide(epoch.node, acquired.undecided)
         if acquired.unfilled:
             self._refill(epoch, acquired.unfilled, acquired.now)
             may_take_more = True

@@ -28,7 +28,6 @@ TABLES = (
     "qrtz_executions",
     "qrtz_locks",
     "qrtz_misfires",
-    "qrtz_node_keys",
     "qrtz_scheduler_state",
     "qrtz_fired_triggers",
     "qrtz_incidents",
@@ -641,24 +640,6 @@ def upgrade() -> None:
         schema=schema,
     )
     op.create_table(
-        "qrtz_node_keys",
-        sa.Column("sched_name", Name, nullable=False),
-        sa.Column("epoch", sa.BigInteger(), nullable=False),
-        sa.Column("job_type", Name, nullable=False),
-        sa.Column("placement", Key, nullable=False),
-        sa.Column("runs", sa.Boolean(), nullable=False),
-        sa.PrimaryKeyConstraint("epoch", "job_type", "placement", name="qrtz_node_keys_pkey"),
-        schema=schema,
-    )
-    op.create_index(
-        "qrtz_node_keys_refused",
-        "qrtz_node_keys",
-        ["sched_name", "job_type", "placement"],
-        unique=False,
-        postgresql_where=sa.text("runs::int = 0"),
-        schema=schema,
-    )
-    op.create_table(
         "qrtz_incidents",
         sa.Column("id", sa.BigInteger(), nullable=False, autoincrement=False),
         sa.Column("sched_name", Name, nullable=False),
@@ -1072,7 +1053,8 @@ def upgrade() -> None:
         sa.Column("facts", JSONB(), server_default=sa.text("'{}'"), nullable=False),
         sa.Column("mode", sa.String(length=16), server_default=sa.text("'RUNNING'"), nullable=False),
         sa.Column("mode_since", Instant, nullable=True),
-        sa.Column("accepted_keys", sa.ARRAY(sa.BigInteger()), nullable=True),
+        sa.Column("runs", sa.ARRAY(sa.BigInteger()), nullable=False, server_default=sa.text("'{}'")),
+        sa.Column("refuses", sa.ARRAY(sa.BigInteger()), nullable=False, server_default=sa.text("'{}'")),
         sa.CheckConstraint("mode = ANY ('{RUNNING,STANDBY,DRAINING}')", name="qrtz_scheduler_state_mode_check"),
         sa.PrimaryKeyConstraint("sched_name", "instance_id", name="qrtz_scheduler_state_pkey"),
         **filled_to(50),

@@ -134,8 +134,8 @@ class SimulatedNode:
     def meet(self, slot_pools: object) -> bool:
         return False
 
-    def decide(self, node: Node, dispatch_keys: Collection[DispatchKey]) -> None:
-        self.store.decide(node, {key: key.job_type in self.types for key in dispatch_keys})
+    def decide(self, node: Node, dispatch_keys: Collection[DispatchKey]) -> bool:
+        return self.store.decide(node, {key: key.job_type in self.types for key in dispatch_keys})
 
     # --- executions
 

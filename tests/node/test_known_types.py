@@ -21,6 +21,8 @@ class Waiting:
         self.keys = {DispatchKey(f"type-{one}") for one in range(number)}
         self.reads = 0
         self.said: dict[DispatchKey, bool] = {}
+        self.is_locked = False
+        """True if another transaction has locked the row of the node."""
 
     def waiting_dispatch_keys(self) -> set[DispatchKey]:
         self.reads += 1
@@ -28,8 +30,9 @@ class Waiting:
             raise ConnectionError("the store does not answer")
         return self.keys
 
-    def decide(self, node: Node, keys: dict[DispatchKey, bool]) -> None:
-        self.said |= keys
+    def decide(self, node: Node, keys: dict[DispatchKey, bool]) -> bool:
+        self.said |= {} if self.is_locked else keys
+        return not self.is_locked
 
     def publish(self, *what: object) -> None:
         pass
@@ -77,6 +80,26 @@ def test_a_type_that_a_step_has_met_is_read_at_the_next_check_in() -> None:
     assert [learning.check_in(), learning.check_in()] == [1, 0]
 
 
+def test_a_node_that_meets_a_new_type_decides_about_all_that_wait() -> None:
+    """A step names some of those that it might meet."""
+    learning = Learning(2)
+    learning.store.keys |= {DispatchKey("new"), DispatchKey("newer")}
+    learning.store.said.clear()
+    assert learning.known.decide(learning.node, [DispatchKey("new")])
+    assert learning.store.said == {DispatchKey("new"): False, DispatchKey("newer"): False}
+
+
+def test_what_could_not_be_stored_is_said_again() -> None:
+    learning = Learning(2)
+    learning.store.keys |= {DispatchKey("new"), DispatchKey("newer")}
+    learning.store.said.clear()
+    learning.store.is_locked = True
+    assert not learning.known.decide(learning.node, [DispatchKey("new")])
+    learning.store.is_locked = False
+    learning.check_in()
+    assert learning.store.said == {DispatchKey("new"): False, DispatchKey("newer"): False}
+
+
 def test_a_new_epoch_and_a_new_type_of_the_process_are_not_waited_for() -> None:
     learning = Learning(1_000)
     learning.node = Node("node", 2)
@@ -95,8 +118,8 @@ def test_a_new_epoch_and_a_new_type_of_the_process_are_not_waited_for() -> None:
 
 def test_a_read_that_failed_is_repeated_at_the_next_check_in() -> None:
     learning = Learning(1_000)
-    keys, learning.store.keys = learning.store.keys, set()
     learning.known.decide(learning.node, [DispatchKey("new")])
+    keys, learning.store.keys = learning.store.keys, set()
     with pytest.raises(ConnectionError):
         learning.check_in()
     learning.store.keys = keys

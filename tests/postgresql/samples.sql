@@ -166,7 +166,6 @@
 \set most_after 10
 \set most_examined 1000
 \set most_few 100
-\set most_hashes 100
 \set few_ranges 20
 \set most_of_each 50
 \set most_runs 100
@@ -216,7 +215,6 @@
 \set reason why
 \set recent 20
 \set reasons '{"cannot be computed","has no next fire time"}'
-\set refused {a.job}
 \set replace true
 \set requests_recovery_list {f,t}
 \set results {42,NULL}

@@ -19,7 +19,7 @@ from quartzpy.store.postgresql.connection.pipeline import BoundStatement
 from quartzpy.store.postgresql.connection.pool import PoolShare
 from quartzpy.store.postgresql.steps.acquire import BACKLOG
 from quartzpy.store.postgresql.store import SqlJobStore
-from quartzpy.store.protocol import Acquisition, AvailableSlots, DispatchKey, FiredTrigger, JobEntry, Node
+from quartzpy.store.protocol import Acquisition, AvailableSlots, FiredTrigger, JobEntry, Node
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, prepare
 from tests.postgresql.conftest import register
@@ -30,8 +30,6 @@ TYPE = "expected"
 SECOND = timedelta(seconds=1)
 HOUR = timedelta(hours=1)
 PLAIN = JobDetail(TYPE, "plain", durable=True)
-NEW = JobDetail("new", "new", durable=True)
-"""Of a job type about which the node has said nothing yet."""
 SERIAL = JobDetail(TYPE, "serial", durable=True, disallow_concurrent=True)
 Connect = Callable[[], psycopg.Connection[Any]]
 
@@ -129,18 +127,6 @@ def test_triggers_without_a_limit_take_the_short_statement_and_one_with_a_limit_
     pipelines.clear()
     assert names(take(store, node, look_ahead=timedelta(minutes=2))) == ["b"]
     assert [decides_about_limits(one) for one in pipelines] == [True]
-
-
-def test_after_a_decision_about_what_is_new_the_same_is_expected(
-    store: SqlJobStore, pipelines: list[list[str]]
-) -> None:
-    node = register(store)
-    add(store, NEW, "a", due_in=timedelta(minutes=1))
-    take(store, node)
-    store.decide(node, {DispatchKey(NEW.job_type): True})
-    pipelines.clear()
-    assert names(take(store, node, look_ahead=timedelta(minutes=2))) == ["a"]
-    assert [decides_about_limits(one) for one in pipelines] == [False]
 
 
 def test_a_trigger_with_a_limit_that_was_not_expected_is_not_left_behind_others(

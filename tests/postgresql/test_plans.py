@@ -37,11 +37,9 @@ from quartzpy.store.postgresql.steps.acquire import (
     ACQUIRE_UNLIMITED_OF_ONE_POOL,
     LAST_POOL,
     NEXT_DUE,
-    OF_MANY_REFUSED,
-    UNDECIDED,
 )
 from quartzpy.store.postgresql.steps.misfire import LATE, MOVE
-from quartzpy.store.postgresql.steps.node_keys import NOTE_ACCEPTED
+from quartzpy.store.postgresql.steps.node_keys import DECIDE
 from quartzpy.store.postgresql.steps.purge import PURGE, PURGE_BREACHES, PURGE_INCIDENTS, PURGE_NOTIFICATIONS
 from quartzpy.store.postgresql.steps.rate_limits import ADMIT, NEXT_TURN
 from quartzpy.store.postgresql.steps.recover import ANYTHING_STUCK, OPEN_GATES, REPAIR
@@ -84,10 +82,12 @@ SELECT 'plans', n, 'DEFAULT', 't' || n, 'DEFAULT', type, type,
 FILL_NODE = """
 INSERT INTO qrtz_scheduler_state (sched_name, instance_id, epoch, host, pid, started_at, last_checkin, checkin_count,
     checkin_interval) VALUES ('plans', 'node', 1, 'here', 1, now(), now(), 0, '1 s');
-INSERT INTO qrtz_node_keys (sched_name, epoch, job_type, placement, runs)
-SELECT 'plans', 1, type, '', type <> 'unknown'
-  FROM unnest(ARRAY['known', 'unknown', 'keyed'] || ARRAY(SELECT 'unused-' || n FROM generate_series(1, 3000) AS n))
-       AS type;
+UPDATE qrtz_scheduler_state
+   SET runs = (SELECT array_agg(key ORDER BY key)
+                 FROM (SELECT hashtextextended(type, hashtextextended('', 0)) AS key
+                         FROM unnest(ARRAY['known', 'keyed']
+                                     || ARRAY(SELECT 'unused-' || n FROM generate_series(1, 3000) AS n)) AS type) AS t),
+       refuses = ARRAY[hashtextextended('unknown', hashtextextended('', 0))];
 """
 VALUES: dict[str, Any] = {
     "sched": "plans",
@@ -97,7 +97,6 @@ VALUES: dict[str, Any] = {
     "sinces": ["-infinity"],
     "met_pools": ["", '"executor":"elsewhere"'],
     "following_pools": ['"executor":"elsewhere"', LAST_POOL],
-    "refused": ["unknown\n"],
     "pool_limits": [LIMIT],
     "admits": False,
     "executors": ["default"],
@@ -170,7 +169,7 @@ class Fill:
 
 
 TABLES = (
-    "qrtz_executions, qrtz_fired_triggers, qrtz_triggers, qrtz_job_details, qrtz_misfires, qrtz_audit, qrtz_node_keys,"
+    "qrtz_executions, qrtz_fired_triggers, qrtz_triggers, qrtz_job_details, qrtz_misfires, qrtz_audit,"
     " qrtz_incidents, qrtz_judgements, qrtz_expectations, qrtz_breaches, qrtz_notifications, qrtz_job_upstreams"
 )
 
@@ -895,45 +894,22 @@ def test_due_triggers_are_read_off_the_front_of_their_index(
 
     The 3,000 triggers in front that the node has refused are below the floor.
     """
-    for refuses_many in (False, True):
-        plan = explain(OF_MANY_REFUSED[text] if refuses_many else text, sinces=[floor(connection)])
-        scans = scans_of_triggers(plan)
-        due = [node for node in scans if node.get("Index Name") == "qrtz_triggers_due"]
-        assert due, scans
-        for node in scans:
-            assert walked(node) <= 3 * LIMIT, f"{node} walks over {walked(node)} rows"
-        # Of 3,000 job types that the node runs, at most the one of each trigger that it meets.
-        keys = [node for node in plan if node.get("Relation Name") == "qrtz_node_keys"]
-        most = 3 * LIMIT if refuses_many else LIMIT if text in TAKES else 3
-        assert sum(walked(node) for node in keys) <= most, keys
-
-
-HAS_HASHES = """
-UPDATE qrtz_scheduler_state
-   SET accepted_keys = (SELECT array_agg(hash ORDER BY hash)
-                          FROM (SELECT hashtextextended(job_type, hashtextextended(placement, 0)) AS hash
-                                  FROM qrtz_node_keys WHERE runs) AS accepted);
-"""
-
-
-@filled(*(Fill(statistics=statistics, then=HAS_HASHES) for statistics in STATISTICS))
-@pytest.mark.parametrize("text", TAKES)
-def test_job_types_whose_hashes_a_node_has_noted_are_not_looked_up(
-    explain: Callable[..., list[dict[str, Any]]], connection: psycopg.Connection[Any], text: str
-) -> None:
-    """It runs 3,000, and each trigger that it meets is of one of these."""
     plan = explain(text, sinces=[floor(connection)])
-    keys = [node for node in plan if node.get("Relation Name") == "qrtz_node_keys"]
-    assert keys
-    assert sum(walked(node) for node in keys) == 0, keys
+    scans = scans_of_triggers(plan)
+    due = [node for node in scans if node.get("Index Name") == "qrtz_triggers_due"]
+    assert due, scans
+    for node in scans:
+        assert walked(node) <= 3 * LIMIT, f"{node} walks over {walked(node)} rows"
+    # What the node runs, 3,002 job types, is read once.
+    [keys] = [node for node in plan if node.get("Subplan Name") == "CTE keys"]
+    assert walked(keys) == 1, keys
 
 
 @filled(*(Fill(statistics=statistics) for statistics in STATISTICS))
-def test_what_a_node_notes_after_a_decision_is_bounded(explain: Callable[..., list[dict[str, Any]]]) -> None:
+def test_a_decision_writes_the_row_of_its_node_alone(explain: Callable[..., list[dict[str, Any]]]) -> None:
     """It has said something about 3,003 keys."""
-    plan = explain(NOTE_ACCEPTED, most_hashes=10)
-    [keys] = [node for node in plan if node.get("Relation Name") == "qrtz_node_keys"]
-    assert walked(keys) <= 11
+    plan = explain(DECIDE, job_types=["new", "known"], placements=["", ""], runs=[True, False])
+    assert sum(walked(node) for node in plan if node.get("Relation Name") == "qrtz_scheduler_state") <= 4
 
 
 NONE_REFUSED = "DELETE FROM qrtz_triggers WHERE job_type = 'unknown'"
@@ -947,17 +923,6 @@ def test_triggers_of_other_slot_pools_are_not_read(explain: Callable[..., list[d
     """3,000 that another executor runs are due before those that are taken."""
     for node in scans_of_triggers(explain(text)):
         assert walked(node) <= 3 * LIMIT, f"{node['Node Type']} walks over {walked(node)} rows"
-
-
-@filled(*(Fill(statistics=statistics) for statistics in STATISTICS))
-def test_the_first_triggers_tell_which_keys_a_node_has_to_decide_about(
-    explain: Callable[..., list[dict[str, Any]]],
-) -> None:
-    plan = explain(UNDECIDED)
-    assert plan[0]["Actual Rows"] == 0
-    assert sum(walked(node) for node in scans_of_triggers(plan)) <= 2 * 9_000
-    plan = explain(UNDECIDED, slot_pools=["", '"executor":"elsewhere"'])
-    assert plan[0]["Actual Rows"] == 1
 
 
 @filled(*(Fill(statistics=statistics) for statistics in STATISTICS))

@@ -126,7 +126,7 @@ def test_a_part_is_put_in_with_the_indentation_of_its_place_and_with_the_parts_i
 
 def test_the_tool_prints_a_statement_as_it_is_sent(capsys: pytest.CaptureFixture[str]) -> None:
     assert sql.main(["steps/cancel.sql:cancel_requests"]) == SqlFile("steps/cancel.sql")("cancel_requests") + ";\n"
-    assert sql.main(["acquire", "--on", "refuses_many"]) != sql.main(["acquire"])
+    assert sql.main(["acquire", "--on", "several_pools"]) != sql.main(["acquire"])
     assert "steps/acquire.sql:acquire\n" in sql.main([])
     with pytest.raises(SystemExit):
         sql.main(["nothing"])

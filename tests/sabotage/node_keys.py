@@ -8,34 +8,33 @@ _STORE = "quartzpy.store.postgresql"
 _STEPS = "quartzpy/store/postgresql/steps"
 _LISTEN = "quartzpy/store/postgresql/connection/listen.sql"
 _KEYS = "tests/contract/test_node_keys.py"
-_ACCEPTED = "tests/postgresql/test_accepted_keys.py"
+_ROWS = "tests/postgresql/test_node_keys.py"
 _FLOORS = "tests/postgresql/test_floors.py"
 _IS_NAMED = f"{_KEYS}::test_a_trigger_about_which_the_node_has_said_nothing_stays_and_is_named[postgresql]"
+
+
+def _all_but_refused(file: str) -> tuple[Edit, ...]:
+    """A step takes what its node has not refused."""
+    return (
+        Edit(f"{_STEPS}/{file}", "AND ((SELECT runs FROM keys))[", "AND ((SELECT refuses FROM keys))["),
+        Edit(
+            f"{_STEPS}/{file}", ", (SELECT runs FROM keys))] =\n", ", (SELECT refuses FROM keys))] IS DISTINCT FROM\n"
+        ),
+    )
+
 
 NODE_KEYS = (
     Sabotage(
         "nodes_fire_what_they_do_not_know",
         "a node fires a trigger of a job type that it has never met, and cannot run it",
-        (Edit(f"{_STEPS}/acquire.sql", "AND k.placement = front.placement AND k.runs OFFSET 0", "OR true OFFSET 0"),),
-        (_IS_NAMED,),
-    ),
-    Sabotage(
-        "any_hash_is_taken_for_an_accepted_one",
-        "a node fires a trigger of a job type that it does not know, because it knows others",
-        (
-            Edit(
-                f"{_STEPS}/acquire.sql",
-                "] = front.key_hash",
-                "] IS DISTINCT FROM 1",
-            ),
-        ),
+        _all_but_refused("acquire.sql"),
         (_IS_NAMED,),
     ),
     Sabotage(
         "refused_keys_stay_accepted",
         "the hash of a key that a node has refused stays among those of what it runs",
-        (Edit(f"{_STEPS}/checkin.sql", " FILTER (WHERE said.runs)", ""),),
-        (f"{_ACCEPTED}::test_a_node_notes_the_hashes_of_what_it_runs",),
+        (Edit(f"{_STEPS}/checkin.sql", "WHERE before.key_hash NOT IN (SELECT key_hash FROM said)", ""),),
+        (f"{_ROWS}::test_what_a_node_says_is_in_its_row",),
     ),
     Sabotage(
         "decisions_wait_for_the_row_of_their_node",
@@ -43,33 +42,47 @@ NODE_KEYS = (
         (
             Edit(
                 f"{_STEPS}/checkin.sql",
-                "AND o.epoch = :'epoch'::bigint\n           FOR NO KEY UPDATE SKIP LOCKED) AS held",
-                "AND o.epoch = :'epoch'::bigint\n           FOR NO KEY UPDATE) AS held",
+                "       FOR NO KEY UPDATE SKIP LOCKED\n),\ndecided AS",
+                "       FOR NO KEY UPDATE\n),\ndecided AS",
             ),
         ),
-        (f"{_ACCEPTED}::test_a_decision_does_not_wait_for_whoever_has_locked_the_row_of_its_node",),
+        (f"{_ROWS}::test_a_decision_does_not_wait_for_whoever_has_locked_the_row_of_its_node",),
+    ),
+    Sabotage(
+        "decisions_that_were_not_stored_are_believed",
+        "a node says nothing more about a key, though the row with what it has said was locked",
+        (
+            Edit(
+                "quartzpy.node.workers.capacity",
+                "if not (changed and self._store.decide(node, changed)):",
+                "if not changed or (self._store.decide(node, changed) and False):",
+            ),
+        ),
+        ("tests/node/test_known_types.py::test_what_could_not_be_stored_is_said_again",),
+    ),
+    Sabotage(
+        "new_keys_are_decided_one_by_one",
+        "a node takes a step for each of many new job types before it fires their triggers",
+        (
+            Edit(
+                "quartzpy.node.workers.capacity",
+                "return self._decide(node, waiting, met=",
+                "return self._decide(node, (), met=",
+            ),
+        ),
+        ("tests/node/test_known_types.py::test_a_node_that_meets_a_new_type_decides_about_all_that_wait",),
     ),
     Sabotage(
         "nodes_handle_misfires_of_what_they_do_not_know",
         "a node handles the misfire of a trigger of a job type that it has never met",
-        (Edit(f"{_STEPS}/misfire.sql", "AND k.runs OFFSET 0)\n", "AND k.runs OR true OFFSET 0)\n"),),
+        _all_but_refused("misfire.sql"),
         (f"{_KEYS}::test_misfires_are_handled_by_a_node_that_runs_the_trigger[postgresql]",),
     ),
     Sabotage(
         "refused_triggers_hide_others",
-        "a step takes refused triggers for those that it may take, and finds no other behind them",
-        (Edit(f"{_STORE}.connection.refused_keys", "else list(self._of(node))", "else []"),),
-        (f"{_KEYS}::test_refused_triggers_hide_nothing_behind_them[postgresql-named]",),
-    ),
-    Sabotage(
-        "many_refused_triggers_hide_others",
-        "a step does not look up the refused triggers that are too many to be named",
-        (
-            Edit(
-                f"{_STEPS}/acquire.sql", "AND k.placement = t.placement AND NOT k.runs OFFSET 0)", "AND false OFFSET 0)"
-            ),
-        ),
-        (f"{_KEYS}::test_refused_triggers_hide_nothing_behind_them[postgresql-too many to be named]",),
+        "a look takes a refused trigger for one that the node may take, and finds no other behind it",
+        (Edit(f"{_STEPS}/acquire.sql", "AND (NOT (SELECT refuses_some FROM keys)\n", "AND (true\n"),),
+        (f"{_KEYS}::test_refused_triggers_hide_nothing_behind_them[postgresql-1]",),
     ),
     Sabotage(
         "new_slot_pools_stay_unknown",
@@ -80,7 +93,7 @@ NODE_KEYS = (
     Sabotage(
         "announcements_count_on_nodes_that_refuse",
         "a trigger is not announced because an earlier one exists, which a node sleeps past",
-        (Edit(_LISTEN, "               AND k.runs::int = 0\n", "               AND false\n"),),
+        (Edit(_LISTEN, "WHERE sched_name = :'sched' AND refuses <> '{}'", "WHERE false"),),
         ("tests/postgresql/test_news.py::test_what_is_due_after_triggers_that_a_node_has_refused_is_announced",),
     ),
     Sabotage(
@@ -125,28 +138,19 @@ NODE_KEYS = (
     Sabotage(
         "floors_outlive_a_refusal",
         "a node that runs after all what it has refused begins its steps behind it",
-        (Edit(f"{_STORE}.steps.node_keys", "keeps_next_due=is_expected", "keeps_next_due=True"),),
-        (f"{_FLOORS}::test_a_change_by_the_same_process_is_found[type_learned]",),
-    ),
-    Sabotage(
-        "what_an_epoch_has_refused_outlives_it",
-        "a node passes over what an epoch before it has refused",
         (
             Edit(
-                f"{_STORE}.connection.refused_keys",
-                "return self._refused if self._epoch == node.epoch else {}",
-                "return self._refused",
+                f"{_STORE}.steps.node_keys",
+                "            runs=list(runs.values()),\n        )\n",
+                "            runs=list(runs.values()),\n        ),\n        keeps_next_due=True,\n",
             ),
         ),
-        (f"{_KEYS}::test_what_an_epoch_has_refused_is_undecided_for_the_next_one[postgresql]",),
+        (f"{_FLOORS}::test_a_change_by_the_same_process_is_found[type_learned]",),
     ),
     Sabotage(
         "refusals_are_stored_beside_the_lock",
         "a trigger is not announced because of an earlier one, which a node refuses at the same moment",
-        (
-            Edit(f"{_STORE}.steps.node_keys", "said, _ = session.locked(", "said, _ = session.unlocked("),
-            Edit(f"{_STORE}.steps.node_keys", "keeps_next_due=is_expected,", ""),
-        ),
+        (Edit(f"{_STORE}.steps.node_keys", "[said] = session.locked(", "[said] = session.unlocked("),),
         ("tests/postgresql/test_news.py::test_what_a_node_refuses_is_stored_under_the_lock",),
     ),
     Sabotage(

@@ -244,31 +244,32 @@ class KnownTypes:
         self._decide(self._node(), ())
         self._changed()
 
-    def decide(self, node: Node, dispatch_keys: Collection[DispatchKey]) -> None:
-        """Say of dispatch keys that a step has met whether the node runs them.
+    def decide(self, node: Node, dispatch_keys: Collection[DispatchKey]) -> bool:
+        """Say of dispatch keys that a step has met whether the node runs them. Return whether that is stored.
 
-        A module that it may import is left to `learn`: that takes time.
+        A step names some of those that it might meet, so the node decides at once about all others that wait and that
+        are new here. A module that it may import is left to `learn`: that takes time.
         """
         self._has_met = True
-        self._capacity.meet({dispatch_key.slot_pool for dispatch_key in dispatch_keys})
-        self._decide(node, dispatch_keys, is_met=True)
+        waiting = self._store.waiting_dispatch_keys()
+        self._capacity.meet({dispatch_key.slot_pool for dispatch_key in waiting.union(dispatch_keys)})
+        return self._decide(node, waiting, met=dispatch_keys)
 
-    def _decide(self, node: Node, dispatch_keys: Collection[DispatchKey], *, is_met: bool = False) -> bool:
+    def _decide(self, node: Node, dispatch_keys: Collection[DispatchKey], *, met: Collection[DispatchKey] = ()) -> bool:
         """Store what has changed, and what is new. Return whether anything has."""
         with self._lock:
             if self._of != node:
                 self._of, self._runs = node, {}
-            changed = {
+            runs = {
                 key: self._job_types.allows(key.job_type, self._settings) and self._capacity.allows(key.placement)
-                for key in (dispatch_keys if is_met else {*dispatch_keys, *self._runs})
+                for key in {*dispatch_keys, *met, *self._runs}
             }
             # What a step meets was not stored, whatever was believed here.
-            if not is_met:
-                changed = {key: is_run for key, is_run in changed.items() if self._runs.get(key) is not is_run}
-            if changed:
-                self._store.decide(node, changed)
-                self._runs = {**self._runs, **changed}
-            return bool(changed)
+            changed = {key: is_run for key, is_run in runs.items() if key in met or self._runs.get(key) is not is_run}
+            if not (changed and self._store.decide(node, changed)):
+                return False
+            self._runs = {**self._runs, **changed}
+            return True
 
     def _knows(self, job_type: str) -> bool:
         try:

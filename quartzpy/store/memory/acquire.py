@@ -128,13 +128,14 @@ def acquire(
     )
 
 
-def decide(tables: Tables, node: Node, runs: Mapping[DispatchKey, bool]) -> None:
+def decide(tables: Tables, node: Node, runs: Mapping[DispatchKey, bool]) -> bool:
     """Store which dispatch keys the node runs; see `JobStore.decide`."""
     tables.require(node)
     registered = {record.epoch for record in tables.nodes.values()}
-    for epoch in tables.node_keys.keys() - registered:
-        del tables.node_keys[epoch]
-    tables.node_keys.setdefault(node.epoch, {}).update(runs)
+    for epoch in tables.runs.keys() - registered:
+        del tables.runs[epoch]
+    tables.runs.setdefault(node.epoch, {}).update(runs)
+    return True
 
 
 def _slots_of_keys(
@@ -142,7 +143,7 @@ def _slots_of_keys(
 ) -> tuple[dict[DispatchKey, AvailableSlots], list[DispatchKey]]:
     """Return the slots for each dispatch key that the node runs, and the keys about which it has said nothing."""
     of_pool = {slots.slot_pool: slots for slots in available_slots}
-    decided = tables.node_keys.get(node.epoch, {})
+    decided = tables.runs.get(node.epoch, {})
     slots_of, undecided = {}, []
     parked = {row.job.dispatch_key for gate in opened if (row := tables.first_parked(gate)) is not None}
     for key in tables.due.dispatch_keys() | parked:

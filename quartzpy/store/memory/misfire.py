@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 def recover_misfires(tables: Tables, node: Node, *, threshold: timedelta, limit: int) -> MisfireOutcome:
     """Handle one batch; see `JobStore.recover_misfires`."""
     now = tables.require(node)
-    decided = tables.node_keys.get(node.epoch, {})
+    decided = tables.runs.get(node.epoch, {})
     dispatch_keys = [key for key in tables.due.dispatch_keys() if decided.get(key)]
     waiting = list(islice(tables.due.misfired(dispatch_keys, now, threshold), limit + 1))
     late = _late_at_gates(tables, [tables.triggers[entry.key] for entry in waiting], now, threshold)

@@ -322,4 +322,4 @@ def _allotted(contenders: Iterable[_Contender], in_use: Mapping[str, _InUse]) ->
 def _runs_somewhere(tables: Tables, row: TriggerRow) -> bool:
     """Return True if a live node runs the trigger."""
     epochs = {record.epoch for record in tables.nodes.values()}
-    return any(keys.get(row.job.dispatch_key, False) for epoch, keys in tables.node_keys.items() if epoch in epochs)
+    return any(keys.get(row.job.dispatch_key, False) for epoch, keys in tables.runs.items() if epoch in epochs)

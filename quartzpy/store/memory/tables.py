@@ -124,7 +124,7 @@ class Tables:
         self.triggers: dict[TriggerKey, TriggerRow] = {}
         self.fired: dict[int, FiredRow] = {}
         self.nodes: dict[str, NodeRecord] = {}
-        self.node_keys: dict[int, dict[DispatchKey, bool]] = {}
+        self.runs: dict[int, dict[DispatchKey, bool]] = {}
         """What each epoch has said about dispatch keys: whether it runs them."""
         self.calendars: dict[str, StoredCalendar] = {}
         self.calendar_owners: dict[str, str] = {}

@@ -62,11 +62,14 @@ class FiringStore(Protocol):
     skips the row and reports that in its result.
     """
 
-    def decide(self, node: Node, runs: Mapping[DispatchKey, bool]) -> None:
-        """Store for each of these dispatch keys whether the node runs its triggers.
+    def decide(self, node: Node, runs: Mapping[DispatchKey, bool]) -> bool:
+        """Store for each of these dispatch keys whether the node runs its triggers. Return whether that is stored.
+
+        It is not where another transaction has locked the row of the node.
 
         `acquire` and `recover_misfires` take only triggers of a dispatch key that the epoch runs, as it has said here.
-        `acquire` passes over those that it does not run, and names those about which it has said nothing.
+        `acquire` passes over those that it does not run, and names some about which it has said nothing, if there are
+        any.
 
         Raises:
             LeaseLostError: the epoch is no longer registered.

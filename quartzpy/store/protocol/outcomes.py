@@ -20,7 +20,7 @@ class Acquisition:
     """The result of `acquire`.
 
     `next_due` is the soonest fire time among the triggers that this node could take and did not. `undecided` are
-    dispatch keys of waiting triggers about which the node has yet to say whether it runs them; see `decide`.
+    some of the dispatch keys of waiting triggers about which the node has yet to say whether it runs them (`decide`).
     `slot_pools` are those with an executor or a group for which triggers wait, whether or not it has slots for them.
     `unfilled` are due triggers that it could not fire, because their stored fire times are used up: the node computes
     more, stores them by `refill`, and the next step fires them.

@@ -9,21 +9,30 @@ SELECT pg_notify(:'channel', :'news');
 -- wakes everybody in time. It is looked for among the next ones that share the slots of the new one: if these are
 -- refused, others may be far away. Rows that this transaction has written itself are recognised by their xmin. The
 -- notification tells the soonest of these instants.
-WITH clock AS MATERIALIZED (SELECT :now AS at)
+WITH clock AS MATERIALIZED (SELECT :now AS at),
+refusing AS MATERIALIZED (
+    SELECT refuses || '{}' AS refuses FROM qrtz_scheduler_state WHERE sched_name = :'sched' AND refuses <> '{}'
+)
 SELECT pg_notify(:'channel', :'news' || ':' || extract(epoch FROM min(w.at)))
   FROM clock
  CROSS JOIN (
-        SELECT j.job_type, j.placement, min(j.slot_pool) AS slot_pool, min(o.at) AS at
+        SELECT j.key_hash, min(j.slot_pool) AS slot_pool, min(o.at) AS at
           FROM unnest(:'groups'::text[], :'names'::text[], :'instants'::timestamptz[]) AS o(job_group, job_name, at)
          CROSS JOIN LATERAL (
-            SELECT d.job_type, d.placement, d.slot_pool FROM qrtz_job_details d
-             WHERE d.sched_name = :'sched' AND d.job_group = o.job_group AND d.job_name = o.job_name LIMIT 1) AS j
-         GROUP BY j.job_type, j.placement) AS w
+            SELECT t.slot_pool,
+                   -- include: key_hash
+                   AS key_hash
+              FROM qrtz_job_details t
+             WHERE t.sched_name = :'sched' AND t.job_group = o.job_group AND t.job_name = o.job_name LIMIT 1) AS j
+         GROUP BY j.key_hash) AS w
  WHERE w.at <= clock.at
     OR NOT EXISTS (
         SELECT FROM (VALUES ('NODE'), ('OWN'), ('IGNORE'), ('RATE_LIMIT')) AS rule(name)
          CROSS JOIN LATERAL (
-            SELECT t.job_type, t.placement, t.limits FROM qrtz_triggers t
+            SELECT t.limits,
+                   -- include: key_hash
+                   AS key_hash
+              FROM qrtz_triggers t
              WHERE t.sched_name = :'sched' AND t.slot_pool = w.slot_pool AND t.misfire_rule = rule.name
                AND t.trigger_state = 'WAITING' AND t.next_fire_time > clock.at AND t.next_fire_time <= w.at
                AND t.xmin <> pg_current_xact_id()::xid
@@ -31,10 +40,7 @@ SELECT pg_notify(:'channel', :'news' || ':' || extract(epoch FROM min(w.at)))
          -- No node looks for one that waits for a limit which is used up: the end of an execution wakes it.
          WHERE earlier.limits IS NULL
            AND NOT EXISTS (
-            SELECT FROM qrtz_node_keys k
-             WHERE k.sched_name = :'sched' AND k.job_type = earlier.job_type AND k.placement = earlier.placement
-               AND k.runs::int = 0
-               AND NOT EXISTS (SELECT FROM qrtz_node_keys same
-                                WHERE same.epoch = k.epoch AND same.job_type = w.job_type
-                                  AND same.placement = w.placement AND NOT same.runs OFFSET 0) OFFSET 0) OFFSET 0)
+            SELECT FROM refusing n
+             WHERE n.refuses[width_bucket(earlier.key_hash, n.refuses)] = earlier.key_hash
+               AND n.refuses[width_bucket(w.key_hash, n.refuses)] IS DISTINCT FROM w.key_hash OFFSET 0) OFFSET 0)
 HAVING count(*) > 0;

@@ -97,8 +97,15 @@ class NextDueCache:
         self._may_be_expensive = False
         """True if each slot pool may be, until the next full read."""
         self._changes = 0
+        self.slot_pools: frozenset[str] = frozenset({""})
+        """The slot pools for which triggers have waited."""
         self._fronts: dict[str, datetime] = {}
         """The soonest trigger of each slot pool at its last read."""
+
+    def meet(self, slot_pools: Collection[str]) -> None:
+        """Note slot pools for which triggers wait."""
+        with self._lock:
+            self.slot_pools = self.slot_pools.union(slot_pools)
 
     def forget(self) -> None:
         """Expect anything, after a change to triggers that was not read."""

@@ -24,7 +24,6 @@ from quartzpy.store.postgresql.connection.locks import LOCK, MAKE, LockName
 from quartzpy.store.postgresql.connection.next_due import NextDueCache
 from quartzpy.store.postgresql.connection.pipeline import BEGIN, COMMIT, BoundStatement, Result, roll_back_unless_ended
 from quartzpy.store.postgresql.connection.pool import PoolShare
-from quartzpy.store.postgresql.connection.refused_keys import RefusedKeys
 from quartzpy.store.postgresql.schema.naming import Names, scoped
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.schema.statement import Statement, prepare
@@ -144,8 +143,6 @@ class SqlSession:
         self.has_new = False
         """True if triggers waited to be reconciled at the last check; see `storing`."""
         self.next_due = NextDueCache()
-        self.refused = RefusedKeys()
-        """The dispatch keys that the node of this session has refused."""
         self.clock = ClockEstimate()
         """Saves a round trip where a few milliseconds do not matter."""
         self.last_return = LastReturn()

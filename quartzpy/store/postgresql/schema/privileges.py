@@ -90,7 +90,6 @@ TABLES: Mapping[str, Mapping[Use, tuple[str, ...]]] = {
     "qrtz_misfires": {Use.NODE: _ALL, Use.CLIENT: ("SELECT", "INSERT"), Use.READER: _READ},
     # A client sets the modes of nodes.
     "qrtz_scheduler_state": {Use.NODE: _ALL, Use.CLIENT: ("SELECT", _update("mode", "mode_since")), Use.READER: _READ},
-    "qrtz_node_keys": {Use.NODE: _ALL, Use.CLIENT: _READ, Use.READER: _READ},
     # An action on many subjects updates its row as it proceeds; only nodes delete old rows.
     "qrtz_audit": {
         Use.NODE: ("SELECT", "INSERT", _PROCEEDING, "DELETE"),

@@ -248,13 +248,6 @@ TABLES: Mapping[str, tuple[str, ...]] = {
         "caught_up",
         "next_fire_time",
     ),
-    "qrtz_node_keys": (
-        "sched_name",
-        "epoch",
-        "job_type",
-        "placement",
-        "runs",
-    ),
     "qrtz_notifications": (
         "sched_name",
         "id",
@@ -312,7 +305,8 @@ TABLES: Mapping[str, tuple[str, ...]] = {
         "facts",
         "mode",
         "mode_since",
-        "accepted_keys",
+        "runs",
+        "refuses",
     ),
     "qrtz_trigger_keys": (
         "sched_name",

@@ -38,16 +38,6 @@ ACQUIRE_UNLIMITED = _SQL("acquire_unlimited", several_pools=True)
 ACQUIRE_OF_ONE_POOL = _SQL("acquire")
 ACQUIRE_UNLIMITED_OF_ONE_POOL = _SQL("acquire_unlimited")
 NEXT_DUE = _SQL("next_due")
-UNDECIDED = _SQL("undecided")
-# The same where the node has refused so many dispatch keys that they are not named.
-OF_MANY_REFUSED = {
-    ACQUIRE: _SQL("acquire", several_pools=True, refuses_many=True),
-    ACQUIRE_OF_ONE_POOL: _SQL("acquire", refuses_many=True),
-    ACQUIRE_UNLIMITED: _SQL("acquire_unlimited", several_pools=True, refuses_many=True),
-    ACQUIRE_UNLIMITED_OF_ONE_POOL: _SQL("acquire_unlimited", refuses_many=True),
-    NEXT_DUE: _SQL("next_due", refuses_many=True),
-    UNDECIDED: _SQL("undecided", refuses_many=True),
-}
 WHOLE_POOLS = 8
 """The number of slot pools of which a step reads as many triggers as it may take: those with the soonest triggers."""
 LEAST_OF_A_POOL = 8
@@ -75,12 +65,11 @@ def acquire(
     """Fire due triggers; see `JobStore.acquire`."""
     step = _Step(session, node, available_slots, limit, look_ahead, misfire_threshold, passed_over, opened)
     try:
-        acquired = _acquire(step, reads_first=reads_first)
+        return _acquire(step, reads_first=reads_first)
     except RefusedRowError:
         if not step.set_bad_rows_aside():
             raise
-        acquired = _acquire(step)
-    return replace(acquired, undecided=step.undecided_keys()) if step.meets_undecided else acquired
+        return _acquire(step)
 
 
 def _acquire(step: _Step, *, reads_first: bool = False) -> Acquisition:
@@ -122,9 +111,7 @@ class _Step:
             "slot_pools": [slots.slot_pool for slots in available_slots],
             "threshold": misfire_threshold,
             "passed_over": list(passed_over),
-            "refused": session.refused.named(node),
         }
-        self._refuses_many = session.refused.are_many(node)
         of_one_pool = len({(slots.executor, slots.group) for slots in available_slots}) == 1
         pool_limit = min(min(slots.workers, slots.group_slots) for slots in available_slots) if of_one_pool else limit
         self._take: dict[str, Any] = {
@@ -148,8 +135,6 @@ class _Step:
         self._others = (node.epoch, tuple(self._due["passed_over"]))
         self._pools: list[str] = self._due["slot_pools"]
         self.slots = (tuple(self._pools), *self._others)
-        self.meets_undecided = False
-        """True if a trigger waits of a dispatch key about which this node has yet to say whether it runs it."""
 
     def looks_first(self, reads_first: bool) -> bool:
         """Return whether to look before a claim: nothing is expected, or others are expected to be faster."""
@@ -182,17 +167,11 @@ class _Step:
         """True if this step would walk over many triggers of other nodes under the lock."""
         return self._session.next_due.is_costly(self._pools, self._next_read())
 
-    def undecided_keys(self) -> list[DispatchKey]:
-        """Return the dispatch keys of the next triggers about which this node has yet to say whether it runs them."""
-        values = {name: self._due[name] for name in ("epoch", "slot_pools", "refused")}
-        return [DispatchKey(*row) for row in self._session.read_one(self._statement(UNDECIDED), **values)]
-
     def _noted(self, done: _RoundTrip) -> _RoundTrip:
         """Keep what the next acquire step may expect."""
         session, waiting = self._session, done.waiting
-        self.meets_undecided = waiting.meets_undecided or done.meets_undecided
         if waiting.new_pools:
-            session.refused.meet(waiting.new_pools)
+            session.next_due.meet(waiting.new_pools)
         session.has_new = waiting.new is not None
         session.next_due.note_waiting(waiting.new)
         if waiting.has_rate_limits and not session.has_rate_limits:
@@ -202,14 +181,14 @@ class _Step:
         session.next_due.note_read(
             done.read, self._pools, self._others, waiting.now, waiting.soonest_of_pools, waiting.took
         )
-        return replace(done, met_pools=session.refused.slot_pools)
+        return replace(done, met_pools=session.next_due.slot_pools)
 
     def peek(self, taken: Sequence[tuple[Any, ...]] = ()) -> _RoundTrip:
         """Read what waits, without a lock. `taken` are triggers that this step has claimed already."""
         session, read = self._session, self._next_read()
         [answer] = session.read(self._next_due(_begins(read)))
         waiting = _Waiting(*require_epoch(self._node, answer))
-        return self._noted(_RoundTrip(waiting, taken, None, False, read, self._look_ahead))
+        return self._noted(_RoundTrip(waiting, taken, None, read, self._look_ahead))
 
     def _taken(self, result: Result) -> Sequence[tuple[Any, ...]]:
         """Return what a claim has taken. What was parked may wait now before the next read would begin."""
@@ -233,11 +212,11 @@ class _Step:
         results = results[len(before) :]
         taken = results[claiming.of_acquire]
         waiting = _Waiting(*require_epoch(self._node, answer))
-        turn, meets_undecided = claiming.note(session, results, waiting.now) if claiming.turns else (None, False)
+        turn, undecided = claiming.note(session, results, waiting.now) if claiming.turns else (None, set())
         if waiting.has_rate_limits and "rate limits" not in needs:
             turn = waiting.now
         rows = self._taken(taken)
-        return self._noted(_RoundTrip(waiting, rows, turn, meets_undecided, read, self._look_ahead, needs))
+        return self._noted(_RoundTrip(waiting, rows, turn, read, self._look_ahead, needs, undecided))
 
     def _before(self) -> list[BoundStatement]:
         return [self._session.bind(RECONCILE_NEW)] if self._session.has_new else []
@@ -246,7 +225,7 @@ class _Step:
         """Return the statement that claims triggers, with those that ask the limits of jobs where there are any."""
         claim = self._claim(text, sinces, **values)
         if self._session.has_rate_limits:
-            return around(self._session, claim, refuses_many=self._refuses_many)
+            return around(self._session, claim)
         return ClaimWithinLimits([claim], 0, ())
 
     def _statements(self, text: str, sinces: Sequence[datetime | str], **values: Any) -> list[BoundStatement]:
@@ -259,17 +238,13 @@ class _Step:
             "admits": self._session.has_rate_limits,
             "pool_limits": self._pool_limits(LEAST_MET if text == self.everything else 0),
         }
-        return self._session.bind(self._statement(text), **{**self._due, **values}, **self._take, **changing)
+        return self._session.bind(text, **{**self._due, **values}, **self._take, **changing)
 
     def _next_due(self, sinces: Sequence[datetime | str], **values: Any) -> BoundStatement:
         # In the order of the tables, whose collation of this column is that of Python.
-        met = sorted(self._session.refused.slot_pools)
+        met = sorted(self._session.next_due.slot_pools)
         more: dict[str, Any] = {"sinces": sinces, "met_pools": met, "following_pools": [*met[1:], LAST_POOL]}
-        return self._session.bind(self._statement(NEXT_DUE), **{**self._due, **values, **more})
-
-    def _statement(self, text: str) -> str:
-        """Return a statement, or the one for so many refused triggers that none is named."""
-        return OF_MANY_REFUSED[text] if self._refuses_many else text
+        return self._session.bind(NEXT_DUE, **{**self._due, **values, **more})
 
     def set_bad_rows_aside(self) -> bool:
         """Put the triggers into ERROR that make this step fail. Return whether there were any."""
@@ -364,8 +339,9 @@ class _Waiting(NamedTuple):
     """Slot pools for which triggers wait, and that were not known here."""
     soonest_of_pools: list[datetime | None]
     """The soonest trigger of each slot pool of the step, in its order."""
-    meets_undecided: bool
-    """True if this node has yet to say whether it runs one of these."""
+    undecided_types: list[str]
+    """The job types of those of these about which this node has yet to say whether it runs them."""
+    undecided_placements: list[str]
     took: float
     """The time of this read on the server, in seconds."""
 
@@ -377,12 +353,12 @@ class _RoundTrip:
     waiting: _Waiting
     taken: Sequence[tuple[Any, ...]]
     turn: datetime | None
-    meets_undecided: bool
-    """True if this node has yet to say whether it runs a trigger that waits for its turn."""
     read: NextDueRead
     look_ahead: timedelta
     needs: frozenset[str] = frozenset()
     """What the claim has done beside taking triggers of jobs without limits."""
+    undecided: Collection[DispatchKey] = ()
+    """Those of triggers that wait for their turns about which this node has yet to say whether it runs them."""
     met_pools: Collection[str] = ()
     """The slot pools for which triggers have waited."""
 
@@ -418,6 +394,10 @@ class _RoundTrip:
             fired,
             min((at for at in (waiting.new, self.soonest, self.turn, next_full_read) if at is not None), default=None),
             skipped,
+            undecided={
+                *self.undecided,
+                *map(DispatchKey, waiting.undecided_types, waiting.undecided_placements),
+            },
             slot_pools=self.met_pools,
             unfilled=unfilled,
         )

@@ -33,7 +33,8 @@
 -- trigger.
 WITH
 -- include: node
--- include: accepted
+-- include: keys
+,
 -- The front of the index of waiting triggers, locked. Their fire times are at most `look_ahead` ahead, and not before
 -- `since`. More may be read than the node takes, so that a node with few free workers gets past triggers of full jobs.
 front AS MATERIALIZED (
@@ -58,18 +59,11 @@ front AS MATERIALIZED (
            -- What a rate limit has admitted may be due at any time.
            AND t.next_fire_time >= CASE WHEN :'admits'::bool AND rule.name = 'IGNORE' THEN '-infinity' ELSE slots.since END
            -- include: is_in_time
-           -- include: is_not_refused
+           -- include: runs_here
          ORDER BY t.next_fire_time, t.priority DESC
          LIMIT slots.pool_limit
            FOR NO KEY UPDATE OF t SKIP LOCKED
      ) AS of_range
-),
--- Those that this node runs.
-met AS MATERIALIZED (
-    SELECT front.*
-      FROM front
-     WHERE
-        -- include: has_said
 ),
 -- Their gates, and those that have opened, with what is free there. What is parked at a gate says its limit as well.
 gates AS MATERIALIZED (
@@ -78,7 +72,7 @@ gates AS MATERIALIZED (
            parked.overlap_policy AS policy_of_parked
       FROM (SELECT job_group, job_name, concurrency_key, min(slots) AS slots
               FROM (SELECT job_group, job_name, concurrency_key, max_concurrent AS slots
-                      FROM met WHERE max_concurrent IS NOT NULL
+                      FROM front WHERE max_concurrent IS NOT NULL
                      UNION ALL
                     SELECT o.*, NULL
                       FROM node
@@ -107,6 +101,8 @@ parked AS MATERIALIZED (
                         ('NODE', true), ('OWN', true), ('LATE', true)) AS range(name, is_late)
      CROSS JOIN LATERAL (
         SELECT t.slot_pool, t.generation,
+               -- include: is_not_run
+               AS is_foreign,
                -- include: candidate_columns
           FROM qrtz_triggers t
          -- include: passed_instants
@@ -124,31 +120,29 @@ parked AS MATERIALIZED (
 ),
 -- All of these. What is parked of a slot pool or a type that this node does not run, or is late, waits for others.
 candidates AS MATERIALIZED (
-    SELECT greatest(met.at, scheduled_time) AS at, row, scheduled_time, priority, max_concurrent, job_group, job_name,
+    SELECT greatest(front.at, scheduled_time) AS at, row, scheduled_time, priority, max_concurrent, job_group, job_name,
            concurrency_key, overlap_policy, previous_time, following, following_is_complete, coalesced_fire_times,
            also_due, is_filled, false AS is_parked, true AS runs_here, false AS is_late
 \if :several_pools
            , executor, workers, execution_group, group_slots
 \endif
-      FROM met
+      FROM front
     UNION ALL
-    SELECT greatest(front.at, scheduled_time), row, scheduled_time, priority, max_concurrent, job_group, job_name,
+    SELECT greatest(parked.at, scheduled_time), row, scheduled_time, priority, max_concurrent, job_group, job_name,
            concurrency_key, overlap_policy, previous_time, following, following_is_complete, coalesced_fire_times,
            also_due, is_filled, true,
-           slots.slot_pool IS NOT NULL AND NOT is_late AND NOT asks_first
-               AND scheduled_time <= front.at + :'look_ahead'::interval
-               AND generation <> ALL(:'passed_over'::bigint[])
-               AND
-                   -- include: has_said
-               , is_late
+           slots.slot_pool IS NOT NULL AND NOT is_late AND NOT asks_first AND NOT is_foreign
+               AND scheduled_time <= parked.at + :'look_ahead'::interval
+               AND generation <> ALL(:'passed_over'::bigint[]),
+           is_late
 \if :several_pools
            , slots.executor, slots.workers, slots.execution_group, slots.group_slots
 \endif
-      FROM parked AS front
+      FROM parked
       LEFT JOIN unnest(:'slot_pools'::text[], :'executors'::text[], :'workers'::int[], :'groups'::text[],
                        :'group_slots'::int[])
                 AS slots(slot_pool, executor, workers, execution_group, group_slots)
-             ON slots.slot_pool = front.slot_pool
+             ON slots.slot_pool = parked.slot_pool
 ),
 -- include: placed
 -- What this node has room for: what may fire here, or be skipped.
@@ -188,7 +182,8 @@ SELECT * FROM claimed
 -- Fires triggers of jobs without a limit. For one executor and one group as in `acquire`.
 WITH
 -- include: node
--- include: accepted
+-- include: keys
+,
 -- The front of the index, as in `acquire`.
 front AS MATERIALIZED (
     SELECT node.at, of_range.*
@@ -203,9 +198,7 @@ front AS MATERIALIZED (
         -- include: acquired_rules
      CROSS JOIN LATERAL (
         SELECT t.ctid AS row, t.next_fire_time AS scheduled_time, t.priority, t.max_concurrent,
-               t.job_type, t.placement, t.prev_fire_time AS previous_time, t.coalesced_fire_times,
-               -- include: key_hash
-               AS key_hash,
+               t.prev_fire_time AS previous_time, t.coalesced_fire_times,
                t.upcoming_is_complete OR cardinality(t.upcoming) > 0 AS is_filled
           FROM qrtz_triggers t
          WHERE t.sched_name = :'sched' AND t.slot_pool = slots.slot_pool
@@ -214,7 +207,7 @@ front AS MATERIALIZED (
            -- What a rate limit has admitted may be due at any time.
            AND t.next_fire_time >= CASE WHEN :'admits'::bool AND rule.name = 'IGNORE' THEN '-infinity' ELSE slots.since END
            -- include: is_in_time
-           -- include: is_not_refused
+           -- include: runs_here
          ORDER BY t.next_fire_time, t.priority DESC
          LIMIT slots.pool_limit
            FOR NO KEY UPDATE OF t SKIP LOCKED
@@ -230,10 +223,7 @@ candidates AS MATERIALIZED (
                    row_number() OVER (PARTITION BY execution_group
                                           ORDER BY scheduled_time, priority DESC, row) AS group_rank
 \endif
-              FROM front
-             WHERE
-                -- include: has_said
-             ) AS ranked
+              FROM front) AS ranked
 \if :several_pools
      WHERE executor_rank <= workers AND group_rank <= group_slots
 \endif
@@ -279,20 +269,19 @@ WITH node AS MATERIALIZED (
     SELECT :now AS at, clock_timestamp() AS began FROM qrtz_scheduler_state
      WHERE sched_name = :'sched' AND instance_id = :'instance' AND epoch = :'epoch'::bigint
 ),
--- The soonest trigger of each slot pool; of jobs with a limit; and whether this node has yet to say that it runs it.
-waiting AS (
-    SELECT slots.place, min(first_of_range.next_fire_time) AS soonest,
-           min(first_of_range.next_fire_time) FILTER (WHERE first_of_range.max_concurrent IS NOT NULL) AS limited,
-           bool_or(NOT EXISTS (SELECT FROM qrtz_node_keys k
-                                WHERE k.epoch = :'epoch'::bigint AND k.job_type = first_of_range.job_type
-                                  AND k.placement = first_of_range.placement AND k.runs OFFSET 0))
-               FILTER (WHERE first_of_range.next_fire_time IS NOT NULL) AS is_undecided
+-- include: keys
+,
+-- The soonest trigger of each range, and whether this node has yet to say whether it runs it.
+waiting AS MATERIALIZED (
+    SELECT slots.place, first_of_range.*
       FROM node
      CROSS JOIN unnest(:'slot_pools'::text[], :'sinces'::timestamptz[]) WITH ORDINALITY AS slots(slot_pool, since, place)
      CROSS JOIN
         -- include: acquired_rules
       LEFT JOIN LATERAL (
-            SELECT t.next_fire_time, t.max_concurrent, t.job_type, t.placement
+            SELECT t.next_fire_time, t.max_concurrent, t.job_type, t.placement,
+                   -- include: is_not_run
+                   AS is_undecided
               FROM qrtz_triggers t
              WHERE t.sched_name = :'sched' AND t.slot_pool = slots.slot_pool
                AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
@@ -301,12 +290,11 @@ waiting AS (
                -- include: is_not_refused
              ORDER BY t.next_fire_time
              LIMIT 1) AS first_of_range ON true
-     GROUP BY slots.place
 )
 SELECT node.at,
        -- triggers that users' transactions have stored, and that no step has reconciled yet
        (SELECT min(n.next_fire_time) FROM qrtz_triggers n WHERE n.sched_name = :'sched' AND n.unreconciled = 'NEW'),
-       of_pools.limited,
+       (SELECT min(next_fire_time) FROM waiting WHERE max_concurrent IS NOT NULL),
        EXISTS (SELECT FROM qrtz_job_details WHERE sched_name = :'sched'
                                                    AND (rate_limit IS NOT NULL OR limits IS NOT NULL)),
        -- Slot pools for which triggers wait and that this node has not met: the first between each two that it has, and
@@ -318,33 +306,11 @@ SELECT node.at,
                   WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING'
                     AND t.slot_pool > met.slot_pool AND t.slot_pool < met.following
                   ORDER BY t.slot_pool LIMIT 1) AS following_met),
-       of_pools.soonest,
-       of_pools.is_undecided,
+       ARRAY(SELECT min(w.next_fire_time) FROM waiting w GROUP BY w.place ORDER BY w.place),
+       ARRAY(SELECT w.job_type FROM waiting w WHERE w.is_undecided ORDER BY w.job_type, w.placement),
+       ARRAY(SELECT w.placement FROM waiting w WHERE w.is_undecided ORDER BY w.job_type, w.placement),
        extract(epoch FROM clock_timestamp() - node.began)::float8
-  FROM node
- CROSS JOIN (SELECT coalesce(array_agg(soonest ORDER BY place), '{}') AS soonest, min(limited) AS limited,
-                    coalesce(bool_or(is_undecided), false) AS is_undecided
-               FROM waiting) AS of_pools;
-
--- name: undecided
--- The job types and placements among the soonest triggers of these slot pools about which this node has said nothing yet,
--- or says anew that it does not run them.
-SELECT met.job_type, met.placement
-  FROM (SELECT DISTINCT soonest.job_type, soonest.placement
-          FROM unnest(:'slot_pools'::text[]) AS slots(slot_pool)
-         CROSS JOIN
-            (VALUES ('NODE'), ('OWN'), ('IGNORE'), ('RATE_LIMIT'), ('LATE')) AS rule(name)
-         CROSS JOIN LATERAL (
-            SELECT t.job_type, t.placement
-              FROM qrtz_triggers t
-             WHERE t.sched_name = :'sched' AND t.slot_pool = slots.slot_pool
-               AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
-               -- include: is_not_refused
-             ORDER BY t.next_fire_time
-             LIMIT 5000) AS soonest) AS met
- WHERE NOT EXISTS (SELECT FROM qrtz_node_keys k
-                    WHERE k.epoch = :'epoch'::bigint AND k.job_type = met.job_type AND k.placement = met.placement
-                      AND k.runs OFFSET 0);
+  FROM node;
 
 -- name: reconcile_new
 -- Compares the triggers that users' transactions have committed since with the current pauses, running executions and

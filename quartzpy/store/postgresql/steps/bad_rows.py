@@ -97,7 +97,7 @@ def set_aside_waiting(
     """
     suspects = session.read_one(
         SUSPECTS,
-        epoch=at_node["epoch"],
+        **at_node,
         slot_pools=list(slot_pools),
         look_ahead=look_ahead,
         passed_over=list(passed_over),

@@ -2,6 +2,8 @@
 
 -- name: suspects
 -- The soonest triggers that an acquire step may look at, under any rule.
+WITH
+-- include: keys
 SELECT t.generation, t.trigger_group, t.trigger_name
   FROM qrtz_triggers t
  WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.slot_pool = ANY(:'slot_pools'::text[])

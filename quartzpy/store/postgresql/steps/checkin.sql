@@ -22,43 +22,39 @@ UPDATE qrtz_scheduler_state SET capabilities = :'capabilities'::jsonb
 
 -- name: decide
 -- Lock: TRIGGER_ACCESS. An announcement of another transaction sees what this node has refused, or this node sees what
--- was announced. No row: the epoch is no longer registered.
-WITH node AS MATERIALIZED (
-    SELECT sched_name, epoch FROM qrtz_scheduler_state
-     WHERE sched_name = :'sched' AND instance_id = :'instance' AND epoch = :'epoch'::bigint
+-- was announced. No row: the epoch is no longer registered. If another transaction has locked the node's row, nothing is
+-- stored: the cluster does not wait for it.
+WITH said AS MATERIALIZED (
+    SELECT DISTINCT ON (key_hash) s.key_hash, s.is_run
+      FROM (SELECT
+                   -- include: key_hash
+                   AS key_hash, t.is_run
+              FROM unnest(:'job_types'::text[], :'placements'::text[], :'runs'::bool[])
+                   AS t(job_type, placement, is_run)) AS s
 ),
-said AS (
-    INSERT INTO qrtz_node_keys AS k (sched_name, epoch, job_type, placement, runs)
-    SELECT node.sched_name, node.epoch, w.job_type, w.placement, w.runs
-      FROM node
-     CROSS JOIN unnest(:'job_types'::text[], :'placements'::text[], :'runs'::bool[]) AS w(job_type, placement, runs)
-        ON CONFLICT (epoch, job_type, placement) DO UPDATE SET runs = excluded.runs WHERE k.runs <> excluded.runs
+own AS MATERIALIZED (
+    SELECT o.ctid AS row, o.runs, o.refuses FROM qrtz_scheduler_state o
+     WHERE o.sched_name = :'sched' AND o.instance_id = :'instance' AND o.epoch = :'epoch'::bigint
+       FOR NO KEY UPDATE SKIP LOCKED
+),
+decided AS (
+    UPDATE qrtz_scheduler_state s
+       SET runs = keys.runs, refuses = keys.refuses
+      FROM own
+     CROSS JOIN LATERAL (
+        SELECT coalesce(array_agg(k.key_hash ORDER BY k.key_hash) FILTER (WHERE k.is_run), '{}') AS runs,
+               coalesce(array_agg(k.key_hash ORDER BY k.key_hash) FILTER (WHERE NOT k.is_run), '{}') AS refuses
+          FROM (SELECT key_hash, is_run FROM said
+                UNION ALL
+                SELECT before.key_hash, before.is_run
+                  FROM (SELECT unnest(own.runs), true UNION ALL SELECT unnest(own.refuses), false)
+                       AS before(key_hash, is_run)
+                 WHERE before.key_hash NOT IN (SELECT key_hash FROM said)) AS k) AS keys
+     WHERE s.ctid = own.row
+    RETURNING s.epoch
 )
-SELECT epoch FROM node;
-
--- name: note_accepted
--- What the node runs now, after `decide`. If the row is locked, a step looks up what is new. It passes over what the node
--- has just refused in any case. Of more keys than `most_hashes`, none is noted, and no more are read.
-UPDATE qrtz_scheduler_state s
-   SET accepted_keys = (SELECT array_agg(said.key_hash ORDER BY said.key_hash) FILTER (WHERE said.runs)
-                          FROM (SELECT
-                                       -- include: key_hash
-                                       AS key_hash, t.runs
-                                  FROM qrtz_node_keys t
-                                 WHERE t.epoch = :'epoch'::bigint
-                                 LIMIT :'most_hashes'::int + 1) AS said
-                        HAVING count(*) <= :'most_hashes'::int)
-  FROM (SELECT o.ctid AS row FROM qrtz_scheduler_state o
-         WHERE o.sched_name = :'sched' AND o.instance_id = :'instance' AND o.epoch = :'epoch'::bigint
-           FOR NO KEY UPDATE SKIP LOCKED) AS held
- WHERE s.ctid = held.row;
-
--- name: forget
--- What nodes have said that are no longer registered.
-DELETE FROM qrtz_node_keys k
- WHERE k.sched_name = :'sched'
-   AND NOT EXISTS (SELECT FROM qrtz_scheduler_state s
-                    WHERE s.sched_name = k.sched_name AND s.epoch = k.epoch);
+SELECT EXISTS (SELECT FROM decided) FROM qrtz_scheduler_state n
+ WHERE n.sched_name = :'sched' AND n.instance_id = :'instance' AND n.epoch = :'epoch'::bigint;
 
 -- name: replace_silent
 -- Locks: STATE_ACCESS, TRIGGER_ACCESS. An older epoch of this id is removed if it has been silent for its own stored

@@ -114,9 +114,8 @@ def recover_misfires(
         since = ANY_TIME
     batch, standing = session.read(
         session.bind(
-            _SQL("late", refuses_many=True) if session.refused.are_many(node) else LATE,
-            epoch=node.epoch,
-            refused=session.refused.named(node),
+            LATE,
+            **at_node,
             since=since,
             threshold=threshold,
             limit=limit + 1,

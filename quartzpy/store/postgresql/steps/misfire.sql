@@ -8,6 +8,8 @@
 -- name: late
 -- A batch of late triggers, without a lock.
 WITH RECURSIVE node AS MATERIALIZED (SELECT :now AS at),
+-- include: keys
+,
 pools(slot_pool) AS (
     SELECT '' COLLATE "C"
     UNION ALL
@@ -32,7 +34,6 @@ waiting AS MATERIALIZED (
            AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
            AND t.next_fire_time >= :'since'::timestamptz
            -- include: is_late
-           -- include: is_not_refused
            -- include: runs_here
          ORDER BY t.next_fire_time, t.priority DESC
          LIMIT :'limit'::int) AS late

@@ -29,17 +29,13 @@ from quartzpy.store.postgresql.connection.pipeline import BoundStatement, Result
 from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps import shared_limits
+from quartzpy.store.protocol import DispatchKey
 
 _SQL = SqlFile("steps/rate_limits.sql")
 ADMIT = _SQL("admit")
 SPEND = _SQL("spend")
 PRUNE = _SQL("prune")
 NEXT_TURN = _SQL("next_turn")
-OF_MANY_REFUSED = {
-    ADMIT: _SQL("admit", refuses_many=True),
-    NEXT_TURN: _SQL("next_turn", refuses_many=True),
-    **shared_limits.OF_MANY_REFUSED,
-}
 
 
 @dataclass(frozen=True)
@@ -52,45 +48,44 @@ class ClaimWithinLimits:
     turns: Sequence[int]
     """Those of the statements that read the next turns."""
 
-    def note(self, session: SqlSession, results: Sequence[Result], now: datetime) -> tuple[datetime | None, bool]:
+    def note(
+        self, session: SqlSession, results: Sequence[Result], now: datetime
+    ) -> tuple[datetime | None, set[DispatchKey]]:
         """Keep what the next step may expect of the limits; return the next turn.
 
-        Also return whether this node has yet to say whether it runs a trigger that waits for its turn.
+        Also return the dispatch keys of triggers that wait for their turns about which this node has said nothing.
         """
         turns = [results[position].rows[0] for position in self.turns]
         before = session.has_own_rates, session.has_shared_limits
-        session.rates_have_limits, session.has_own_rates, session.has_shared_limits = turns[-1][2]
+        session.rates_have_limits, session.has_own_rates, session.has_shared_limits = turns[-1][3]
         kinds = session.has_own_rates, session.has_shared_limits
         # The first job of a kind was stored since the last step, and its limits were not asked.
         is_incomplete = any(has and not had for has, had in zip(kinds, before, strict=True))
         next_turn = now if is_incomplete else min((at for at, *_ in turns if at is not None), default=None)
-        return next_turn, any(bool(row[1]) for row in turns)
+        undecided = {
+            DispatchKey(*key) for _, types, placements, *_ in turns for key in zip(types, placements, strict=True)
+        }
+        return next_turn, undecided
 
 
-def around(session: SqlSession, acquire: BoundStatement, *, refuses_many: bool = False) -> ClaimWithinLimits:
-    """Return the acquire statement between those that apply the limits which jobs have.
-
-    `refuses_many`: the dispatch keys that the node has refused are too many to be named.
-    """
-    of_turn = ("epoch", "slot_pools", "refused", "passed_over")
-    names = (*of_turn, "instance", "threshold", "limit", "workers", "group_slots")
+def around(session: SqlSession, acquire: BoundStatement) -> ClaimWithinLimits:
+    """Return the acquire statement between those that apply the limits which jobs have."""
+    of_turn = ("epoch", "instance", "slot_pools", "passed_over")
+    names = (*of_turn, "threshold", "limit", "workers", "group_slots")
     values: dict[str, Any] = {name: acquire.values[name] for name in names}
     turn_values = {name: values[name] for name in of_turn}
-
-    def text(own: str) -> str:
-        return OF_MANY_REFUSED[own] if refuses_many else own
 
     before: list[BoundStatement] = []
     after: list[BoundStatement] = []
     turns: list[BoundStatement] = []
     if session.has_own_rates:
-        before.append(session.bind(text(ADMIT), **values))
+        before.append(session.bind(ADMIT, **values))
         after += [session.bind(SPEND), session.bind(PRUNE)]
     if session.has_shared_limits:
-        before.append(session.bind(text(shared_limits.ADMIT), **values))
+        before.append(session.bind(shared_limits.ADMIT, **values))
         after.append(session.bind(shared_limits.CHARGE))
-        turns.append(session.bind(text(shared_limits.NEXT_TURN), **turn_values, threshold=values["threshold"]))
-    turns.append(session.bind(text(NEXT_TURN), **turn_values))
+        turns.append(session.bind(shared_limits.NEXT_TURN, **turn_values, threshold=values["threshold"]))
+    turns.append(session.bind(NEXT_TURN, **turn_values))
     statements = [*before, acquire, *after, *turns]
     first_turn = len(statements) - len(turns)
     return ClaimWithinLimits(statements, len(before), range(first_turn, len(statements)))

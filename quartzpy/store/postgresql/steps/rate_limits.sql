@@ -15,6 +15,8 @@ WITH node AS MATERIALIZED (
     SELECT :now AS at FROM qrtz_scheduler_state
      WHERE sched_name = :'sched' AND instance_id = :'instance' AND epoch = :'epoch'::bigint
 ),
+-- include: keys
+,
 -- Those of jobs whose row another transaction has locked are left to a later step, and hide no others: the check of the
 -- foreign key would wait for the job, because the steps of this transaction update a trigger several times.
 due AS MATERIALIZED (
@@ -36,7 +38,6 @@ due AS MATERIALIZED (
            AND t.rate_limit IS NOT NULL AND t.trigger_state = 'WAITING' AND t.misfire_rule || '' = 'RATE_LIMIT'
            AND t.generation <> ALL(:'passed_over'::bigint[])
            AND greatest(t.rate_limited_until, t.next_fire_time) <= node.at
-           -- include: is_not_refused
            -- include: runs_here
          ORDER BY greatest(t.rate_limited_until, t.next_fire_time)
          LIMIT 100
@@ -188,13 +189,14 @@ DELETE FROM qrtz_rate_limits
    AND tat <= :now AND (queued_until IS NULL OR queued_until <= :now);
 
 -- name: next_turn
--- The earliest instant at which a rate limit is to be asked about a trigger; and whether this node has yet to say that it
--- runs one of the first. And of the jobs that ask limits: whether some have a limit of executions as well, whether some
--- have a rate limit, and whether some share limits; or whether they are too many to see.
+-- The earliest instant at which a rate limit is to be asked about a trigger; and the job types and placements of the first
+-- about which this node has yet to say whether it runs them. And of the jobs that ask limits: whether some have a limit of
+-- executions as well, whether some have a rate limit, and whether some share limits; or whether they are too many to see.
+WITH
+-- include: keys
 SELECT min(front.at),
-       bool_or(NOT EXISTS (SELECT FROM qrtz_node_keys k
-                            WHERE k.epoch = :'epoch'::bigint AND k.job_type = front.job_type
-                              AND k.placement = front.placement AND k.runs OFFSET 0)),
+       coalesce(array_agg(front.job_type ORDER BY front.slot_pool) FILTER (WHERE front.is_undecided), '{}'),
+       coalesce(array_agg(front.placement ORDER BY front.slot_pool) FILTER (WHERE front.is_undecided), '{}'),
        (SELECT ARRAY[count(*) = 100 OR coalesce(bool_or(j.max_concurrent IS NOT NULL), false),
                      count(*) = 100 OR coalesce(bool_or(j.limits IS NULL), false),
                      count(*) = 100 OR coalesce(bool_or(j.limits IS NOT NULL), false)]
@@ -202,7 +204,10 @@ SELECT min(front.at),
                  WHERE sched_name = :'sched' AND (rate_limit IS NOT NULL OR limits IS NOT NULL) LIMIT 100) AS j)
   FROM unnest(:'slot_pools'::text[]) AS pool(slot_pool)
  CROSS JOIN LATERAL (
-    SELECT greatest(t.rate_limited_until, t.next_fire_time) AS at, t.job_type, t.placement FROM qrtz_triggers t
+    SELECT greatest(t.rate_limited_until, t.next_fire_time) AS at, t.job_type, t.placement, t.slot_pool,
+           -- include: is_not_run
+           AS is_undecided
+      FROM qrtz_triggers t
      WHERE t.sched_name = :'sched' AND t.slot_pool = pool.slot_pool
        AND t.rate_limit IS NOT NULL AND t.trigger_state = 'WAITING' AND t.misfire_rule || '' = 'RATE_LIMIT'
        AND t.generation <> ALL(:'passed_over'::bigint[])

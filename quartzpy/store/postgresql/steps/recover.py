@@ -26,7 +26,6 @@ from quartzpy.store.postgresql.steps import complete
 from quartzpy.store.postgresql.steps.checkin import LEAVE, NODES, REGISTER, REPLACE_SILENT, records
 from quartzpy.store.postgresql.steps.effects import others
 from quartzpy.store.postgresql.steps.effects.effect import Ends, Flight
-from quartzpy.store.postgresql.steps.node_keys import FORGET
 from quartzpy.store.postgresql.steps.orphans import orphans
 from quartzpy.store.process_identity import own_process
 from quartzpy.store.protocol import MAX_NODE_DEATHS, Gate, Node, RecoveryOutcome
@@ -107,7 +106,6 @@ def recover(
         **end_lost(session, lost, [record.epoch for record in dead]),
         "quarantine": _quarantine(session, max_node_deaths),
         "repair": session.bind(REPAIR),
-        "forget": session.bind(FORGET),
         "news": news(session),
     }
     results = send(session, flight)
@@ -214,7 +212,6 @@ def register(
         ),
         **end_lost(session, lost.rows, [epoch for (epoch,) in present.rows]),
         "quarantine": _quarantine(session, max_node_deaths),
-        "forget": session.bind(FORGET),
         "nodes": session.bind(NODES),
     }
     results = send(session, flight)
@@ -234,7 +231,6 @@ def leave(session: SqlSession, node: Node) -> None:
         session.lock(LockName.TRIGGER_ACCESS),
         session.bind(RECORD_LEFT, instance=node.instance_id, epoch=node.epoch),
         session.bind(LEAVE, instance=node.instance_id, epoch=node.epoch),
-        session.bind(FORGET),
         # Only this node was notified of triggers that its last executions unblocked.
         news(session),
         name=LockName.STATE_ACCESS,

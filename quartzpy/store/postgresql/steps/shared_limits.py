@@ -40,10 +40,6 @@ LIMITS = _SQL("limits")
 PUT_LIMIT = _SQL("put_limit")
 DELETE_LIMIT = _SQL("delete_limit")
 MISSING = _SQL("missing")
-OF_MANY_REFUSED = {
-    ADMIT: _SQL("admit", refuses_many=True),
-    NEXT_TURN: _SQL("next_turn", refuses_many=True),
-}
 
 
 def give_back(ends: Completed) -> Flight:

@@ -20,6 +20,8 @@
 -- the slots were all taken when the limit was asked last, and some are not now.
 WITH RECURSIVE
 -- include: node
+-- include: keys
+,
 -- include: limit_sets
 asking AS MATERIALIZED (
     SELECT node.at, sets.*, string_to_array(sets.limits, ',') AS names
@@ -68,7 +70,6 @@ due AS MATERIALIZED (
            AND t.trigger_state || '' = 'WAITING' AND t.misfire_rule = 'RATE_LIMIT'
            AND t.next_fire_time <= a.at
            AND t.generation <> ALL(:'passed_over'::bigint[])
-           -- include: is_not_refused
            -- include: runs_here
          ORDER BY t.next_fire_time, t.priority DESC
          -- Where the first is late, so may be many others, which get no slot. Where its job has a limit of its own, it
@@ -193,10 +194,12 @@ UPDATE qrtz_limits q
  WHERE q.ctid = rate.row;
 
 -- name: next_turn
--- The earliest instant at which the limits are to be asked about a trigger that this node runs; and whether it has yet
--- to say that it runs one of the first. A trigger that waits for the end of an execution has no such instant: that end
--- says so (`freed`).
+-- The earliest instant at which the limits are to be asked about a trigger that this node runs; and the job types and
+-- placements of the first about which it has yet to say whether it runs them. A trigger that waits for the end of an
+-- execution has no such instant: that end says so (`freed`).
 WITH RECURSIVE node AS MATERIALIZED (SELECT :now AS at),
+-- include: keys
+,
 -- include: limit_sets
 asking AS MATERIALIZED (
     SELECT node.at, sets.*, string_to_array(sets.limits, ',') AS names FROM node CROSS JOIN sets
@@ -217,7 +220,10 @@ contenders AS MATERIALIZED (
               FROM needs n
               JOIN unnest(:'slot_pools'::text[]) AS pool(slot_pool) ON pool.slot_pool = n.slot_pool
              CROSS JOIN LATERAL (
-                SELECT t.next_fire_time, t.priority, t.job_type, t.placement FROM qrtz_triggers t
+                SELECT t.next_fire_time, t.priority, t.job_type, t.placement,
+                       -- include: is_not_run
+                       AS is_undecided
+                  FROM qrtz_triggers t
                  WHERE t.sched_name || '' = :'sched' AND t.limits = n.limits AND t.slot_pool = n.slot_pool
                    AND t.trigger_state || '' = 'WAITING' AND t.misfire_rule = 'RATE_LIMIT'
                    AND t.generation <> ALL(:'passed_over'::bigint[])
@@ -226,7 +232,7 @@ contenders AS MATERIALIZED (
                  LIMIT 1) AS front
              WHERE n.has_slots
             UNION ALL
-            SELECT a.names, a.opens, true, false, a.next_fire_time, a.priority, a.job_type, a.placement
+            SELECT a.names, a.opens, true, false, a.next_fire_time, a.priority, NULL, NULL, false
               FROM needs a
              WHERE a.free <= 0 AND a.has_waited AND cardinality(a.names) > 1
                -- include: runs_somewhere
@@ -244,9 +250,8 @@ allotted AS (
           FROM unnest(c.names) AS n(name)) AS own
 )
 SELECT min(greatest(c.next_fire_time, c.opens)),
-       bool_or(NOT EXISTS (SELECT FROM qrtz_node_keys k
-                            WHERE k.epoch = :'epoch'::bigint AND k.job_type = c.job_type
-                              AND k.placement = c.placement AND k.runs OFFSET 0))
+       coalesce(array_agg(c.job_type ORDER BY c.place) FILTER (WHERE c.is_undecided), '{}'),
+       coalesce(array_agg(c.placement ORDER BY c.place) FILTER (WHERE c.is_undecided), '{}')
   FROM contenders c
   JOIN allotted a ON a.place = c.place
  -- What a rate holds back has its turn when the rate admits it. What others must have first has it after them.
@@ -283,7 +288,7 @@ UPDATE qrtz_limits q SET tat = q.tat - h.gap * h.fires + (:now - h.since) FROM h
 WITH RECURSIVE
 -- include: limit_sets
 waiting AS MATERIALIZED (
-    SELECT s.next_fire_time, s.job_type, s.placement
+    SELECT s.next_fire_time, s.key_hash
       FROM sets s WHERE string_to_array(s.limits, ',') && :'limit_names'::text[]
      ORDER BY s.next_fire_time, s.priority DESC LIMIT 1
 ),
@@ -321,9 +326,9 @@ ended AS (
 SELECT (SELECT next_fire_time FROM waiting),
        (SELECT count(pg_notify(:'channel', 'scheduled')) FROM waiting w
          WHERE :'wakes_others'::bool
-            OR NOT EXISTS (SELECT FROM qrtz_node_keys k
-                            WHERE k.epoch = :'epoch'::bigint AND k.job_type = w.job_type AND k.placement = w.placement
-                              AND k.runs OFFSET 0));
+            OR NOT EXISTS (SELECT FROM qrtz_scheduler_state n
+                            WHERE n.sched_name = :'sched' AND n.epoch = :'epoch'::bigint
+                              AND n.runs[width_bucket(w.key_hash, n.runs)] = w.key_hash OFFSET 0));
 
 -- name: limits
 -- The stored limits, with the jobs whose executions use them, and how many triggers wait for each: at most `most`, of

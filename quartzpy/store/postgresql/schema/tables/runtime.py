@@ -233,35 +233,15 @@ scheduler_state = Table(
     # The mode that an operator or the node itself has set, and the instant of that, which rises with each change.
     Column("mode", String(16), nullable=False, server_default=text("'RUNNING'")),
     Column("mode_since", Instant),
-    # Hashes, in ascending order, of the job types and placements that the node runs; see `qrtz_node_keys`. A step finds
-    # one of them by bisection, and looks up what it does not find. NULL: none, or too many.
-    Column("accepted_keys", ARRAY(BigInteger)),
+    # What the node has said about the job types and placements that it has met, as hashes of these in ascending order:
+    # which of them it runs. A step takes no trigger about which its own epoch has not said so.
+    Column("runs", ARRAY(BigInteger), nullable=False, server_default=text("'{}'")),
+    Column("refuses", ARRAY(BigInteger), nullable=False, server_default=text("'{}'")),
     PrimaryKeyConstraint("sched_name", "instance_id", name="qrtz_scheduler_state_pkey"),
     CheckConstraint(one_of("mode", NodeMode), name="qrtz_scheduler_state_mode_check"),
     # Tells older releases if they can work with these tables; see `schema_version.usable_from`.
     comment="tables of revision 0001, usable by releases from revision 0001 on",
     **filled_to(50),
-)
-
-# Which triggers a node runs, by job type and placement: it says so about each pair when it meets it for the first time.
-# A step takes no trigger about which its own epoch has not said that it runs it.
-node_keys = Table(
-    "qrtz_node_keys",
-    metadata,
-    Column("sched_name", Name, nullable=False),
-    Column("epoch", BigInteger, nullable=False),
-    Column("job_type", Name, nullable=False),
-    Column("placement", Key, nullable=False),
-    Column("runs", Boolean, nullable=False),
-    PrimaryKeyConstraint("epoch", "job_type", "placement", name="qrtz_node_keys_pkey"),
-)
-# announcements: the nodes that an earlier trigger does not wake
-Index(
-    "qrtz_node_keys_refused",
-    node_keys.c.sched_name,
-    node_keys.c.job_type,
-    node_keys.c.placement,
-    postgresql_where=text("runs::int = 0"),
 )
 
 locks = Table(
