@@ -117,7 +117,6 @@ def recover_misfires(
             LATE,
             **at_node,
             since=since,
-            threshold=threshold,
             limit=limit + 1,
             passed_over=sorted(passed_over),
         ),
