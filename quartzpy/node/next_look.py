@@ -151,7 +151,7 @@ def _look_for(at: datetime, peers: Peers, lead: float, now: datetime, *, took_la
     if peers.place(at) == 0:
         return Look(until - lead, is_on_time=True)
     grace = NEXT_GRACE if took_last else peers.grace(at)
-    if (begin := peers.next_turn(at, at + timedelta(seconds=grace))) is not None:
+    if (begin := peers.next_turn(at, at + timedelta(seconds=grace + lead))) is not None:
         return Look((begin - now).total_seconds() - lead, is_on_time=True)
     return Look(until + grace, is_on_time=False)
 
