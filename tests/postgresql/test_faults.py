@@ -298,8 +298,7 @@ def test_a_step_of_an_epoch_that_is_gone_changes_nothing(store: SqlJobStore, con
 @pytest.mark.parametrize(
     ("statement", "state", "repaired"),
     [
-        # A free slot is passed on, which repairs nothing.
-        ("UPDATE qrtz_triggers SET trigger_state = 'BLOCKED'", "BLOCKED", 0),
+        ("UPDATE qrtz_triggers SET trigger_state = 'BLOCKED'", "BLOCKED", 1),
         ("UPDATE qrtz_triggers SET trigger_state = 'PAUSED_BLOCKED'", "PAUSED_BLOCKED", 1),
     ],
 )

@@ -151,7 +151,17 @@ def test_what_a_completion_frees_is_announced_where_its_node_takes_no_more(
         node, [AvailableSlots()], limit=2, look_ahead=timedelta(), misfire_threshold=60 * minute
     ).fired
     ended = Completion(fired, started_at=NOW, ended_at=NOW, outcome=Outcome.SUCCEEDED)
-    assert store.complete(node, [ended], wakes_others=not takes_more).earliest_unblocked
+    store.complete(node, [ended], wakes_others=not takes_more)
+    assert fired.gate is not None
+    took = store.acquire(
+        node,
+        [AvailableSlots()] if takes_more else (),
+        limit=int(takes_more),
+        look_ahead=timedelta(),
+        misfire_threshold=60 * minute,
+        opened=[fired.gate],
+    )
+    assert len(took.fired) == takes_more
     assert bool(news.wait(NEVER if takes_more else SOON)) is not takes_more
     news.close()
 

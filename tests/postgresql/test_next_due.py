@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -19,7 +19,11 @@ from quartzpy.store.postgresql.connection.pipeline import BoundStatement
 from quartzpy.store.postgresql.connection.pool import PoolShare
 from quartzpy.store.postgresql.steps.acquire import BACKLOG
 from quartzpy.store.postgresql.store import SqlJobStore
+<<<<<<< HEAD
 from quartzpy.store.protocol import Acquisition, AvailableSlots, FiredTrigger, JobEntry, Node
+=======
+from quartzpy.store.protocol import Acquisition, AvailableSlots, DispatchKey, FiredTrigger, Gate, JobEntry, Node
+>>>>>>> f1613085 (Nothing is parked for an execution that cannot be asked to stop; tests of gates on PostgreSQL)
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, prepare
 from tests.postgresql.conftest import register
@@ -43,9 +47,21 @@ def add(store: SqlJobStore, job: JobDetail, *names: str, due_in: timedelta = -SE
     store.store_jobs([JobEntry(job, [prepare(trigger, now, None) for trigger in triggers])], replace=True)
 
 
-def take(store: SqlJobStore, node: Node, *, limit: int = 10, look_ahead: timedelta = timedelta()) -> Acquisition:
+def take(
+    store: SqlJobStore,
+    node: Node,
+    *,
+    limit: int = 10,
+    look_ahead: timedelta = timedelta(),
+    opened: Collection[Gate] = (),
+) -> Acquisition:
     return store.acquire(
-        node, [AvailableSlots()], limit=limit, look_ahead=look_ahead, misfire_threshold=timedelta(minutes=1)
+        node,
+        [AvailableSlots()],
+        limit=limit,
+        look_ahead=look_ahead,
+        misfire_threshold=timedelta(minutes=1),
+        opened=opened,
     )
 
 
@@ -72,7 +88,7 @@ def pipelines(store: SqlJobStore, monkeypatch: pytest.MonkeyPatch) -> list[list[
 
 
 def decides_about_limits(statements: list[str]) -> bool:
-    return any("limited AS MATERIALIZED" in one or "free AS MATERIALIZED" in one for one in statements)
+    return any("parked AS MATERIALIZED" in one or "free AS MATERIALIZED" in one for one in statements)
 
 
 def test_a_look_for_triggers_when_none_is_expected_takes_no_lock(store: SqlJobStore, connect: Connect) -> None:
@@ -217,7 +233,7 @@ def test_a_backlog_of_jobs_with_a_limit_is_read_as_rarely_as_one_without(
     assert took.next_due > took.now
 
 
-def test_what_an_end_releases_is_taken_although_a_backlog_is_expected_to_follow(store: SqlJobStore) -> None:
+def test_what_is_parked_is_taken_although_a_backlog_is_expected_to_follow(store: SqlJobStore) -> None:
     node = register(store)
     now = datetime.now(UTC)
     first = SimpleTrigger("first", job_key=SERIAL.key, start_time=now - 20 * SECOND)
@@ -227,8 +243,10 @@ def test_what_an_end_releases_is_taken_although_a_backlog_is_expected_to_follow(
     took = take(store, node, limit=BACKLOG)
     assert "first" in names(took)
     assert "second" not in names(took)
-    store.complete(node, [ended(one) for one in took.fired if one.trigger_name == "first"])
-    assert "second" in names(take(store, node, limit=BACKLOG))
+    [first_fired] = [one for one in took.fired if one.trigger_name == "first"]
+    store.complete(node, [ended(first_fired)])
+    assert first_fired.gate is not None
+    assert "second" in names(take(store, node, limit=BACKLOG, opened=[first_fired.gate]))
 
 
 def test_a_node_that_was_declared_dead_takes_nothing_of_a_backlog(store: SqlJobStore, connect: Connect) -> None:

@@ -53,8 +53,8 @@ HELD_ROWS = (
         (
             Edit(
                 f"{_SQL_FILES}/steps/acquire.sql",
-                "LIMIT job.replacing\n           FOR NO KEY UPDATE SKIP LOCKED) AS oldest",
-                "LIMIT job.replacing) AS oldest",
+                "FOR NO KEY UPDATE SKIP LOCKED) AS f ON true",
+                "LIMIT 1) AS f ON true",
             ),
         ),
         (f"{_WAITS}[acquire and cancel others]",),

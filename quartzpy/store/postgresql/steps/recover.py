@@ -106,6 +106,10 @@ def recover(
         **end_lost(session, lost, [record.epoch for record in dead]),
         "quarantine": _quarantine(session, max_node_deaths),
         "repair": session.bind(REPAIR),
+<<<<<<< HEAD
+=======
+        "open_gates": session.bind(OPEN_GATES),
+>>>>>>> f1613085 (Nothing is parked for an execution that cannot be asked to stop; tests of gates on PostgreSQL)
         "news": news(session),
     }
     results = send(session, flight)
@@ -120,7 +124,7 @@ def recover(
     if is_any_job_stopping or any(is_stopping for *_, is_stopping in results["quarantine"].rows):
         _stop_in_slices(session)
     nodes = [name for (name,) in results["remove_dead"].rows]
-    opened = _gates(session.read_one(OPEN_GATES))
+    opened = _gates(results["open_gates"].rows)
     return RecoveryOutcome(nodes, recovered, ended - recovered, odd, quarantined, next_time_off, opened)
 
 

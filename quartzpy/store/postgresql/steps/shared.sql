@@ -143,6 +143,21 @@ placed AS MATERIALIZED (
 ),
 
 -- part: decisions
+-- The gates with an execution that is to be asked to stop, and whose row somebody else holds: nothing is parked for it now.
+unaskable AS MATERIALIZED (
+    SELECT e.gate
+      FROM (SELECT DISTINCT gate, job_group, job_name, concurrency_key
+              FROM placed WHERE overlap_policy = 'cancel_other' AND wish = 'PARK' AND NOT is_parked) AS job
+     CROSS JOIN LATERAL (
+        SELECT r.ctid AS row, job.gate FROM qrtz_fired_triggers r
+         WHERE r.sched_name = :'sched' AND r.job_group = job.job_group AND r.job_name = job.job_name
+           AND r.concurrency_key = job.concurrency_key AND r.max_concurrent IS NOT NULL
+           AND NOT r.cancel_requested OFFSET 0) AS e
+      LEFT JOIN LATERAL (
+        SELECT true AS is_free FROM qrtz_fired_triggers o
+         WHERE o.ctid = e.row FOR NO KEY UPDATE SKIP LOCKED) AS f ON true
+     WHERE f.is_free IS NULL
+),
 -- One decision for each candidate. Where its gate has a place left after this step, what has found none waits for the
 -- next one.
 decisions AS MATERIALIZED (
@@ -151,7 +166,8 @@ decisions AS MATERIALIZED (
                    CASE WHEN wish = 'FIRE' AND is_taken THEN CASE WHEN is_filled THEN 'FIRE' ELSE 'REFILL' END
                         WHEN wish = 'FIRE' THEN CASE WHEN is_parked THEN 'UNPARK' END
                         WHEN running + fires < max_concurrent THEN NULL
-                        WHEN wish = 'PARK' THEN CASE WHEN NOT is_parked THEN 'PARK' END
+                        WHEN wish = 'PARK'
+                        THEN CASE WHEN NOT is_parked AND gate NOT IN (SELECT gate FROM unaskable) THEN 'PARK' END
                         WHEN is_taken THEN 'SKIP' END AS decision
               FROM (SELECT t.*, count(*) FILTER (WHERE wish = 'FIRE' AND is_taken AND is_filled)
                                     OVER (PARTITION BY gate) AS fires
@@ -257,7 +273,7 @@ skipped AS (
         ON CONFLICT DO NOTHING
 ),
 -- CANCEL_OTHER: an execution is asked to stop for each fire that waits to replace one, the longest-running first. The
--- commit notifies the nodes. One whose row is locked is ending, or somebody else asks it to.
+-- commit notifies the nodes.
 replaced AS (
     UPDATE qrtz_fired_triggers f
        SET cancel_requested = true
@@ -270,8 +286,7 @@ replaced AS (
            AND r.concurrency_key = job.concurrency_key
            AND r.max_concurrent IS NOT NULL AND NOT r.cancel_requested
          ORDER BY r.fired_time, r.fire_id
-         LIMIT job.replacing
-           FOR NO KEY UPDATE SKIP LOCKED) AS oldest
+         LIMIT job.replacing) AS oldest
      WHERE f.ctid = oldest.row
     RETURNING pg_notify(:'channel', 'cancelled')
 )
