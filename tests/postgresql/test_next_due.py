@@ -19,11 +19,7 @@ from quartzpy.store.postgresql.connection.pipeline import BoundStatement
 from quartzpy.store.postgresql.connection.pool import PoolShare
 from quartzpy.store.postgresql.steps.acquire import BACKLOG
 from quartzpy.store.postgresql.store import SqlJobStore
-<<<<<<< HEAD
-from quartzpy.store.protocol import Acquisition, AvailableSlots, FiredTrigger, JobEntry, Node
-=======
-from quartzpy.store.protocol import Acquisition, AvailableSlots, DispatchKey, FiredTrigger, Gate, JobEntry, Node
->>>>>>> f1613085 (Nothing is parked for an execution that cannot be asked to stop; tests of gates on PostgreSQL)
+from quartzpy.store.protocol import Acquisition, AvailableSlots, FiredTrigger, Gate, JobEntry, Node
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, prepare
 from tests.postgresql.conftest import register

@@ -106,10 +106,7 @@ def recover(
         **end_lost(session, lost, [record.epoch for record in dead]),
         "quarantine": _quarantine(session, max_node_deaths),
         "repair": session.bind(REPAIR),
-<<<<<<< HEAD
-=======
         "open_gates": session.bind(OPEN_GATES),
->>>>>>> f1613085 (Nothing is parked for an execution that cannot be asked to stop; tests of gates on PostgreSQL)
         "news": news(session),
     }
     results = send(session, flight)
