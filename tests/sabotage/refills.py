@@ -126,7 +126,7 @@ REFILLS = (
         "the_instant_of_a_fire_is_that_of_its_step",
         "a fire that is committed before its instant seems to be early",
         (
-            Edit(f"{_STEPS}/acquire.sql", "greatest(met.at, scheduled_time) AS at", "met.at AS at"),
+            Edit(f"{_STEPS}/acquire.sql", "greatest(front.at, scheduled_time) AS at", "front.at AS at"),
             Edit(f"{_STEPS}/acquire.sql", "greatest(d.at, d.scheduled_time) AS at", "d.at AS at"),
         ),
         (f"{_AHEAD}[postgresql]",),
