@@ -72,7 +72,7 @@ END = {
                error
           FROM qrtz_triggers""",
     "fired": """
-        SELECT trigger_group || '.' || trigger_name AS trigger, scheduled_time::text AS instant, state, fire_id,
+        SELECT trigger_group || '.' || trigger_name AS trigger, scheduled_time::text AS instant, fire_id,
                instance_id AS instance FROM qrtz_fired_triggers""",
     "executions": """
         SELECT fire_id, trigger_group || '.' || trigger_name AS trigger, scheduled_time::text AS instant, job_name AS

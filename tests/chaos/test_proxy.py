@@ -50,10 +50,8 @@ STATEMENTS = {
         "complete_record": complete.RECORD,
         "complete_record_but_twice": complete.RECORD_BUT_TWICE,
         "complete_leave": complete.LEAVE,
-        "complete_plain": plain_completions.plain_statement(has_details=False, ends_triggers=False, has_limits=False),
-        "complete_plain_with_everything": plain_completions.plain_statement(
-            has_details=True, ends_triggers=True, has_limits=True
-        ),
+        "complete_plain": plain_completions.plain_statement(has_details=False, ends_triggers=False),
+        "complete_plain_with_everything": plain_completions.plain_statement(has_details=True, ends_triggers=True),
         "misfire_move": misfire.MOVE,
         "recover_record": recover.RECORD,
         "recover_count_deaths": recover.COUNT_DEATHS,

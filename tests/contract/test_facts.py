@@ -143,7 +143,6 @@ FACTS: Mapping[str, Fact] = {
     "recent_log": _always(NONE, _OF_THE_RUN),
     "instance_id": _always(FRESH, "any node may run it"),
     "epoch": _always(FRESH, "any node may run it"),
-    "state": _always(FRESH, "the new trigger waits"),
 }
 """What becomes of each fact of a fire. Those that no field of `FiredTrigger` has are in the row of the fire."""
 

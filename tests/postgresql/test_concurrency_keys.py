@@ -13,7 +13,7 @@ import pytest
 from quartzpy.job_data import decode
 from quartzpy.jobs.job import JobDetail
 from quartzpy.store.postgresql.store import SqlJobStore
-from quartzpy.store.protocol import FiredTrigger, JobEntry
+from quartzpy.store.protocol import FiredTrigger, Gate, JobEntry
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import prepare
 from tests.postgresql.conftest import register
@@ -50,9 +50,10 @@ def test_never_more_than_the_limit_run_for_a_key_over_nodes(make_store: Callable
         try:
             node = register(store, f"node-{number}")
             held: list[FiredTrigger] = []
+            opened: list[Gate] = []
             while not enough.is_set():
                 # What was fired before still runs while this node looks again, and ends one by one.
-                fired = acquire(store, node).fired
+                fired = acquire(store, node, opened=opened).fired
                 held += fired
                 ending = held.pop(choose.randrange(len(held))) if held else None
                 with guard:
@@ -65,6 +66,7 @@ def test_never_more_than_the_limit_run_for_a_key_over_nodes(make_store: Callable
                         running[key_of(ending)] -= 1
                 if ending is not None:
                     store.complete(node, [ended(ending)])
+                opened = [ending.gate] if ending is not None and ending.gate is not None else []
                 with guard:
                     done += ending is not None
                     if done >= FIRES:

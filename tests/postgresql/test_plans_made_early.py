@@ -19,7 +19,7 @@ from quartzpy.store.postgresql.connection import connections
 from quartzpy.store.postgresql.connection.conninfo import session_settings
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement, execute_pipelined
 from quartzpy.store.postgresql.store import SqlJobStore
-from quartzpy.store.protocol import AvailableSlots, Completion, FiredTrigger, JobEntry, Node
+from quartzpy.store.protocol import AvailableSlots, Completion, FiredTrigger, Gate, JobEntry, Node
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, prepare
 from tests.postgresql.conftest import NAME, register
@@ -129,9 +129,12 @@ def everyday_life(store: SqlJobStore, node: Node, round_: int) -> int:
     )
     opening = AvailableSlots()
     fired: list[FiredTrigger] = []
+    opened: list[Gate] = []
     minute = timedelta(minutes=1)
     while True:
-        took = store.acquire(node, [opening], limit=BATCH, look_ahead=minute, misfire_threshold=10 * minute)
+        took = store.acquire(
+            node, [opening], limit=BATCH, look_ahead=minute, misfire_threshold=10 * minute, opened=opened
+        )
         if took.unfilled:
             first, *others = took.unfilled
             store.reject(node, [(first, "cannot be computed")])
@@ -155,6 +158,7 @@ def everyday_life(store: SqlJobStore, node: Node, round_: int) -> int:
             for one, instruction in zip(begun, instructions, strict=False)
         ]
         store.complete(node, completions)
+        opened = [one.gate for one in begun if one.gate is not None]
     store.acquire(node, [opening], limit=BATCH, look_ahead=minute, misfire_threshold=10 * minute)
     store.recover_misfires(node, threshold=minute, limit=BATCH)
     return len(fired)
