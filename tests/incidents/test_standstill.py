@@ -132,7 +132,7 @@ def stage(administrator_dsn: str, monkeypatch: pytest.MonkeyPatch, caplog: pytes
     caplog.set_level(logging.WARNING)
     monkeypatch.setattr(troubles, "FAILING_FOR", 0.5)
     monkeypatch.setattr(health, "FAILING_FOR", timedelta(seconds=0.5))
-    monkeypatch.setattr(completer, "RECORDED_WITHIN", 0.5)
+    monkeypatch.setattr(completer, "RECORDED_WITHIN", 2.0)
     monkeypatch.setattr(executors, "STUCK_FOR", 0.5)
     monkeypatch.setattr(cluster_manager, "SCHEMA_CHECK_EVERY", 0.5)
     monkeypatch.setattr(judging, "EVERY", timedelta(seconds=0.5))
