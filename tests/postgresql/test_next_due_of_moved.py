@@ -1,10 +1,8 @@
-"""A trigger that was claimed during a read, and then waits before the instant of that read, is found."""
+"""A trigger that was moved during a read, and then waits before the instant of that read, is found."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -23,7 +21,6 @@ def test_the_next_read_finds_what_was_moved(
     expected.note_read(expected.next_read(POOLS, 0), POOLS, 0, at, [None], 1.0)
     assert expected.next_read(POOLS, 0).sinces == (at,)
     moved_to = None if moved_by is None else at + timedelta(seconds=moved_by)
-    fired: Any = SimpleNamespace(next_fire_time=moved_to, max_concurrent=None)
-    expected.note_moved([fired])
+    expected.note_waiting(moved_to)
     [since] = expected.next_read(POOLS, 0).sinces
     assert since == (at if begins else moved_to)

@@ -13,8 +13,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from quartzpy.store.protocol import FiredTrigger
-
 ANY_TIME = "-infinity"
 """Where a read of fire times begins that is a full one."""
 MOST_BLIND_PASSES = 4
@@ -219,21 +217,6 @@ class NextDueCache:
             self._floors = floors
             if None in read.sinces:
                 self._may_be_expensive = False
-
-    def note_moved(self, fired: Collection[FiredTrigger]) -> None:
-        """Note triggers that this session has fired and that now wait for their next fire times."""
-        soonest = _earliest(trigger.next_fire_time for trigger in fired)
-        if soonest is not None:
-            # They fired during a read, and may now wait before the instant at which the next one would begin.
-            self.note_waiting(soonest)
-        expectation = self._expectation
-        if expectation is not None:
-            limited = (trigger.next_fire_time for trigger in fired if trigger.max_concurrent is not None)
-            self._expectation = replace(
-                expectation,
-                soonest=_earliest((expectation.soonest, soonest)),
-                soonest_limited=_earliest((expectation.soonest_limited, *limited)),
-            )
 
     def note_backlog(self, slots: Hashable, taken_up_to: datetime, *, has_limits: bool) -> None:
         """Note that a step took as many triggers as it could, and the fire time of the last one."""
