@@ -258,6 +258,21 @@ def test_nothing_overtakes_what_is_parked_below_the_floor(scene: Scene) -> None:
     assert order == ["second", "third", "fourth"]
 
 
+def test_a_parked_trigger_that_fires_is_found_at_its_next_fire_time_below_the_floor(scene: Scene) -> None:
+    scene.put(scene.store, "first", max_concurrent=1, ago=2 * AGO)
+    [running] = scene.acquire().fired
+    now = datetime.now(UTC)
+    often = SimpleTrigger("often", job_key=JOB, start_time=now - AGO, interval=SECOND)
+    scene.store.store_jobs([JobEntry(None, [prepare(often, now, None)])], replace=False)
+    assert not scene.acquire().fired
+    scene.rise()
+    for _ in range(3):
+        scene.ended(running)
+        assert running.gate is not None
+        [running] = scene.acquire(opened=[running.gate]).fired
+        assert running.trigger_name == "often"
+
+
 def test_a_parked_trigger_that_somebody_holds_leaves_its_slot_to_the_next(scene: Scene, connect: Connect) -> None:
     scene.put(scene.store, "first", max_concurrent=1, ago=3 * AGO)
     [first] = scene.acquire().fired

@@ -29,7 +29,9 @@ from quartzpy.store.protocol import Acquisition, AvailableSlots, DispatchKey, Ga
 BACKLOG = 50
 """The size of a full batch after which the next step expects to find more."""
 # The positions of these columns in a row of `ACQUIRE`.
-_AT, _SCHEDULED_TIME, _DECISION = map(CLAIMED.index, ("fire_time", "scheduled_fire_time", "decision"))
+_AT, _SCHEDULED_TIME, _NEXT_FIRE_TIME, _DECISION = map(
+    CLAIMED.index, ("fire_time", "scheduled_fire_time", "next_fire_time", "decision")
+)
 
 _SQL = SqlFile("steps/acquire.sql")
 ACQUIRE = _SQL("acquire", several_pools=True)
@@ -190,10 +192,13 @@ class _Step:
         waiting = _Waiting(*require_epoch(self._node, answer))
         return self._noted(_RoundTrip(waiting, taken, None, read, self._look_ahead))
 
-    def _taken(self, result: Result) -> Sequence[tuple[Any, ...]]:
+    def _taken(self, result: Result, sinces: Sequence[datetime | str]) -> Sequence[tuple[Any, ...]]:
         """Return what a claim has taken. What was parked may wait now before the next read would begin."""
         taken = without_unparked(result.rows)
-        if len(taken) < len(result.rows):
+        begin = max((since for since in sinces if isinstance(since, datetime)), default=None)
+        if len(taken) < len(result.rows) or (
+            begin is not None and any(row[_NEXT_FIRE_TIME] and row[_NEXT_FIRE_TIME] < begin for row in taken)
+        ):
             self._session.next_due.require_full_read()
         return taken
 
@@ -215,7 +220,7 @@ class _Step:
         turn, undecided = claiming.note(session, results, waiting.now) if claiming.turns else (None, set())
         if waiting.has_rate_limits and "rate limits" not in needs:
             turn = waiting.now
-        rows = self._taken(taken)
+        rows = self._taken(taken, sinces)
         return self._noted(_RoundTrip(waiting, rows, turn, read, self._look_ahead, needs, undecided))
 
     def _before(self) -> list[BoundStatement]:
@@ -288,11 +293,11 @@ class _Step:
         """Claim triggers of a backlog. What is left need not be looked up after each batch."""
         if backlog.has_limits:
             # A trigger that was parked may have waited for longer.
-            claim = self._claim(self.everything, _begins(self._next_read()))
+            text, sinces = self.everything, _begins(self._next_read())
         else:
-            claim = self._claim(self.unlimited, [backlog.taken_up_to] * len(self._pools))
-        [result] = self._session.locked(claim, keeps_next_due=True)
-        taken = self._taken(result)
+            text, sinces = self.unlimited, [backlog.taken_up_to] * len(self._pools)
+        [result] = self._session.locked(self._claim(text, sinces), keeps_next_due=True)
+        taken = self._taken(result, sinces)
         if len(taken) < self._limit or not _is_backlog(taken):
             return self.peek(taken).outcome()
         self._session.next_due.note_backlog(self.slots, _taken_up_to(taken), has_limits=backlog.has_limits)
