@@ -164,7 +164,7 @@ def everyday_life(store: SqlJobStore, node: Node, round_: int) -> int:
     return len(fired)
 
 
-@pytest.mark.parametrize(
+with_early_tables = pytest.mark.parametrize(
     ("vacuumed", "costs"),
     [
         pytest.param(False, {}, id="new tables"),
@@ -172,6 +172,10 @@ def everyday_life(store: SqlJobStore, node: Node, round_: int) -> int:
         pytest.param(True, CHEAP_TO_HASH, id="tables of one page"),
     ],
 )
+"""What the planner may know of the tables when it makes the plans, before they are filled."""
+
+
+@with_early_tables
 def test_no_statement_of_a_step_reads_what_it_is_not_about(
     store: SqlJobStore,
     connect: Callable[[], psycopg.Connection[Any]],

@@ -21,7 +21,7 @@ from quartzpy.store.protocol import Acquisition, AvailableSlots, Completion, Job
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import PreparedTrigger, prepare
 from tests.postgresql.conftest import NAME, register
-from tests.postgresql.test_plans_made_early import CHEAP_TO_HASH, FILL, MANY, MOST_READ, TYPE, Watched
+from tests.postgresql.test_plans_made_early import FILL, MANY, MOST_READ, TYPE, Watched, with_early_tables
 
 TABLES = (
     "qrtz_triggers, qrtz_job_details, qrtz_fired_triggers, qrtz_executions, qrtz_joins, qrtz_job_upstreams,"
@@ -126,14 +126,7 @@ def ends(store: SqlJobStore, node: Node, survivor: Node, round_: int) -> int:
     return len(took.fired)
 
 
-@pytest.mark.parametrize(
-    ("vacuumed", "costs"),
-    [
-        pytest.param(False, {}, id="new tables"),
-        pytest.param(True, {}, id="tables known to be empty"),
-        pytest.param(True, CHEAP_TO_HASH, id="tables of one page"),
-    ],
-)
+@with_early_tables
 def test_no_end_reads_what_it_is_not_about(
     store: SqlJobStore,
     connect: Callable[[], psycopg.Connection[Any]],
