@@ -37,8 +37,15 @@ Connect = Callable[[], psycopg.Connection[Any]]
 def add(store: SqlJobStore, job: JobDetail, *names: str, due_in: timedelta = -SECOND) -> None:
     now = datetime.now(UTC)
     triggers = [
-        SimpleTrigger(name, job_key=job.key, start_time=now + due_in, interval=timedelta(hours=1), repeat_count=None)
-        for name in names
+        # Each is due after the one before: the order of triggers with the same fire time and priority is undefined.
+        SimpleTrigger(
+            name,
+            job_key=job.key,
+            start_time=now + due_in + n * timedelta(milliseconds=1),
+            interval=timedelta(hours=1),
+            repeat_count=None,
+        )
+        for n, name in enumerate(names)
     ]
     store.store_jobs([JobEntry(job, [prepare(trigger, now, None) for trigger in triggers])], replace=True)
 
