@@ -13,8 +13,10 @@ import pytest
 import quartzpy
 from quartzpy.testing import SchedulerHarness
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "execution.md"
-BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.S | re.M)
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGES = [DOCS / f"{name}.md" for name in ("jobs", "execution", "failures", "limits", "listeners")]
+PAGES += [DOCS / "how-to" / "after-several-jobs.md"]
+BLOCKS = [block for page in PAGES for block in re.findall(r"^```python\n(.*?)^```", page.read_text(), re.S | re.M)]
 EXAMPLES = [block for block in BLOCKS if 'Scheduler("memory://"' in block]
 FROM_ANOTHER_THREAD = ".wait(10)"
 """Such an example waits, beside the scheduler, for a job to run. In a test a call at an instant takes its place."""
@@ -25,7 +27,7 @@ def harness(url: str, **settings: Any) -> SchedulerHarness:
 
 
 @pytest.mark.parametrize("block", [block for block in EXAMPLES if FROM_ANOTHER_THREAD not in block])
-def test_an_example_of_the_page_runs_on_the_test_scheduler(block: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_example_of_these_pages_runs_on_the_test_scheduler(block: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quartzpy, "Scheduler", harness)
     module = type(quartzpy)("example_on_the_test_scheduler")
     monkeypatch.setitem(sys.modules, module.__name__, module)
@@ -33,7 +35,7 @@ def test_an_example_of_the_page_runs_on_the_test_scheduler(block: str, monkeypat
     assert isinstance(module.__dict__["scheduler"], SchedulerHarness)
 
 
-def test_most_examples_of_the_page_are_among_them() -> None:
+def test_most_examples_of_these_pages_are_among_them() -> None:
     left_out = [block for block in EXAMPLES if FROM_ANOTHER_THREAD in block]
     assert len(EXAMPLES) >= 8
     assert len(left_out) <= 1
