@@ -118,7 +118,7 @@ def test_a_failure_of_the_engine_itself_is_the_end_of_the_execution(
     def out_of_memory(*args: object) -> Any:
         raise MemoryError("of the engine")
 
-    monkeypatch.setattr(execution.Execution, "_final_completion", out_of_memory)
+    monkeypatch.setattr(execution, "final_completion", out_of_memory)
     outcome, error = ended(scheduler, poison.detail(poison.Fine))
     assert (outcome, "MemoryError: of the engine" in error) == (Outcome.FAILED, True)
 
@@ -129,7 +129,7 @@ def test_a_log_handler_that_raises_changes_nothing(scheduler: Scheduler) -> None
             raise poison.OwnBaseError
 
     handler = Raising()
-    logger = logging.getLogger("quartzpy.node.workers.execution")
+    logger = logging.getLogger("quartzpy.node.workers.endings")
     logger.addHandler(handler)
     try:
         outcome, error = ended(scheduler, poison.detail(poison.Poison, data={"body": "raises"}))

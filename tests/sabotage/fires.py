@@ -178,9 +178,9 @@ FIRES = (
         "an execution that is asked to stop just before its job's code begins",
         (
             Edit(
-                "quartzpy.node.workers.execution",
-                "        if self.cancelled.is_requested:\n            raise asyncio",
-                "        if False:\n            raise asyncio",
+                "quartzpy.node.workers.job_calls",
+                "    if run.cancelled.is_requested:\n        raise asyncio",
+                "    if False:\n        raise asyncio",
             ),
         ),
         (f"{_BEGINS}[memory-threads-before_the_code]", f"{_BEGINS}[memory-processes-before_the_code]"),

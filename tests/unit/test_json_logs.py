@@ -62,7 +62,7 @@ def test_a_message_about_an_execution_names_it(lines: Lines) -> None:
     by_logger = {record["logger"]: record for record in lines() if "fire_id" in record}
     own = by_logger[__name__]
     assert (own["message"], own["order"]) == ("it will fail", 7)
-    failed = by_logger["quartzpy.node.workers.execution"]
+    failed = by_logger["quartzpy.node.workers.endings"]
     for record in (own, failed):
         named = {name: record[name] for name in ("job", "trigger", "instance")}
         assert named == {"job": "shop.job", "trigger": "shop.t", "instance": node}

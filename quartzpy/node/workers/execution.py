@@ -8,10 +8,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-import os
-import threading
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -19,7 +17,7 @@ from types import MethodType
 from typing import Any, Protocol
 
 from quartzpy.config.config import ExecutorKind
-from quartzpy.errors import InvalidJobError, InvalidValueError, JobSnoozedError, LeaseLostError, OutcomeUnknownError
+from quartzpy.errors import InvalidValueError, OutcomeUnknownError
 from quartzpy.events.events import (
     JobExecutionVetoed,
     JobToBeExecuted,
@@ -30,28 +28,18 @@ from quartzpy.events.events import (
     TriggersInError,
 )
 from quartzpy.events.listeners import Listeners
-from quartzpy.job_data import encode_value
-from quartzpy.jobs.context import Cancellation, JobExecutionContext, Middleware, Progress, surrounding
+from quartzpy.jobs.context import Cancellation, JobExecutionContext, Middleware, Progress
 from quartzpy.jobs.job import Job
-from quartzpy.logs.captured import LogCapture, LogLines, capturing, current_capture
+from quartzpy.logs.captured import LogCapture, LogLines
 from quartzpy.node.opened_gates import gates_of
 from quartzpy.node.registration import Epoch
-from quartzpy.node.workers.forks import end_child, ended_if_forked
-from quartzpy.node.workers.outcomes import (
-    STOPPED,
-    asks_to_refire,
-    describe,
-    instruction_after,
-    log_failure,
-    retry_delay,
-    timeout_error,
-)
+from quartzpy.node.workers.endings import ask_trigger, completion_of, final_completion, store_data
+from quartzpy.node.workers.job_calls import NOT_STARTED, call, call_async
+from quartzpy.node.workers.outcomes import asks_to_refire
 from quartzpy.node.workers.worker_pool import WorkerPool
 from quartzpy.states import CompletionInstruction, Outcome
 from quartzpy.store.protocol import Completion, FiredTrigger, Gate, JobStore
 from quartzpy.store.store_time import StoreTime
-from quartzpy.texts import reason
-from quartzpy.triggers.trigger import CompletedExecution, any_kind_chooses
 
 logger = logging.getLogger(__name__)
 
@@ -59,21 +47,12 @@ CUT_OFF_AFTER = 0.2
 """The time, in seconds, that an `async def` job has to end after a request to stop, before it is cancelled.
 
 A job on a thread cannot be cancelled."""
-_RESULTS_NOT_KEPT: set[str] = set()
-"""The job types of which a result was not kept, and said so."""
-MAX_RESULT_BYTES = 8_192
-"""The largest result, in bytes of JSON, that is stored in the history."""
-TRUST_REST = 0.05
-"""The interval, in seconds, at which an `async def` job checks whether the lease was renewed."""
-NOT_BEGUN = "the cluster declared this node dead before the job started; the job was not run"
-NOT_STARTED = "the job was cancelled before it started"
 LONGEST_LEAD = 0.025
 """The longest time, in seconds, before its instant at which a fire is committed; see `scheduler_thread`."""
 HANDED_BACK = "the workers of the node were busy for longer than expected; any node may run it"
 
 _UNSTARTED = asyncio.CancelledError(NOT_STARTED)
 """Stands for the error of a coroutine until its first step, so that not each one needs an error of its own."""
-_NOT_CAPTURED = nullcontext()
 MOST_REMEMBERED = 16_384
 """The number of job types of which a node remembers what is the same for all their executions."""
 _is_coroutine_function = lru_cache(maxsize=MOST_REMEMBERED)(inspect.iscoroutinefunction)
@@ -163,28 +142,28 @@ class Execution:
     """
 
     __slots__ = (
-        "_attempt_started_at",
-        "_committed",
-        "_error",
         "_is_abandoned",
-        "_is_instantiated",
         "_scheduler",
-        "_started_at",
         "_unfreed",
         "_unrecorded",
-        "_vetoed",
+        "attempt_started_at",
         "began_at",
         "cancelled",
+        "committed",
         "context",
         "deadline",
         "epoch",
+        "error",
         "executor",
         "fired",
+        "is_instantiated",
         "is_recording",
+        "is_vetoed",
         "log_capture",
         "log_lines",
         "result_problem",
         "runner",
+        "started_at",
         "timed_out",
         "work",
     )
@@ -202,7 +181,7 @@ class Execution:
         self.epoch = epoch
         self.executor = executor
         self._scheduler = scheduler
-        self._started_at = self._attempt_started_at = fired.fire_time
+        self.started_at = self.attempt_started_at = fired.fire_time
         self.began_at: float | None = None
         """The monotonic time at which it began to run on this node. None before."""
         self.cancelled = Cancellation()
@@ -214,14 +193,14 @@ class Execution:
         self.log_capture: LogCapture | None = None
         self.log_lines: LogLines | None = None
         """The captured log lines, if the job asks for them."""
-        self._is_instantiated = False
-        self._vetoed = False
-        self._error: BaseException | None = None
+        self.is_instantiated = False
+        self.is_vetoed = False
+        self.error: BaseException | None = None
         self.result_problem: str | None = None
         """Why the result cannot be kept in the history."""
         self.is_recording = False
         """True if a transaction of the job itself is recording, or has recorded, the execution."""
-        self._committed: Completion | None = None
+        self.committed: Completion | None = None
         self._is_abandoned = False
         # `bytearray.pop` is atomic, and the garbage collector does not visit a bytearray.
         self._unrecorded = bytearray(1)
@@ -308,7 +287,7 @@ class Execution:
             if self.fired.capture_logs is not None:
                 self.log_capture = runner.log_capture_of(self)
             # The estimate of the store's time may be behind the time at which the store committed the fire.
-            self._started_at = self._attempt_started_at = max(runner.store_time.now(), self.fired.fire_time)
+            self.started_at = self.attempt_started_at = max(runner.store_time.now(), self.fired.fire_time)
             if runner.can_begin_on_loop(self):
                 # The worker only passes it on, so that the loop gets many at once.
                 runner.loop.call(self._begin_on_loop)
@@ -349,10 +328,10 @@ class Execution:
             job = context.job_instance
             if _is_async(job):
                 # The coroutine resets this when it starts. It may be cancelled before its first step.
-                self._error = _UNSTARTED
-                self._run_on_loop(self._run_async(job, context), self._ended_on_loop)
+                self.error = _UNSTARTED
+                self.run_on_loop(call_async(self, job, context), self._ended_on_loop)
                 return
-            self._run_plain(job, context)
+            call(self, job, context)
             if not self._may_refire():
                 break
         self._finish()
@@ -360,14 +339,14 @@ class Execution:
     def _begin_on_loop(self) -> None:
         try:
             if self.cancelled.is_requested:
-                self._error = asyncio.CancelledError(NOT_STARTED)
+                self.error = asyncio.CancelledError(NOT_STARTED)
                 self._finish()
             else:
                 self._run()
         except BaseException as error:
-            self.runner.fail(self, error, self._started_at)
+            self.runner.fail(self, error, self.started_at)
 
-    def _run_on_loop(self, work: Coroutine[Any, Any, None], done: Callable[..., None]) -> None:
+    def run_on_loop(self, work: Coroutine[Any, Any, None], done: Callable[..., None]) -> None:
         fired = self.fired
         name = f"job {fired.job_group}.{fired.job_name}, fire {fired.fire_id}"
         self.work = self.runner.loop.run(work, name, done)
@@ -376,10 +355,10 @@ class Execution:
 
     def _ended_on_loop(self, lost: BaseException | None = None) -> None:
         self.work = None
-        if lost is not None and (self._error is None or self._error is _UNSTARTED):
-            self._error = lost
-        if self._error is _UNSTARTED:
-            self._error = asyncio.CancelledError(NOT_STARTED)
+        if lost is not None and (self.error is None or self.error is _UNSTARTED):
+            self.error = lost
+        if self.error is _UNSTARTED:
+            self.error = asyncio.CancelledError(NOT_STARTED)
         executor = self.executor
         if executor is not None and self.runner.listeners.registered:
             # Listeners may block, so they run on the worker whose slot this execution occupies, not on the loop.
@@ -394,15 +373,15 @@ class Execution:
             else:
                 self._finish()
         except BaseException as error:
-            self.runner.fail(self, error, self._started_at)
+            self.runner.fail(self, error, self.started_at)
 
     def _instantiate(self) -> Job | None:
         try:
             job = self.runner.new_instance(self)
         except BaseException as error:
-            self._error = error
+            self.error = error
             return None
-        self._is_instantiated = True
+        self.is_instantiated = True
         return job
 
     def _begin(self) -> JobExecutionContext | None:
@@ -410,17 +389,17 @@ class Execution:
 
         All refires of an execution share one job instance and one context, as in Quartz.
         """
-        self._error = None
+        self.error = None
         if self.context is None:
             self.context = self._new_context()
         else:
             self.context.prepare_refire()
-            self._attempt_started_at = self.runner.store_time.now()
+            self.attempt_started_at = self.runner.store_time.now()
         context, listeners = self.context, self.runner.listeners
         if context is not None and listeners.registered:
             listeners.emit(TriggerFired(context))
             if listeners.is_vetoed(context):
-                self._vetoed = True
+                self.is_vetoed = True
                 listeners.emit(JobExecutionVetoed(context))
                 return None
             listeners.emit(JobToBeExecuted(context))
@@ -433,140 +412,23 @@ class Execution:
         try:
             return self.runner.context_for(self, self.epoch.node.instance_id, job)
         except BaseException as error:
-            self._error = error
+            self.error = error
             return None
-
-    # --- the job
-
-    def _run_plain(self, job: Job, context: JobExecutionContext) -> None:
-        runner = self.runner
-        try:
-            if runner.middleware or self.log_capture is not None or current_capture.get() is not None:
-                with self._capturing(), surrounding(runner.middleware, context):
-                    self._execute(job, context)
-            else:
-                self._execute(job, context)
-        except BaseException as error:
-            self._error = error
-
-    def _execute(self, job: Job, context: JobExecutionContext) -> None:
-        # The lease may have expired, or somebody may have asked the job to stop, while listeners and middleware ran.
-        if not self.epoch.wait_until_trusted():
-            raise LeaseLostError(NOT_BEGUN)
-        self._refuse_if_asked_to_stop()
-        pid = os.getpid()
-        try:
-            result = job.execute(context)
-        finally:
-            if os.getpid() != pid:
-                end_child(pid, f"job {self.fired.job_key}")
-        if result is not None:
-            if inspect.isawaitable(result):
-                result = self._awaited(result)
-            self._set_result(context, result)
-
-    async def _run_async(self, job: Job, context: JobExecutionContext) -> None:
-        self._error = None
-        middleware = self.runner.middleware
-        try:
-            if middleware or self.log_capture is not None or current_capture.get() is not None:
-                with self._capturing(), surrounding(middleware, context):
-                    await self._execute_async(job, context)
-            elif self.epoch.trusted:
-                self._refuse_if_asked_to_stop()
-                # Not in a coroutine of its own, which would be one more object for each job.
-                pid = os.getpid()
-                try:
-                    result: Any = await job.execute(context)
-                finally:
-                    if os.getpid() != pid:
-                        end_child(pid, f"job {self.fired.job_key}")
-                if result is not None:
-                    await self._keep_result(context, result)
-            else:
-                await self._execute_async(job, context)
-        except BaseException as error:
-            # SystemExit and KeyboardInterrupt of a job must not stop the loop.
-            self._error = error
-
-    async def _execute_async(self, job: Job, context: JobExecutionContext) -> None:
-        # The lease may have expired while the coroutine waited for its turn on the loop.
-        while not self.epoch.trusted:
-            if self.epoch.lost:
-                raise LeaseLostError(NOT_BEGUN)
-            await asyncio.sleep(TRUST_REST)
-        self._refuse_if_asked_to_stop()
-        result: Any = job.execute(context)
-        with ended_if_forked(os.getpid(), f"job {self.fired.job_key}"):
-            result = await result
-        if result is not None:
-            await self._keep_result(context, result)
-
-    def _refuse_if_asked_to_stop(self) -> None:
-        if self.cancelled.is_requested:
-            raise asyncio.CancelledError(NOT_STARTED)
-
-    async def _keep_result(self, context: JobExecutionContext, result: Any) -> None:
-        if inspect.isawaitable(result):
-            result = await result
-        self._set_result(context, result)
-
-    def _capturing(self) -> AbstractContextManager[None]:
-        # The test harness can run a job inside another one, whose log must not have the lines of both.
-        return (
-            capturing(self.log_capture)
-            if self.log_capture is not None or current_capture.get() is not None
-            else _NOT_CAPTURED
-        )
-
-    def _awaited(self, awaitable: Awaitable[Any]) -> Any:
-        """Await, on the event loop, an awaitable that a plain `execute` returned, as a decorated `async def` does."""
-        answers: list[tuple[Any, BaseException | None]] = []
-        ended = threading.Event()
-
-        async def wait() -> None:
-            try:
-                answers.append((await awaitable, None))
-            except BaseException as error:
-                answers.append((None, error))
-
-        def done(lost: BaseException | None = None) -> None:
-            if lost is not None and not answers:
-                answers.append((None, lost))
-            ended.set()
-
-        self._run_on_loop(wait(), done)
-        ended.wait()
-        if not answers:
-            raise asyncio.CancelledError(NOT_STARTED)
-        result, error = answers[0]
-        if error is not None:
-            raise error
-        return result
-
-    @staticmethod
-    def _set_result(context: JobExecutionContext, result: Any) -> None:
-        if inspect.isgenerator(result) or inspect.isasyncgen(result):
-            raise InvalidJobError(
-                "execute returned a generator, so none of its code has run; remove the yield, or return a list instead"
-            )
-        if result is not None:
-            context.result = result
 
     def _may_refire(self) -> bool:
         """Return whether the job requested an immediate refire, and is allowed to have it."""
         if (
-            self._error is None
-            or not asks_to_refire(self._error)
+            self.error is None
+            or not asks_to_refire(self.error)
             or self.runner.leaves_refires()
             or self.cancelled.is_requested
         ):
             return False
-        if self.is_over or self._committed or self.context is None:
+        if self.is_over or self.committed or self.context is None:
             return False
-        self.context.job_run_time = self.runner.store_time.now() - self._attempt_started_at
+        self.context.job_run_time = self.runner.store_time.now() - self.attempt_started_at
         if self.runner.listeners.registered:
-            self.runner.listeners.emit(JobWasExecuted(self.context, Outcome.FAILED, self._error))
+            self.runner.listeners.emit(JobWasExecuted(self.context, Outcome.FAILED, self.error))
         return True
 
     # --- after the job
@@ -574,162 +436,24 @@ class Execution:
     def _finish(self) -> None:
         """End the execution. All paths lead here; an error in this method is recorded as well."""
         try:
-            completion = self._final_completion()
+            completion = final_completion(self)
             if self.runner.listeners.registered:
                 self.runner.begin_notifying(self, completion)
                 self._notify(self.runner.listeners, completion)
             self.runner.end_as(self, completion)
         except BaseException as error:
-            self.runner.fail(self, error, self._started_at)
+            self.runner.fail(self, error, self.started_at)
 
     def _notify(self, listeners: Listeners, completion: Completion) -> None:
-        if self._error and completion.instruction is CompletionInstruction.SET_ALL_JOB_TRIGGERS_ERROR:
-            listeners.emit(TriggersInError(self.fired.job_key, self._error))
+        if self.error and completion.instruction is CompletionInstruction.SET_ALL_JOB_TRIGGERS_ERROR:
+            listeners.emit(TriggersInError(self.fired.job_key, self.error))
         if self.context is not None:
-            if not self._vetoed:
-                event = JobWasExecuted(self.context, completion.outcome, self._error, completion.retry_after)
+            if not self.is_vetoed:
+                event = JobWasExecuted(self.context, completion.outcome, self.error, completion.retry_after)
                 listeners.emit(event)
             listeners.emit(TriggerComplete(self.context, completion.instruction, completion.outcome))
             if completion.ends_its_trigger or completion.instruction.finalizes:
                 listeners.emit(TriggerFinalized(self.fired.trigger_key))
-
-    def _final_completion(self) -> Completion:
-        """Return the completion: the outcome, the data to store, and the instruction for the trigger."""
-        if self._committed is not None:
-            if self._error is not None:
-                self._log_failure(self._error, describe(self._error), "failed after it committed its transaction")
-            return self._committed
-        completion = self._completion()
-        try:
-            self._store_data(completion)
-        except BaseException as error:
-            self._error = self._error or error
-        if self.context is not None:
-            self.context.job_run_time = completion.ended_at - min(self._attempt_started_at, completion.ended_at)
-        if self.timed_out:
-            self._error = timeout_error(self.fired, self._error)
-        if self._vetoed:
-            completion.outcome = Outcome.SKIPPED
-        elif self._is_cancelled():
-            completion.outcome = Outcome.CANCELLED
-        elif isinstance(self._error, JobSnoozedError):
-            self._snooze(completion, self._error)
-        elif self._error is not None:
-            self._fail(completion, self._error)
-        if completion.outcome not in (Outcome.SNOOZED, Outcome.FAILED):
-            self._ask_trigger(completion)
-        return completion
-
-    def _completion(self) -> Completion:
-        ended_at = max(self.runner.store_time.now(), self._started_at)
-        result = self._result()
-        return Completion(
-            self.fired,
-            self._started_at,
-            ended_at,
-            Outcome.SUCCEEDED,
-            result=result,
-            log=self.log_text,
-            error=None if self.result_problem is None else f"result not kept: {self.result_problem}",
-        )
-
-    def _result(self) -> str | None:
-        """Return the result as JSON for the history. Of one that cannot be stored, the record says why."""
-        result = None if self.context is None else self.context.result
-        if result is None:
-            return None
-        try:
-            return encode_value(result, "result", max_bytes=MAX_RESULT_BYTES)
-        except BaseException as error:
-            # What the job did is done, and its follower may read the reason.
-            self.result_problem = reason(error)
-            # Once for each type of job: it would say the same at each fire.
-            level = logging.DEBUG if self.fired.job_type in _RESULTS_NOT_KEPT else logging.WARNING
-            _RESULTS_NOT_KEPT.add(self.fired.job_type)
-            logger.log(
-                level,
-                "job %s succeeded, but its result is not kept in the history: %s",
-                self.fired.job_key,
-                error,
-                extra=self.log_attributes,
-            )
-            return None
-
-    def _store_data(self, completion: Completion) -> None:
-        """Add the job's changed data to the completion. Raises InvalidJobDataError if it cannot be stored."""
-        if self.fired.persists_data and self.context is not None:
-            limit = self.runner.max_job_data_bytes
-            completion.job_data = self.context.job_detail_data.encode_if_changed(max_bytes=limit)
-
-    def _is_cancelled(self) -> bool:
-        if self.timed_out or not self.cancelled.is_requested:
-            return False
-        return self.cancelled.noticed if self._error is None else isinstance(self._error, STOPPED)
-
-    def _snooze(self, completion: Completion, snooze: JobSnoozedError) -> None:
-        completion.outcome = Outcome.SNOOZED
-        completion.result = None
-        completion.error = str(snooze) or None
-        completion.retry_after = snooze.delay_from(completion.ended_at)
-        self._error = None
-
-    def _fail(self, completion: Completion, error: BaseException) -> None:
-        completion.outcome = Outcome.FAILED
-        completion.error = describe(error)
-        # As in Quartz: the triggers of a class that cannot be created stay in ERROR until they are reset.
-        completion.instruction = (
-            instruction_after(error) if self._is_instantiated else CompletionInstruction.SET_ALL_JOB_TRIGGERS_ERROR
-        )
-        if asks_to_refire(error) and self.runner.leaves_refires() and not self.is_over:
-            # This node is shutting down, so the refire is left to another node.
-            completion.retry_after = timedelta()
-        else:
-            self._ask_trigger(completion)
-            if completion.instruction is CompletionInstruction.NOOP:
-                completion.retry_after = self._retry_delay(error)
-        retry = "" if completion.retry_after is None else f" (retry in {completion.retry_after})"
-        self._log_failure(error, completion.error, f"failed{retry}")
-
-    def _ask_trigger(self, completion: Completion) -> None:
-        """Let the trigger choose the instruction; see `Trigger.execution_complete`. Its failure changes nothing."""
-        if not any_kind_chooses() or not self._is_instantiated:
-            return
-        fired = self.fired
-        try:
-            chosen = fired.trigger.execution_complete(
-                CompletedExecution(
-                    fire_id=fired.fire_id,
-                    scheduled_fire_time=fired.scheduled_fire_time,
-                    coalesced_fire_times=fired.coalesced_fire_times or (fired.scheduled_fire_time,),
-                    next_fire_time=fired.next_fire_time,
-                    times_triggered=fired.times_triggered,
-                    outcome=completion.outcome,
-                    error=self._error,
-                    result=None if self.context is None else self.context.result,
-                    instruction=completion.instruction,
-                )
-            )
-            completion.instruction = CompletionInstruction(chosen)
-        except Exception:
-            logger.exception(
-                "trigger %s: its execution_complete failed; %s remains the instruction",
-                fired.trigger_key,
-                completion.instruction,
-                extra=self.log_attributes,
-            )
-
-    def _retry_delay(self, error: BaseException) -> timedelta | None:
-        try:
-            return retry_delay(self.fired, error)
-        except Exception:
-            fired = self.fired
-            logger.exception(
-                "job %s: its retry policy failed: %s", fired.job_key, fired.retry, extra=self.log_attributes
-            )
-            return None
-
-    def _log_failure(self, error: BaseException, described: str, what: str) -> None:
-        log_failure(logger, self.fired, error, described, what, self.log_attributes)
 
     # --- for the context
 
@@ -744,9 +468,9 @@ class Execution:
         transaction = self.runner.store.begin_job_transaction()
         try:
             yield transaction.connection
-            completion = self._completion()
-            self._store_data(completion)
-            self._ask_trigger(completion)
+            completion = completion_of(self)
+            store_data(self, completion)
+            ask_trigger(self, completion)
             self.is_recording = True
             outcome = transaction.complete(self.epoch.node, completion)
         except BaseException as error:
@@ -756,7 +480,7 @@ class Execution:
         finally:
             transaction.close()
         completion.is_recorded = True
-        self._committed = completion
+        self.committed = completion
         self.runner.opened(gates_of([completion]))
         if outcome.earliest_unblocked is not None:
             self.runner.unblocked(outcome.earliest_unblocked)
@@ -774,7 +498,7 @@ class Execution:
             transaction.close()
 
     def _refuse_if_recorded(self, what: str) -> None:
-        if self._committed is not None:
+        if self.committed is not None:
             raise InvalidValueError(f"{what}: this execution has already committed its transaction and is recorded")
 
 

@@ -34,7 +34,8 @@ from quartzpy.jobs.internal_entries import Tracing
 from quartzpy.jobs.job import Job, JobFactory, JobTypes
 from quartzpy.node.workers.child_process import SIGNALS_OF_THE_NODE, serve
 from quartzpy.node.workers.deadlines import Deadlines
-from quartzpy.node.workers.execution import NOT_BEGUN, Execution
+from quartzpy.node.workers.execution import Execution
+from quartzpy.node.workers.job_calls import NOT_BEGUN
 from quartzpy.node.workers.process_messages import (
     LOG,
     PROGRESS,
