@@ -30,7 +30,7 @@ class Word(StrEnum):
 
 
 class TriggerState(Word):
-    """The state of a row of `triggers`."""
+    """The state of a trigger, as records, lists and views tell it."""
 
     WAITING = "WAITING"
     BLOCKED = "BLOCKED"
@@ -368,6 +368,8 @@ class CompletionInstruction(StrEnum):
                 return None
 
 
+STORED_STATES = tuple(state for state in TriggerState if state is not TriggerState.PAUSED_BLOCKED)
+"""The states of a row of `triggers`; running executions decide whether a trigger is PAUSED_BLOCKED."""
 PAUSED_STATES = (TriggerState.PAUSED, TriggerState.PAUSED_BLOCKED)
 
 PUBLIC: dict[TriggerState, PublicState] = {
@@ -383,7 +385,7 @@ PUBLIC: dict[TriggerState, PublicState] = {
 def trigger_states(states: str | Collection[str]) -> frozenset[TriggerState]:
     """Return the states with these names, one or several, of `TriggerState` or of `PublicState`.
 
-    A public state comprises several stored states: PAUSED is PAUSED or PAUSED_BLOCKED.
+    A public state comprises several states: PAUSED is PAUSED or PAUSED_BLOCKED.
 
     Raises:
         InvalidValueError: a name is not the name of a state.

@@ -518,7 +518,7 @@ CREATE TABLE qrtz_triggers (
     CONSTRAINT qrtz_triggers_unreconciled_check CHECK (unreconciled = ANY ('{NEW,HELD}')),
     CONSTRAINT qrtz_triggers_admission_check CHECK (admission IS NULL OR ((rate_limit IS NOT NULL OR limits IS NOT NULL) AND admission = ANY ('{ADMITTED,CHARGED,LATE}'))),
     CONSTRAINT qrtz_triggers_waiting_check CHECK (trigger_state <> 'WAITING' OR next_fire_time IS NOT NULL),
-    CONSTRAINT qrtz_triggers_state_check CHECK (trigger_state = ANY ('{WAITING,BLOCKED,PAUSED,PAUSED_BLOCKED,COMPLETE,ERROR}')),
+    CONSTRAINT qrtz_triggers_state_check CHECK (trigger_state = ANY ('{WAITING,BLOCKED,PAUSED,COMPLETE,ERROR}')),
     CONSTRAINT qrtz_triggers_rate_limit_check CHECK (rate_limit IS NULL OR (int8range '[1,1000000]' @> (rate_limit ->> 'limit')::bigint AND int8range '[1,1000000]' @> (rate_limit ->> 'burst')::bigint AND int8range '[1,3155760000000000]' @> (rate_limit ->> 'per_us')::bigint) IS TRUE),
     CONSTRAINT qrtz_triggers_instants_check CHECK (least(next_fire_time, prev_fire_time, start_time, end_time, paused_at, pause_until, resumed_at) >= timestamptz '0001-01-01 00:00:00+00' AND greatest(next_fire_time, prev_fire_time, start_time, end_time, paused_at, pause_until, resumed_at) < timestamptz '10000-01-01 00:00:00+00'),
     CONSTRAINT qrtz_triggers_upcoming_check CHECK ((timestamptz '0001-01-01 00:00:00+00' <= ALL (upcoming) AND timestamptz '10000-01-01 00:00:00+00' > ALL (upcoming)) IS TRUE),
@@ -548,13 +548,13 @@ CREATE INDEX qrtz_triggers_limits ON qrtz_triggers ((sched_name || ''), limits, 
 
 CREATE INDEX qrtz_triggers_unfired ON qrtz_triggers (sched_name) WHERE trigger_state = 'COMPLETE' AND prev_fire_time IS NULL;
 
-CREATE INDEX qrtz_triggers_stopped ON qrtz_triggers (trigger_state, trigger_group, trigger_name, sched_name) WHERE trigger_state IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED');
+CREATE INDEX qrtz_triggers_stopped ON qrtz_triggers (trigger_state, trigger_group, trigger_name, sched_name) WHERE trigger_state IN ('ERROR', 'PAUSED');
 
-CREATE INDEX qrtz_triggers_stopped_due ON qrtz_triggers ((sched_name || ''), (trigger_state || ''), next_fire_time, priority DESC) INCLUDE (trigger_group, trigger_name, sched_name, trigger_state) WHERE trigger_state || '' IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED');
+CREATE INDEX qrtz_triggers_stopped_due ON qrtz_triggers ((sched_name || ''), (trigger_state || ''), next_fire_time, priority DESC) INCLUDE (trigger_group, trigger_name, sched_name, trigger_state) WHERE trigger_state || '' IN ('ERROR', 'PAUSED');
 
 CREATE INDEX qrtz_triggers_pause_until ON qrtz_triggers (pause_until, sched_name) WHERE pause_until IS NOT NULL;
 
-CREATE INDEX qrtz_triggers_held ON qrtz_triggers ((sched_name || ''), (job_group || ''), (job_name || ''), (concurrency_key || ''), trigger_state, misfire_rule, next_fire_time, priority DESC) WHERE trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE');
+CREATE INDEX qrtz_triggers_held ON qrtz_triggers ((sched_name || ''), (job_group || ''), (job_name || ''), (concurrency_key || ''), trigger_state, misfire_rule, next_fire_time, priority DESC) WHERE trigger_state IN ('BLOCKED', 'COMPLETE');
 
 CREATE INDEX qrtz_triggers_expect ON qrtz_triggers (trigger_group, trigger_name, sched_name) WHERE has_expectation;
 

@@ -1156,7 +1156,7 @@ def upgrade() -> None:
             "trigger_state <> 'WAITING' OR next_fire_time IS NOT NULL", name="qrtz_triggers_waiting_check"
         ),
         sa.CheckConstraint(
-            "trigger_state = ANY ('{WAITING,BLOCKED,PAUSED,PAUSED_BLOCKED,COMPLETE,ERROR}')",
+            "trigger_state = ANY ('{WAITING,BLOCKED,PAUSED,COMPLETE,ERROR}')",
             name="qrtz_triggers_state_check",
         ),
         sa.CheckConstraint(
@@ -1270,7 +1270,7 @@ def upgrade() -> None:
         "qrtz_triggers",
         ["trigger_state", "trigger_group", "trigger_name", "sched_name"],
         unique=False,
-        postgresql_where=sa.text("trigger_state IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED')"),
+        postgresql_where=sa.text("trigger_state IN ('ERROR', 'PAUSED')"),
         schema=schema,
     )
     op.create_index(
@@ -1279,7 +1279,7 @@ def upgrade() -> None:
         [sa.text("(sched_name || '')"), sa.text("(trigger_state || '')"), "next_fire_time", sa.text("priority DESC")],
         unique=False,
         postgresql_include=["trigger_group", "trigger_name", "sched_name", "trigger_state"],
-        postgresql_where=sa.text("trigger_state || '' IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED')"),
+        postgresql_where=sa.text("trigger_state || '' IN ('ERROR', 'PAUSED')"),
         schema=schema,
     )
     op.create_index(
@@ -1304,7 +1304,7 @@ def upgrade() -> None:
             sa.text("priority DESC"),
         ],
         unique=False,
-        postgresql_where=sa.text("trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')"),
+        postgresql_where=sa.text("trigger_state IN ('BLOCKED', 'COMPLETE')"),
         schema=schema,
     )
     op.create_index(

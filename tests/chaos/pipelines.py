@@ -24,7 +24,7 @@ _MARKS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("reconcile", r"held_by_mode = \w+\.new_hold"),
         ("settle", r"fire_id <> ALL"),
         ("schedule", r"INSERT INTO \S*qrtz_triggers"),
-        ("pause", r"SET trigger_state.*'PAUSED_BLOCKED'.*paused_by = [$%]"),
+        ("pause", r"SET trigger_state = 'PAUSED'.*paused_by = [$%]"),
         ("lock", r"FROM \S*qrtz_locks.*FOR UPDATE"),
     )
 )

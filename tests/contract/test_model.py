@@ -320,7 +320,6 @@ class Cluster(RuleBasedStateMachine):
             if row.state in ENDED_STATES:
                 continue
             assert row.fire_id is None
-            assert row.state is not TriggerState.PAUSED_BLOCKED
             if row.state is TriggerState.BLOCKED:
                 assert row.job.overlap_policy is not OverlapPolicy.SKIP
                 assert tables.free_slots(row) == 0 or row.gate in tables.open_gates()

@@ -75,7 +75,6 @@ UPDATE qrtz_triggers SET overlap_policy = 'skip', trigger_state = 'BLOCKED'
 """Nothing waits at the limit of such a job. What waits at others beside a free slot is found by any node."""
 BROKEN = [
     ("blocked-for-nothing", BLOCKED),
-    ("blocked-for-nothing", BLOCKED.replace("'BLOCKED'", "'PAUSED_BLOCKED'")),
     ("unknown-epoch", FIRED),
     ("stale-copies", "UPDATE qrtz_triggers SET job_type = 'another'"),
     ("stale-copies", "UPDATE qrtz_triggers SET max_concurrent = NULL"),

@@ -290,7 +290,7 @@ class Stage(Harness):
         """Whether nothing runs or waits for a slot, nothing is due in the next minute, and every node lives."""
         [(restless,)] = self.rows(
             "SELECT (SELECT count(*) FROM qrtz_fired_triggers)"
-            " + (SELECT count(*) FROM qrtz_triggers WHERE trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')"
+            " + (SELECT count(*) FROM qrtz_triggers WHERE trigger_state = 'BLOCKED'"
             "       OR trigger_state = 'WAITING' AND next_fire_time < (SELECT instant FROM test_clock) + interval '1m')"
             " + (SELECT count(*) FROM qrtz_scheduler_state"
             "     WHERE last_checkin < (SELECT instant FROM test_clock) - interval '6s')"

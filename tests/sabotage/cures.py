@@ -199,8 +199,8 @@ CURES = (
         (
             Edit(
                 f"{_SQL_FILES}/steps/acquire.sql",
-                "'BLOCKED', 'PAUSED_BLOCKED') THEN\n",
-                "'BLOCKED', 'PAUSED_BLOCKED') THEN o.trigger_state WHEN false THEN\n",
+                "'BLOCKED') THEN\n",
+                "'BLOCKED') THEN o.trigger_state WHEN false THEN\n",
             ),
         ),
         ("tests/facade/test_using.py::test_what_was_paused_before_the_commit_does_not_fire",),

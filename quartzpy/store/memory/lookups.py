@@ -13,7 +13,7 @@ from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.placement import placement_from_text
-from quartzpy.states import PAUSED_STATES, FiredState, TriggerState
+from quartzpy.states import FiredState, TriggerState
 from quartzpy.store.memory.rows import FiredRow, TriggerRow, load_trigger
 from quartzpy.store.memory.tables import Tables
 from quartzpy.store.node_states import states_of
@@ -34,8 +34,8 @@ _Key = TypeVar("_Key", JobKey, TriggerKey)
 
 def trigger_record(tables: Tables, row: TriggerRow) -> TriggerRecord:
     """Return the record of a trigger's row."""
-    paused_at, note = row.pause if row.pause and row.state in PAUSED_STATES else (None, NO_NOTE)
-    own = row.own_pause if row.state in PAUSED_STATES else None
+    paused_at, note = row.pause if row.pause and row.state is TriggerState.PAUSED else (None, NO_NOTE)
+    own = row.own_pause if row.state is TriggerState.PAUSED else None
     return TriggerRecord(
         key=row.key,
         job_key=row.job.key,
@@ -207,5 +207,5 @@ def _paused_trigger_groups(tables: Tables) -> set[str]:
     """Return the paused groups. Under `pause_all`, a group that was first stored later is paused as well."""
     groups = tables.pauses.groups("TRIGGER")
     if tables.pauses.everything:
-        groups |= {key.group for state in PAUSED_STATES for key in tables.by_state[state]}
+        groups |= {key.group for key in tables.by_state[TriggerState.PAUSED]}
     return groups

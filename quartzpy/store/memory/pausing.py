@@ -7,7 +7,7 @@ from datetime import datetime
 
 from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher, MatchOperator
-from quartzpy.states import PAUSED_STATES, JobMode, Missed, TriggerState
+from quartzpy.states import JobMode, Missed, TriggerState
 from quartzpy.store import refusals
 from quartzpy.store.memory.rows import JobRow, PauseMark, TriggerRow
 from quartzpy.store.memory.tables import Pauses, Tables
@@ -45,7 +45,7 @@ def hold(
             row.held_by_mode = by_mode
             row.pause = None if by_mode else (now, note)
             row.own_pause = note if alone else None
-        elif row.state in PAUSED_STATES and not by_mode:
+        elif row.state is TriggerState.PAUSED and not by_mode:
             own = row.own_pause
             is_other = alone and (own is None or (own.until, own.missed) != (note.until, note.missed))
             may_rename = alone or (own is None and note.until is None)
@@ -68,10 +68,10 @@ def release(tables: Tables, row: TriggerRow, missed: Missed) -> datetime | None:
     row.pause = row.own_pause = None
     if tables.pauses.forbid(row.key, row.job):
         # The pause ends, and only the job's mode keeps the trigger paused.
-        row.held_by_mode = row.state in PAUSED_STATES
+        row.held_by_mode = row.state is TriggerState.PAUSED
         return None
     at = row.progress.next_fire_time
-    if row.state not in PAUSED_STATES or at is None:
+    if row.state is not TriggerState.PAUSED or at is None:
         return None
     # What no schedule made is not skipped.
     treated = missed if at < now and row.key.group not in UNSCHEDULED_GROUPS else Missed.MISFIRE

@@ -21,7 +21,7 @@ from quartzpy.jobs.internal_entries import BatchKey, batch_of
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import MANUAL_TRIGGERS, UNSCHEDULED_GROUPS, JobKey, TriggerKey
 from quartzpy.states import (
-    PAUSED_STATES,
+    STORED_STATES,
     Admission,
     JobMode,
     JoinState,
@@ -146,7 +146,7 @@ class Tables:
         self.due = DueIndex()
         self.parked: dict[Gate, SortedEntries] = {}
         """The triggers that wait at each gate."""
-        self.by_state: dict[TriggerState, dict[TriggerKey, TriggerRow]] = {state: {} for state in TriggerState}
+        self.by_state: dict[TriggerState, dict[TriggerKey, TriggerRow]] = {state: {} for state in STORED_STATES}
         self.notifications: set[Notification] = set()
         """The notifications that are not sent yet."""
         self._running: Counter[Gate] = Counter()
@@ -356,7 +356,7 @@ class Tables:
         if row.job.overlap_policy is not OverlapPolicy.BLOCK or state in (TriggerState.COMPLETE, TriggerState.ERROR):
             return state
         if self.free_slots(row) == 0:
-            return TriggerState.PAUSED_BLOCKED if state in PAUSED_STATES else TriggerState.BLOCKED
+            return TriggerState.PAUSED_BLOCKED if state is TriggerState.PAUSED else TriggerState.BLOCKED
         return TriggerState.WAITING if state is TriggerState.BLOCKED else state
 
     def drop_orphans(self, keys: Collection[JobKey]) -> None:

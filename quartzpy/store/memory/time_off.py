@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from quartzpy.calendars.maintenance_window import WINDOW_LEAD, MaintenanceWindow, window_due_at
-from quartzpy.states import PAUSED_STATES, missed_of
+from quartzpy.states import TriggerState, missed_of
 from quartzpy.store.memory.pausing import hold, pause, release, selected
 from quartzpy.store.memory.rows import PauseMark, TriggerRow, WindowRow
 from quartzpy.store.memory.tables import Tables
@@ -96,13 +96,13 @@ def apply_time_off(tables: Tables, by: str) -> TimeOff:
 
 
 def _is_held_by_groups(row: TriggerRow) -> bool:
-    return row.state in PAUSED_STATES and row.own_pause is None and not row.held_by_mode
+    return row.state is TriggerState.PAUSED and row.own_pause is None and not row.held_by_mode
 
 
 def _end_own(tables: Tables, row: TriggerRow) -> bool:
     note, row.own_pause, row.pause = row.own_pause, None, None
     assert note is not None
-    if row.state not in PAUSED_STATES:
+    if row.state is not TriggerState.PAUSED:
         return False
     if cover := tables.pauses.longest_cover(row.key, row.job):
         # What holds it from now on says since when, by whom and why.

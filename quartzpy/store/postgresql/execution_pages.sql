@@ -193,7 +193,6 @@ SELECT *
                   CROSS JOIN LATERAL (
                      SELECT * FROM qrtz_triggers t
                       WHERE t.sched_name || '' = :'sched' AND trigger_state = 'BLOCKED'
-                        AND trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')
                         AND job_group || '' = k.job_group AND job_name || '' = k.job_name
                         AND concurrency_key || '' = k.concurrency_key
                         AND misfire_rule = k.misfire_rule

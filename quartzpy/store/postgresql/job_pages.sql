@@ -47,7 +47,7 @@ SELECT s.trigger_count, s.next_waiting, s.next_blocked, s.next_paused, s.next_tu
     SELECT count(*) AS trigger_count,
            min(next_fire_time) FILTER (WHERE trigger_state = 'WAITING') AS next_waiting,
            min(next_fire_time) FILTER (WHERE trigger_state = 'BLOCKED') AS next_blocked,
-           min(next_fire_time) FILTER (WHERE trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')) AS next_paused,
+           min(next_fire_time) FILTER (WHERE trigger_state = 'PAUSED') AS next_paused,
            min(greatest(next_fire_time, rate_limited_until)) FILTER (WHERE trigger_state = 'WAITING') AS next_turn,
            coalesce(bool_or(trigger_state = 'ERROR'), false) AS has_error,
            max(prev_fire_time) AS previous_fire_time

@@ -91,26 +91,11 @@ WITH RECURSIVE paused AS (
         SELECT t.trigger_group FROM qrtz_triggers t
          WHERE t.sched_name = :'sched' AND t.trigger_state = 'PAUSED' AND t.trigger_group > p.trigger_group
          ORDER BY t.trigger_group LIMIT 1) AS other
-),
-paused_blocked AS (
-    (SELECT trigger_group FROM qrtz_triggers
-      WHERE sched_name = :'sched' AND trigger_state = 'PAUSED_BLOCKED'
-        AND EXISTS (SELECT FROM qrtz_paused_trigger_groups WHERE sched_name = :'sched' AND scope = 'ALL')
-      ORDER BY trigger_group LIMIT 1)
-    UNION ALL
-    SELECT other.trigger_group
-      FROM paused_blocked p
-     CROSS JOIN LATERAL (
-        SELECT t.trigger_group FROM qrtz_triggers t
-         WHERE t.sched_name = :'sched' AND t.trigger_state = 'PAUSED_BLOCKED' AND t.trigger_group > p.trigger_group
-         ORDER BY t.trigger_group LIMIT 1) AS other
 )
 SELECT scope, group_name, paused_at, paused_by, pause_reason, pause_until, pause_missed, window_name
   FROM qrtz_paused_trigger_groups WHERE sched_name = :'sched'
 UNION
 SELECT 'TRIGGER', trigger_group, NULL, NULL, NULL, NULL, NULL, NULL FROM paused
-UNION
-SELECT 'TRIGGER', trigger_group, NULL, NULL, NULL, NULL, NULL, NULL FROM paused_blocked
  ORDER BY 1, 2;
 
 -- name: running
@@ -268,7 +253,7 @@ held AS MATERIALIZED (
            -- include: seen_state
            AS state
       FROM qrtz_triggers t
-     WHERE t.sched_name || '' = :'sched' AND t.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')
+     WHERE t.sched_name || '' = :'sched' AND t.trigger_state IN ('BLOCKED', 'COMPLETE')
      LIMIT :'most'::int
 ),
 -- The triggers that count as due, or as late at least.

@@ -63,15 +63,15 @@ paused AS (
     UPDATE qrtz_triggers t
        SET trigger_state = 'PAUSED', fire_id = NULL, held_by_mode = :'by_mode'::bool,
            paused_at = CASE WHEN :'by_mode'::bool THEN NULL
-                            WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN coalesce(t.paused_at, :now)
+                            WHEN t.trigger_state = 'PAUSED' THEN coalesce(t.paused_at, :now)
                             ELSE :now END,
            -- include: held
            paused_by = :'by'::text, pause_reason = :'reason'::text,
            -- A pause of a group does not change the end of one by name.
            pause_until = CASE WHEN :'alone'::bool THEN :'until'::timestamptz
-                              WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN t.pause_until END,
+                              WHEN t.trigger_state = 'PAUSED' THEN t.pause_until END,
            pause_missed = CASE WHEN :'alone'::bool THEN :'missed'::text
-                               WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN t.pause_missed END
+                               WHEN t.trigger_state = 'PAUSED' THEN t.pause_missed END
       FROM affected
      -- include: own_of_affected
      WHERE t.ctid = own.row
@@ -116,7 +116,7 @@ affected AS (
         SELECT t.* FROM qrtz_triggers t
          WHERE t.sched_name = :'sched' AND t.trigger_group = k.trigger_group AND t.trigger_name = k.trigger_name
            AND t.generation = k.generation
-           AND t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') AND t.next_fire_time IS NOT NULL
+           AND t.trigger_state = 'PAUSED' AND t.next_fire_time IS NOT NULL
 \if :ended
            AND t.pause_missed IS NULL AND NOT t.held_by_mode
            AND EXISTS (SELECT FROM mark)
@@ -157,7 +157,7 @@ affected AS (
 \if :held_by_mode
        AND t.held_by_mode
 \endif
-       AND t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') AND t.next_fire_time IS NOT NULL
+       AND t.trigger_state = 'PAUSED' AND t.next_fire_time IS NOT NULL
 \if :under_lock
        -- Triggers that stay paused by a mode would be updated again, and the foreign key of a row that the transaction
        -- itself has written is checked, which waits for a locked job.
@@ -182,7 +182,7 @@ UPDATE qrtz_triggers t
        resumed_at = CASE WHEN affected.is_forbidden THEN t.resumed_at ELSE :now END
   FROM affected
  -- include: own_of_affected
- WHERE t.ctid = own.row AND t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')
+ WHERE t.ctid = own.row AND t.trigger_state || '' = 'PAUSED'
 RETURNING t.generation, t.job_group, t.job_name, t.next_fire_time, affected.is_forbidden;
 
 -- name: remember

@@ -20,9 +20,9 @@ full_jobs AS MATERIALIZED (
 CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
      WHEN t.max_concurrent IS NOT NULL
           AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
-     THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
-     ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
-                               ELSE t.trigger_state END
+     THEN CASE WHEN t.trigger_state = 'PAUSED' THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
+     WHEN t.trigger_state = 'BLOCKED' THEN 'WAITING'
+     ELSE t.trigger_state
 END
 
 -- part: incident
@@ -162,7 +162,7 @@ AND (next_fire_time, trigger_group, trigger_name)
 (SELECT job_group || '' AS job_group, job_name || '' AS job_name, concurrency_key || '' AS concurrency_key,
         trigger_state, misfire_rule
    FROM qrtz_triggers
-  WHERE sched_name || '' = :'sched' AND trigger_state IN ('BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
+  WHERE sched_name || '' = :'sched' AND trigger_state IN ('BLOCKED', 'COMPLETE')
   ORDER BY job_group || '', job_name || '', concurrency_key || '', trigger_state, misfire_rule
   LIMIT 1)
 UNION ALL
@@ -172,7 +172,7 @@ SELECT other.*
     SELECT t.job_group || '' AS job_group, t.job_name || '' AS job_name,
            t.concurrency_key || '' AS concurrency_key, t.trigger_state, t.misfire_rule
       FROM qrtz_triggers t
-     WHERE t.sched_name || '' = :'sched' AND t.trigger_state IN ('BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
+     WHERE t.sched_name || '' = :'sched' AND t.trigger_state IN ('BLOCKED', 'COMPLETE')
        AND (t.job_group || '', t.job_name || '', t.concurrency_key || '', t.trigger_state, t.misfire_rule)
            > (h.job_group, h.job_name, h.concurrency_key, h.trigger_state, h.misfire_rule)
      ORDER BY t.job_group || '', t.job_name || '', t.concurrency_key || '', t.trigger_state, t.misfire_rule
@@ -196,7 +196,7 @@ t.resumed_at
 
 -- part: may_be_paused
 (t.trigger_state IN ('WAITING', 'BLOCKED')
- OR (t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')
+ OR (t.trigger_state = 'PAUSED'
      AND ((t.held_by_mode AND NOT :'by_mode'::bool)
           OR (:'alone'::bool AND (t.pause_until, t.pause_missed)
                                  IS DISTINCT FROM (:'until'::timestamptz, :'missed'::text))
@@ -313,7 +313,7 @@ WITH few AS MATERIALIZED (
   WHERE t.sched_name = :'sched' AND calendar_name = :'calendar'
 \else
   WHERE t.sched_name || '' = :'sched'
-    AND trigger_state IN ('BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
+    AND trigger_state IN ('BLOCKED', 'COMPLETE')
 \endif
 \endif
     AND (SELECT holds FROM few) OFFSET 0)

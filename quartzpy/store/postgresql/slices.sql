@@ -42,7 +42,7 @@ SELECT page.at::text, page.generation, page.trigger_group, page.trigger_name
                -- include: may_be_paused
 \endif
 \if :resumes
-           AND t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') AND t.next_fire_time IS NOT NULL
+           AND t.trigger_state = 'PAUSED' AND t.next_fire_time IS NOT NULL
 \endif
 \if :stops
            AND t.trigger_state NOT IN ('COMPLETE', 'ERROR')

@@ -331,7 +331,7 @@ UPDATE qrtz_triggers t
          -- include: checked
         OFFSET 0) AS j
  WHERE t.ctid = j.row
-   AND t.trigger_state IN ('WAITING', 'PAUSED', 'BLOCKED', 'PAUSED_BLOCKED')
+   AND t.trigger_state IN ('WAITING', 'PAUSED', 'BLOCKED')
    AND (t.trigger_state <> j.new_state OR t.held_by_mode <> j.new_hold
         OR
         -- include: other_job

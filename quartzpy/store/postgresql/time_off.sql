@@ -13,7 +13,7 @@ SELECT least((SELECT min(p.pause_until) FROM qrtz_paused_trigger_groups p WHERE 
 -- one that a mode forbids to fire, by the mode.
 WITH affected AS (
     SELECT t.trigger_group, t.trigger_name, t.job_group, t.pause_until, t.paused_by, t.pause_reason, t.pause_missed,
-           t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') AND t.next_fire_time IS NOT NULL AS is_paused,
+           t.trigger_state = 'PAUSED' AND t.next_fire_time IS NOT NULL AS is_paused,
            -- include: group_is_paused_t
            AS is_covered,
            -- include: mode_forbids_t
@@ -98,7 +98,7 @@ WITH gone AS (
 \if :by_job_group
               AND t.job_group = :'group'
 \endif
-              AND t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') AND t.next_fire_time IS NOT NULL
+              AND t.trigger_state = 'PAUSED' AND t.next_fire_time IS NOT NULL
               AND t.pause_missed IS NULL AND NOT t.held_by_mode
               -- include: no_other_pause
            )

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from quartzpy.matchers import MatchOperator
-from quartzpy.states import PAUSED_STATES, TriggerState
+from quartzpy.states import PAUSED_STATES, STORED_STATES, TriggerState
 from quartzpy.store.postgresql.lookups import group_matcher
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.queries import HELD, STOPPED, Position, TriggerOrder, TriggerQuery
@@ -23,7 +23,6 @@ _SEEN: Mapping[TriggerState, frozenset[TriggerState]] = {
     TriggerState.WAITING: frozenset({TriggerState.WAITING, TriggerState.BLOCKED}),
     TriggerState.BLOCKED: frozenset({TriggerState.WAITING, TriggerState.BLOCKED}),
     TriggerState.PAUSED: frozenset(PAUSED_STATES),
-    TriggerState.PAUSED_BLOCKED: frozenset(PAUSED_STATES),
 }
 """The states in which the running executions of its job let a trigger be seen, by the state of its row."""
 FEW = 10_000
@@ -96,7 +95,7 @@ def _states(query: TriggerQuery) -> frozenset[TriggerState]:
 def _stored(query: TriggerQuery) -> frozenset[TriggerState]:
     """Return the states of the rows of triggers that can be seen in the states of a query."""
     states = _states(query)
-    return frozenset(state for state in TriggerState if _seen(state) & states)
+    return frozenset(state for state in STORED_STATES if _seen(state) & states)
 
 
 def _is_derived(query: TriggerQuery) -> bool:

@@ -14,7 +14,7 @@ WITH
 , few_held AS MATERIALIZED (
     SELECT count(*) <= :'most_few'::int AS holds
       FROM ((SELECT 1 FROM qrtz_triggers
-              WHERE sched_name || '' = :'sched' AND trigger_state IN ('BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
+              WHERE sched_name || '' = :'sched' AND trigger_state IN ('BLOCKED', 'COMPLETE')
               LIMIT :'most_few'::int + 1)
 \if :of_full
             UNION ALL
@@ -96,7 +96,7 @@ SELECT
          CROSS JOIN LATERAL (
             SELECT * FROM qrtz_triggers t
              WHERE t.sched_name = :'sched' AND t.trigger_state = s.state
-               AND t.trigger_state IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED')
+               AND t.trigger_state IN ('ERROR', 'PAUSED')
 \if :examined
 \if :in_group
                AND t.trigger_group = :'group'
@@ -159,7 +159,7 @@ WITH RECURSIVE
 , few_held AS MATERIALIZED (
     SELECT EXISTS (SELECT FROM held OFFSET :'few_ranges'::int) AND
            (SELECT count(*) FROM (SELECT FROM qrtz_triggers
-              WHERE sched_name || '' = :'sched' AND trigger_state IN ('BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
+              WHERE sched_name || '' = :'sched' AND trigger_state IN ('BLOCKED', 'COMPLETE')
               LIMIT :'most_few'::int + 1) AS counted) <= :'most_few'::int AS holds
 )
 \if :of_full
@@ -242,7 +242,7 @@ SELECT
                 UNION ALL
                (SELECT * FROM qrtz_triggers
                  WHERE sched_name || '' = :'sched' AND trigger_state = ANY(:'stored'::text[])
-                   AND trigger_state IN ('BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
+                   AND trigger_state IN ('BLOCKED', 'COMPLETE')
                    AND (SELECT holds FROM few_held))
 \if :of_full
                 UNION ALL
@@ -276,7 +276,7 @@ SELECT
                     SELECT * FROM qrtz_triggers t
                      WHERE t.sched_name || '' = :'sched' AND t.job_group || '' = r.job_group AND t.job_name || '' = r.job_name
                        AND t.concurrency_key || '' = r.concurrency_key AND t.trigger_state = r.trigger_state
-                       AND t.trigger_state IN ('BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
+                       AND t.trigger_state IN ('BLOCKED', 'COMPLETE')
                        AND t.misfire_rule = r.misfire_rule
                        -- include: in_walk
                      ORDER BY t.next_fire_time, t.priority DESC FETCH FIRST (:'walked'::int) ROWS WITH TIES) AS of_range)

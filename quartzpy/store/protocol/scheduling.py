@@ -248,7 +248,7 @@ class SchedulingStore(Protocol):
     # --- pausing
 
     def pause(self, subjects: PauseSubjects, note: PauseNote = NO_NOTE) -> set[str]:
-        """Pause triggers: WAITING becomes PAUSED, and BLOCKED becomes PAUSED_BLOCKED.
+        """Pause triggers: WAITING and BLOCKED become PAUSED, which is PAUSED_BLOCKED beside a full job.
 
         The note and the instant are stored with each trigger until it is resumed. A note with a reason replaces the
         one of a trigger that is paused already; the instant of its pause stays. Pauses of groups and of everything are

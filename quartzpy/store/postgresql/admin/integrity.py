@@ -144,11 +144,6 @@ _HELD = {
         "trigger is BLOCKED without a running execution of its job",
         "triggers are BLOCKED without a running execution of their job",
     ),
-    "PAUSED_BLOCKED": (
-        "blocked-for-nothing",
-        "paused trigger is BLOCKED without a running execution of its job",
-        "paused triggers are BLOCKED without a running execution of their job",
-    ),
     "COMPLETE": (
         "never-ended",
         "trigger is COMPLETE, and its last execution no longer exists",

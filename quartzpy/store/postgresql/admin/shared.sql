@@ -44,12 +44,7 @@ SELECT c.oid, c.relname, c.reltuples FROM pg_catalog.pg_class c
    AND starts_with(c.relname, :'prefix') AND c.relkind IN ('r', 'p')
 
 -- part: first_paused
--- The triggers that are paused although they are due: of each state, those that have waited longest.
-SELECT t.*
-  FROM unnest(ARRAY['PAUSED', 'PAUSED_BLOCKED']) AS of_state(name)
- CROSS JOIN LATERAL (
-    SELECT * FROM qrtz_triggers
-     WHERE sched_name || '' = :'sched' AND trigger_state || '' = of_state.name
-       AND trigger_state || '' IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED')
-       AND next_fire_time < (SELECT :now)
-     ORDER BY next_fire_time LIMIT :'most'::int + 1) AS t
+-- Of the triggers that are paused although they are due, those that have waited longest.
+SELECT * FROM qrtz_triggers
+ WHERE sched_name || '' = :'sched' AND trigger_state || '' = 'PAUSED' AND next_fire_time < (SELECT :now)
+ ORDER BY next_fire_time LIMIT :'most'::int + 1

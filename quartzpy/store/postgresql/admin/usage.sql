@@ -13,14 +13,13 @@ WITH RECURSIVE
 -- include: full_keys
 , held AS MATERIALIZED (
     SELECT count(*) FILTER (WHERE state = 'WAITING') AS waiting,
-           count(*) FILTER (WHERE state = 'BLOCKED') AS blocked, count(*) FILTER (WHERE state = 'PAUSED') AS paused,
-           count(*) FILTER (WHERE state = 'PAUSED_BLOCKED') AS paused_blocked,
+           count(*) FILTER (WHERE state = 'BLOCKED') AS blocked,
            count(*) FILTER (WHERE state = 'COMPLETE') AS complete
       FROM (SELECT
                    -- include: seen_state
                    AS state
               FROM qrtz_triggers t
-             WHERE t.sched_name || '' = :'sched' AND t.trigger_state IN ('BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
+             WHERE t.sched_name || '' = :'sched' AND t.trigger_state IN ('BLOCKED', 'COMPLETE')
              LIMIT 2 * :'most'::int) AS of_held
 ),
 of_full AS MATERIALIZED (
@@ -102,9 +101,8 @@ SELECT (SELECT count(*) FROM (SELECT FROM qrtz_job_details
                     FROM (SELECT FROM qrtz_triggers
                            WHERE sched_name = :'sched' AND trigger_state = 'PAUSED'
                            LIMIT :'most'::int + 1 + (SELECT paused FROM hidden)) AS counted)
-            ELSE (SELECT count(*) FROM (SELECT FROM examined WHERE state = 'PAUSED' LIMIT :'most'::int + 1) AS counted) END
-       + (SELECT paused FROM held),
-       (SELECT paused FROM hidden) + (SELECT paused_blocked FROM held),
+            ELSE (SELECT count(*) FROM (SELECT FROM examined WHERE state = 'PAUSED' LIMIT :'most'::int + 1) AS counted) END,
+       (SELECT paused FROM hidden),
        (SELECT complete FROM held),
        (SELECT count(*) FROM (SELECT FROM qrtz_triggers
                                WHERE sched_name = :'sched' AND trigger_state = 'ERROR'
@@ -151,8 +149,7 @@ due AS (
                   LIMIT :'most'::int + 1) AS of_range)
             UNION ALL
             (SELECT * FROM qrtz_triggers
-              WHERE sched_name || '' = :'sched' AND trigger_state IN ('BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
-                AND trigger_state = 'BLOCKED' AND next_fire_time < (SELECT late FROM bound)
+              WHERE sched_name || '' = :'sched' AND trigger_state = 'BLOCKED' AND next_fire_time < (SELECT late FROM bound)
               LIMIT 2 * :'most'::int)) AS t
 ),
 counted AS (
@@ -209,7 +206,7 @@ SELECT job_group, job_name, concurrency_key, max(max_concurrent), sum(executing)
         SELECT t.job_group, t.job_name, t.concurrency_key, t.max_concurrent, 0, 1
           FROM (SELECT *
                   FROM (SELECT * FROM qrtz_triggers
-                         WHERE sched_name || '' = :'sched' AND trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
+                         WHERE sched_name || '' = :'sched' AND trigger_state = 'BLOCKED'
                            AND max_concurrent IS NOT NULL
                          LIMIT 10000) AS held
                  WHERE overlap_policy <> 'block'
@@ -253,7 +250,7 @@ SELECT name,
                                LIMIT :'most'::int + 1) AS counted),
        (SELECT count(*) FROM (SELECT FROM qrtz_triggers
                                WHERE sched_name = :'sched' AND trigger_group = g.name
-                                 AND trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')
+                                 AND trigger_state = 'PAUSED'
                                LIMIT :'most'::int + 1) AS counted),
        (SELECT count(*) FROM (SELECT FROM qrtz_triggers
                                WHERE sched_name = :'sched' AND trigger_group = g.name AND trigger_state = 'ERROR'
@@ -266,7 +263,7 @@ SELECT name,
 WITH RECURSIVE paused AS MATERIALIZED (
     SELECT DISTINCT job_group, job_name
       FROM (SELECT job_group, job_name FROM qrtz_triggers
-             WHERE sched_name = :'sched' AND trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')
+             WHERE sched_name = :'sched' AND trigger_state = 'PAUSED'
              LIMIT :'among'::int) AS of_triggers
 ),
 in_error AS MATERIALIZED (

@@ -324,7 +324,7 @@ UPDATE qrtz_triggers t
        placement = j.placement, concurrency_key = j.new_key, rate_limit = j.rate_limit, limits = j.limits,
        -- include: admission_of_job
   FROM (SELECT o.row, j.*, own.new_key,
-               CASE WHEN o.trigger_state IN ('WAITING', 'PAUSED', 'BLOCKED', 'PAUSED_BLOCKED') THEN
+               CASE WHEN o.trigger_state IN ('WAITING', 'PAUSED', 'BLOCKED') THEN
                     -- include: new_state
                     ELSE o.trigger_state END AS new_state,
                -- Leaving a mode resumes the triggers that only the mode pauses.

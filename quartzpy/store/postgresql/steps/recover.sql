@@ -280,7 +280,7 @@ locked AS MATERIALIZED (
 ),
 freed AS (
     UPDATE qrtz_triggers t
-       SET trigger_state = CASE l.trigger_state WHEN 'PAUSED_BLOCKED' THEN 'PAUSED' ELSE 'WAITING' END, fire_id = NULL,
+       SET trigger_state = 'WAITING', fire_id = NULL,
            -- include: prepared_once
       FROM locked l
      WHERE t.ctid = l.row AND l.trigger_state <> 'COMPLETE'

@@ -496,14 +496,14 @@ AND t.generation <> ALL(:'passed_over'::bigint[])
 -- one step for all of them.
 held AS (
     (SELECT job_group, job_name, concurrency_key FROM qrtz_triggers
-      WHERE sched_name || '' = :'sched' AND trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')
+      WHERE sched_name || '' = :'sched' AND trigger_state IN ('BLOCKED', 'COMPLETE')
       ORDER BY job_group || '', job_name || '', concurrency_key || '' LIMIT 1)
     UNION ALL
     SELECT other.job_group, other.job_name, other.concurrency_key
       FROM held h
      CROSS JOIN LATERAL (
         SELECT t.job_group, t.job_name, t.concurrency_key FROM qrtz_triggers t
-         WHERE t.sched_name || '' = :'sched' AND t.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')
+         WHERE t.sched_name || '' = :'sched' AND t.trigger_state IN ('BLOCKED', 'COMPLETE')
            AND (t.job_group || '', t.job_name || '', t.concurrency_key || '')
                > (h.job_group, h.job_name, h.concurrency_key)
          ORDER BY t.job_group || '', t.job_name || '', t.concurrency_key || '' LIMIT 1) AS other
@@ -527,13 +527,13 @@ stuck AS (
             SELECT b.job_group, b.job_name, b.concurrency_key, b.max_concurrent, b.overlap_policy
               FROM qrtz_triggers b
              WHERE b.sched_name || '' = :'sched' AND b.job_group || '' = h.job_group AND b.job_name || '' = h.job_name
-               AND b.concurrency_key || '' = h.concurrency_key AND b.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
+               AND b.concurrency_key || '' = h.concurrency_key AND b.trigger_state = 'BLOCKED'
              LIMIT 1) AS any_one
          CROSS JOIN LATERAL (
             SELECT b.ctid, b.* FROM qrtz_triggers b
              WHERE b.sched_name || '' = :'sched' AND b.job_group || '' = any_one.job_group
                AND b.job_name || '' = any_one.job_name AND b.concurrency_key || '' = any_one.concurrency_key
-               AND b.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED') OFFSET 0) AS o
+               AND b.trigger_state = 'BLOCKED' OFFSET 0) AS o
          WHERE any_one.max_concurrent IS NULL OR any_one.overlap_policy = 'skip') AS t
 )
 

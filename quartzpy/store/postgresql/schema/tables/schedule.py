@@ -20,7 +20,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
-from quartzpy.states import Admission, JobMode, Missed, OverlapPolicy, TriggerState, Unreconciled
+from quartzpy.states import STORED_STATES, Admission, JobMode, Missed, OverlapPolicy, Unreconciled
 from quartzpy.store.postgresql.schema.tables.base import (
     BY_SCHEDULER,
     IS_AWAITED,
@@ -240,7 +240,7 @@ triggers = Table(
     Column("schedule_hash", BigInteger),
     # The trigger is PAUSED only because of its job's mode or of manual mode: ending that mode resumes it.
     Column("held_by_mode", Boolean, nullable=False, server_default=text("false")),
-    # Of the last pause by a method; they mean something only while it is PAUSED or PAUSED_BLOCKED.
+    # Of the last pause by a method; they mean something only while it is PAUSED.
     Column("paused_at", Instant),
     Column("paused_by", Name),
     Column("pause_reason", Text),
@@ -264,7 +264,7 @@ triggers = Table(
         [calendars.c.sched_name, calendars.c.calendar_name],
         name="qrtz_triggers_calendar_fkey",
     ),
-    CheckConstraint(one_of("trigger_state", TriggerState), name="qrtz_triggers_state_check"),
+    CheckConstraint(one_of("trigger_state", STORED_STATES), name="qrtz_triggers_state_check"),
     CheckConstraint("trigger_state <> 'WAITING' OR next_fire_time IS NOT NULL", name="qrtz_triggers_waiting_check"),
     CheckConstraint(one_of("missed_policy", (Missed.SKIP, Missed.ONCE)), name="qrtz_triggers_missed_policy_check"),
     CheckConstraint(one_of("pause_missed", Missed), name="qrtz_triggers_pause_missed_check"),
@@ -374,7 +374,7 @@ Index(
     triggers.c.misfire_rule,
     triggers.c.next_fire_time,
     triggers.c.priority.desc(),
-    postgresql_where=text("trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')"),
+    postgresql_where=text("trigger_state IN ('BLOCKED', 'COMPLETE')"),
 )
 # judging: the few triggers with an expectation of their own
 Index(
@@ -391,7 +391,7 @@ Index(
     triggers.c.trigger_group,
     triggers.c.trigger_name,
     triggers.c.sched_name,
-    postgresql_where=text("trigger_state IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED')"),
+    postgresql_where=text("trigger_state IN ('ERROR', 'PAUSED')"),
 )
 # queries: the same by next fire time, and those that are overdue. It includes what a page is sorted by, and the columns
 # of its expressions, so that no rows are read for that. What does not write the expressions is not served by it.
@@ -402,7 +402,7 @@ Index(
     triggers.c.next_fire_time,
     triggers.c.priority.desc(),
     postgresql_include=["trigger_group", "trigger_name", "sched_name", "trigger_state"],
-    postgresql_where=text("trigger_state || '' IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED')"),
+    postgresql_where=text("trigger_state || '' IN ('ERROR', 'PAUSED')"),
 )
 # purge: the triggers that ended without a fire, which a batch may wait for
 Index(
