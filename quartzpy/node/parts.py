@@ -14,7 +14,8 @@ from quartzpy.events.listeners import Listeners
 from quartzpy.jobs.context import Middleware
 from quartzpy.jobs.internal_entries import Tracing
 from quartzpy.jobs.job import JobFactory, JobTypes, load_allowed
-from quartzpy.node.cluster_manager import CheckInThread, ClusterManager
+from quartzpy.node.check_in import CheckInThread
+from quartzpy.node.cluster_manager import ClusterManager
 from quartzpy.node.completer import Announcer, Completer
 from quartzpy.node.health import NO_CHECK_IN, NO_LEASE, ProblemTimes, SchedulerHealth, health_of
 from quartzpy.node.misfire_handler import MisfireHandler

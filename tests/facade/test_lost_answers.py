@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from quartzpy import JobDetail, PublicState, Scheduler, SimpleTrigger, TriggerKey
-from quartzpy.node import cluster_manager
+from quartzpy.node import housekeeping
 from quartzpy.store.postgresql.steps import acquire, complete, holdings
 from quartzpy.store.protocol import Acquisition, AvailableSlots
 from tests.database import connect_to
@@ -217,7 +217,7 @@ def test_a_trigger_that_cannot_be_read_does_not_affect_others(
 def test_the_cluster_repairs_rows_that_contradict_each_other(
     make: Callable[..., Scheduler], user: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster_manager, "REPAIR_EVERY", 0.0)
+    monkeypatch.setattr(housekeeping, "REPAIR_EVERY", 0.0)
     scheduler = make()
     scheduler.schedule_job(JobDetail(jobs.Recorded, "job", max_concurrent=1), soon("t", 3_600))
     user.execute("UPDATE qrtz_triggers SET max_concurrent = NULL")

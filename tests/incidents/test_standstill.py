@@ -32,7 +32,7 @@ from quartzpy.dashboard import create_app
 from quartzpy.metrics.collector import Collector
 from quartzpy.metrics.recorder import Recorder
 from quartzpy.metrics.server import readiness
-from quartzpy.node import cluster_manager, completer, health, reactions, troubles
+from quartzpy.node import completer, health, reactions, schema_watch, troubles
 from quartzpy.node.workers import executors
 from quartzpy.operations import Actor, Operations, Role, judging, situation, triggers
 from quartzpy.operations.situation import Situation
@@ -134,7 +134,7 @@ def stage(administrator_dsn: str, monkeypatch: pytest.MonkeyPatch, caplog: pytes
     monkeypatch.setattr(health, "FAILING_FOR", timedelta(seconds=0.5))
     monkeypatch.setattr(completer, "RECORDED_WITHIN", 2.0)
     monkeypatch.setattr(executors, "STUCK_FOR", 0.5)
-    monkeypatch.setattr(cluster_manager, "SCHEMA_CHECK_EVERY", 0.5)
+    monkeypatch.setattr(schema_watch, "SCHEMA_CHECK_EVERY", 0.5)
     monkeypatch.setattr(judging, "EVERY", timedelta(seconds=0.5))
     monkeypatch.setattr(factory, "JUDGES_AFTER", 0.0)
     Hanging.ends.clear()

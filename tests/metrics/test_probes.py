@@ -20,7 +20,7 @@ from quartzpy.errors import PluginStartError, SettingsError
 from quartzpy.metrics import Metrics
 from quartzpy.metrics.families import OPEN_METRICS, PLAIN
 from quartzpy.metrics.server import MOST_REQUESTS
-from quartzpy.node import cluster_manager
+from quartzpy.node import schema_watch
 from quartzpy.states import NodeMode
 from quartzpy.store.postgresql import migrations, schema_version
 from quartzpy.store.postgresql.schema.naming import version_table
@@ -90,7 +90,7 @@ def test_an_outage_of_the_database_makes_a_node_unready_and_not_dead(postgres_ds
 def test_tables_that_change_under_a_node_make_it_unready(
     fresh_database: Callable[[], str], make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster_manager, "SCHEMA_CHECK_EVERY", 0.0)
+    monkeypatch.setattr(schema_watch, "SCHEMA_CHECK_EVERY", 0.0)
     dsn = fresh_database()
     migrations.upgrade(dsn)
     scheduler, metrics = make(dsn, checkin_interval="100ms", failure_window="20s")

@@ -9,7 +9,8 @@ import pytest
 
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import StoreUnavailableError
-from quartzpy.node.cluster_manager import CUTOFF_EVERY, PURGE_EVERY, PURGE_REST, PURGE_ROWS, ClusterManager
+from quartzpy.node.cluster_manager import ClusterManager
+from quartzpy.node.housekeeping import CUTOFF_EVERY, PURGE_EVERY, PURGE_REST, PURGE_ROWS
 from quartzpy.node.registration import Epoch
 from quartzpy.node.service import StoreWatch
 from quartzpy.store.protocol import (

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from quartzpy.node.cluster_manager import PeerWatch
+from quartzpy.node.peers import PeerWatch
 from quartzpy.store.protocol import CheckIn
 from quartzpy.store.records import NodeRecord
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from quartzpy.errors import SchemaError, StoreUnavailableError
-from quartzpy.node.cluster_manager import SCHEMA_CHECK_EVERY, SchemaWatch
+from quartzpy.node.schema_watch import SCHEMA_CHECK_EVERY, SchemaWatch
 from quartzpy.store.memory.store import RamJobStore
 from quartzpy.testing.clock import ManualClock
 

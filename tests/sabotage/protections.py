@@ -73,7 +73,7 @@ PROTECTIONS = (
         "a peer is dead by the database's clock alone, whatever this node saw itself",
         (
             Edit(
-                "quartzpy.node.cluster_manager",
+                "quartzpy.node.peers",
                 "if at - self._sightings[key].since >= peer.failure_window.total_seconds()\n            and ",
                 "if ",
             ),
