@@ -1,8 +1,8 @@
-"""Write the names of Quartz with their equivalents, which errors show, from the tables of docs/from-quartz.md.
+"""Write the names of Quartz with their equivalents, which errors show, from the tables of docs/from-quartz*.md.
 
     python -m tools.quartz_names
 
-Each line of `quartzpy/quartz_names.txt` is a section of the page, a name, and what the page says about it.
+Each line of `quartzpy/quartz_names.txt` is a section of a page, a name, and what the page says about it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "from-quartz.md"
+PAGES = [ROOT / "docs" / f"from-quartz{part}.md" for part in ("", "-triggers", "-more")]
 FILE = ROOT / "quartzpy" / "quartz_names.txt"
 _CODE = re.compile(r"`([^`]+)`")
 _ROW = re.compile(r"^\| (?P<quartz>.+?) \| (?P<here>.+) \|$")
@@ -23,7 +23,7 @@ def lines() -> list[str]:
     """Return the lines of the file."""
     written = {}
     section, is_head = "", True
-    for line in PAGE.read_text().splitlines():
+    for line in [line for page in PAGES for line in page.read_text().splitlines()]:
         row = _ROW.match(line.replace("\\|", "/"))
         if line.startswith("## "):
             section = line.removeprefix("## ")

@@ -215,7 +215,7 @@ def _of_quartz(path: Path) -> str | None:
     lines = [f"{name}: {quartz_answer(name, 'Properties') or 'unknown'}" for name in properties][:_MOST_PROPERTIES]
     return (
         f"{path} is a properties file of Quartz; settings are in TOML, such as quartzpy.toml with name = 'billing' and"
-        f" workers = 10, and docs/from-quartz.md lists each property. {'; '.join(lines)}"
+        f" workers = 10, and docs/from-quartz-more.md lists each property. {'; '.join(lines)}"
     )
 
 
