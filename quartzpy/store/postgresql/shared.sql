@@ -272,15 +272,10 @@ upstreams AS MATERIALIZED (
     (j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits)
 
 -- part: key_of_t
+-- A key is part of an index entry, whose size is limited: a longer value is represented by its hash.
 CASE WHEN j.concurrency_key IS NULL THEN ''
      ELSE (SELECT CASE WHEN length(k.value) <= 60 THEN k.value ELSE md5(k.value) END
              FROM (SELECT coalesce((coalesce(j.job_data, '{}') || coalesce(t.job_data, '{}'))
-                                   ->> j.concurrency_key, '') AS value) AS k) END
-
--- part: key_of_o
-CASE WHEN j.concurrency_key IS NULL THEN ''
-     ELSE (SELECT CASE WHEN length(k.value) <= 60 THEN k.value ELSE md5(k.value) END
-             FROM (SELECT coalesce((coalesce(j.job_data, '{}') || coalesce(o.job_data, '{}'))
                                    ->> j.concurrency_key, '') AS value) AS k) END
 
 -- part: few

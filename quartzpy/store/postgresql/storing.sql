@@ -169,11 +169,7 @@ wanted AS (
            FOR KEY SHARE) AS j
 \if :new
      -- The rest of what is checked below is not even planned.
-     CROSS JOIN LATERAL (
-        SELECT CASE WHEN j.concurrency_key IS NULL THEN ''
-                    ELSE (SELECT CASE WHEN length(k.value) <= 60 THEN k.value ELSE md5(k.value) END
-                            FROM (SELECT coalesce((coalesce(j.job_data, '{}') || coalesce(o.job_data, '{}'))
-                                                  ->> j.concurrency_key, '') AS value) AS k) END AS new_key) AS own
+     -- include: own_key
 \else
      -- include: checked
 \endif
@@ -410,12 +406,12 @@ UPDATE qrtz_triggers t
 \if :under_lock
  -- Triggers that were stored since. It skips locked rows.
  CROSS JOIN LATERAL (
-    SELECT o.ctid AS row FROM qrtz_triggers o
-     WHERE o.sched_name = :'sched' AND o.job_group = j.job_group AND o.job_name = j.job_name
-       AND ((o.job_type, o.max_concurrent, o.overlap_policy, o.placement, o.rate_limit, o.limits)
-            IS DISTINCT FROM (j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits)
-            OR o.concurrency_key <>
-            -- include: key_of_o
+    SELECT t.ctid AS row FROM qrtz_triggers t
+     WHERE t.sched_name = :'sched' AND t.job_group = j.job_group AND t.job_name = j.job_name
+       AND (
+            -- include: other_job
+            OR t.concurrency_key <>
+            -- include: key_of_t
            )
        FOR NO KEY UPDATE SKIP LOCKED) AS own
  WHERE t.ctid = own.row

@@ -76,16 +76,7 @@ SELECT
 \endif
                        ) AS t
                  WHERE true
-\if :group_like
-                   AND CASE :'operator'
-                           WHEN 'starts_with' THEN starts_with(t.trigger_group, :'group')
-                           WHEN 'ends_with' THEN right(t.trigger_group, length(:'group')) = :'group'
-                           ELSE strpos(t.trigger_group, :'group') > 0
-                       END
-\endif
-\if :contains
-                   AND strpos(t.trigger_name, :'contains') > 0
-\endif
+                   -- include: key_matches
                  ORDER BY trigger_group, trigger_name LIMIT :'limit'::int) AS k
           JOIN qrtz_triggers t USING (trigger_group, trigger_name)
          WHERE t.sched_name = :'sched' OFFSET 0

@@ -37,7 +37,6 @@ HELD_LONG = timedelta(seconds=5)
 
 _SQL = SqlFile("admin/integrity.sql")
 LOCK_ROWS = _SQL("lock_rows")
-UNKNOWN_EPOCHS = _SQL("unknown_epochs")
 COPIES = _SQL("copies")
 REPAIR_COPIES = _SQL("repair_copies")
 OVERDUE = _SQL("overdue")
@@ -58,7 +57,7 @@ def audit(session: SqlSession, config: SchedulerConfig) -> list[Finding]:
     prefix = {"prefix": config.table_prefix}
     questions: list[tuple[str, dict[str, Any], Callable[[Result], list[Finding]]]] = [
         (LOCK_ROWS, {}, _lock_rows),
-        (UNKNOWN_EPOCHS, {}, _unknown_epochs),
+        (LOST, {"instances": []}, _unknown_epochs),
         (STUCK, {}, _stuck),
         (COPIES, {}, _copies),
         (IN_ERROR, {"limit": MOST_LISTED_ROWS}, _in_error),
@@ -120,7 +119,7 @@ def _lock_rows(result: Result) -> list[Finding]:
 def _unknown_epochs(result: Result) -> list[Finding]:
     if not result.rows:
         return []
-    rows = [f"{fire_id}: {trigger} (by {node})" for fire_id, trigger, node in result.rows]
+    rows = [f"{fire_id}: {trigger} (by {node})" for fire_id, _, trigger, node in result.rows]
     what = numbered(
         len(rows),
         "execution belongs to a node that is not in the cluster",

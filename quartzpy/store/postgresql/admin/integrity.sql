@@ -3,20 +3,13 @@
 -- name: lock_rows
 SELECT lock_name FROM qrtz_locks WHERE sched_name = :'sched';
 
--- name: unknown_epochs
-SELECT f.fire_id::text, f.trigger_group || '.' || f.trigger_name, f.instance_id
-  FROM qrtz_fired_triggers f
- WHERE f.sched_name = :'sched'
-   AND NOT EXISTS (SELECT FROM qrtz_scheduler_state s WHERE s.sched_name = f.sched_name AND s.epoch = f.epoch)
- ORDER BY f.fire_id;
-
 -- name: copies
 SELECT t.trigger_group || '.' || t.trigger_name
   FROM qrtz_triggers t
   JOIN qrtz_job_details j ON j.sched_name = t.sched_name AND j.job_group = t.job_group AND j.job_name = t.job_name
  WHERE t.sched_name = :'sched'
-   AND (t.job_type, t.max_concurrent, t.overlap_policy, t.placement, t.rate_limit, t.limits)
-       IS DISTINCT FROM (j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits)
+   AND
+       -- include: other_job
  ORDER BY 1;
 
 -- name: repair_copies
@@ -30,9 +23,8 @@ UPDATE qrtz_triggers t
           JOIN qrtz_job_details j
             ON j.sched_name = t.sched_name AND j.job_group = t.job_group AND j.job_name = t.job_name
          WHERE t.sched_name = :'sched'
-           AND (t.job_type, t.max_concurrent, t.overlap_policy, t.placement, t.rate_limit, t.limits)
-               IS DISTINCT FROM
-               (j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits)
+           AND
+               -- include: other_job
            FOR NO KEY UPDATE OF t, j SKIP LOCKED) AS j
  WHERE t.ctid = j.row;
 

@@ -129,15 +129,15 @@ def _gates(rows: Sequence[Sequence[str]]) -> list[Gate]:
     return [Gate(*row) for row in rows]
 
 
-def end_lost(session: SqlSession, lost: Sequence[tuple[int, bool]], died: Sequence[int]) -> Flight:
-    """Return the flight that ends executions whose nodes are gone: of each its fire id, and whether it may run again.
+def end_lost(session: SqlSession, lost: Sequence[tuple[Any, ...]], died: Sequence[int]) -> Flight:
+    """Return the flight that ends executions whose nodes are gone: those that `lost` returns.
 
     To others, such an end is one as any other. The epochs in `died` count as deaths of nodes for the jobs.
     """
     if not lost:
         return {}
-    fire_ids = [fire_id for fire_id, _ in lost]
-    repeating = [fire_id for fire_id, runs_again in lost if runs_again]
+    fire_ids = [fire_id for fire_id, *_ in lost]
+    repeating = [fire_id for fire_id, runs_again, *_ in lost if runs_again]
     ends = Ends(session, fire_ids, repeating=repeating, continuing=fire_ids, joining=fire_ids)
     return {
         "record": session.bind(RECORD, fire_ids=fire_ids),

@@ -63,7 +63,7 @@ SELECT count(*) FILTER (WHERE pg_terminate_backend(a.pid, 100))
 -- name: lost
 -- The executions that have no owner as soon as these instances are gone, and which of them may run again. `record`, which
 -- has the lock, asks again.
-SELECT f.fire_id, f.requests_recovery AND NOT f.cancel_requested
+SELECT f.fire_id, f.requests_recovery AND NOT f.cancel_requested, f.trigger_group || '.' || f.trigger_name, f.instance_id
   FROM qrtz_fired_triggers f
  WHERE f.sched_name = :'sched'
    AND NOT EXISTS (SELECT FROM qrtz_scheduler_state s

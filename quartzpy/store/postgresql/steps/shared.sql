@@ -295,29 +295,22 @@ replaced AS (
 CASE WHEN usual.is_so OR NOT (checked.group_is_paused OR checked.mode_forbids)
      THEN 'WAITING' ELSE 'PAUSED' END
 
+-- part: own_key
+CROSS JOIN LATERAL (SELECT o.trigger_group, o.job_group, o.job_name, o.job_data) AS t
+CROSS JOIN LATERAL (
+   SELECT
+          -- include: key_of_t
+          AS new_key) AS own
+
 -- part: checked
--- A key is part of an index entry, whose size is limited: a longer value is represented by its hash.
-CROSS JOIN LATERAL (
-   SELECT CASE WHEN j.concurrency_key IS NULL THEN ''
-               ELSE (SELECT CASE WHEN length(k.value) <= 60 THEN k.value ELSE md5(k.value) END
-                       FROM (SELECT coalesce((coalesce(j.job_data, '{}') || coalesce(o.job_data, '{}'))
-                                             ->> j.concurrency_key, '') AS value) AS k) END AS new_key) AS own
 -- The mode of its job, or manual mode, prevents a trigger from firing.
+-- include: own_key
 CROSS JOIN LATERAL (
-   SELECT EXISTS (
-             SELECT FROM qrtz_paused_trigger_groups p
-              WHERE p.sched_name = :'sched'
-                AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = o.trigger_group)
-                     OR (p.scope = 'JOB' AND p.group_name = o.job_group))) AS group_is_paused,
-          EXISTS (
-             SELECT FROM qrtz_job_details m
-              WHERE m.sched_name = :'sched' AND m.job_group = o.job_group AND m.job_name = o.job_name
-                AND (m.mode = 'DISABLED'
-                     OR (m.mode = 'MANUAL' AND o.trigger_group NOT IN (
-                             'MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS'))))
-          OR (o.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
-              AND EXISTS (SELECT FROM qrtz_paused_trigger_groups p
-                           WHERE p.sched_name = :'sched' AND p.scope = 'MANUAL')) AS mode_forbids) AS checked
+   SELECT
+          -- include: group_is_paused_t
+          AS group_is_paused,
+          -- include: mode_forbids_t
+          AS mode_forbids) AS checked
 
 -- part: ended
 -- Those of these executions that this transaction ends: they are recorded, and their claims still stand, which no commit
@@ -425,10 +418,8 @@ INSERT INTO qrtz_triggers (sched_name, generation, trigger_group, trigger_name, 
     coalesced_fire_times, job_data)
 SELECT f.sched_name, nextval('qrtz_fire_ids'), 'CONTINUATIONS', 'after_' || j.fire_id || '_' || j.place,
        j.job_group, j.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits,
-       CASE WHEN j.concurrency_key IS NULL THEN ''
-            ELSE (SELECT CASE WHEN length(k.value) <= 60 THEN k.value ELSE md5(k.value) END
-                    FROM (SELECT coalesce((coalesce(j.job_data, '{}') || coalesce(j.link_data, '{}'))
-                                          ->> j.concurrency_key, '') AS value) AS k) END,
+       -- include: key_of_t
+       ,
        'simple', '{"interval_us": 0, "repeat_count": 0}',
        CASE WHEN pause.applies OR j.mode = 'DISABLED' THEN 'PAUSED' ELSE 'WAITING' END,
        j.mode = 'DISABLED' AND NOT pause.applies,
@@ -443,27 +434,32 @@ SELECT f.sched_name, nextval('qrtz_fire_ids'), 'CONTINUATIONS', 'after_' || j.fi
        || jsonb_build_object('QRTZ_NOMINAL_FIRE_TIME', to_char(
            j.instant AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))
   FROM successors AS j
+ CROSS JOIN LATERAL (SELECT 'CONTINUATIONS' AS trigger_group, j.job_group, j.link_data AS job_data) AS t
  CROSS JOIN LATERAL (
-    SELECT EXISTS (SELECT FROM qrtz_paused_trigger_groups p
-                    WHERE p.sched_name = :'sched'
-                      AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = 'CONTINUATIONS')
-                           OR (p.scope = 'JOB' AND p.group_name = j.job_group))) AS applies) AS pause
+    SELECT
+           -- include: group_is_paused_t
+           AS applies) AS pause
+
+-- part: newest
+-- The newest version of a trigger, by its key alone, here and in all statements on the way of a fire: what does not fit
+-- is then no reason to visit the older versions, and there are as many as fires while somebody holds an old snapshot.
+CROSS JOIN LATERAL (
+   SELECT n.ctid AS row FROM qrtz_triggers n
+    WHERE n.sched_name = :'sched' AND n.trigger_group = e.trigger_group AND n.trigger_name = e.trigger_name
+    ORDER BY n.times_triggered DESC
+    LIMIT 1) AS newest
 
 -- part: ended_triggers
 -- The triggers whose last fire this was. A declared one (it has an owner) stays, or the next sync would store it anew.
 ended_triggers AS (
     DELETE FROM qrtz_triggers t
-     USING (SELECT sched_name, trigger_group, trigger_name, generation FROM done WHERE is_last) AS d
-     CROSS JOIN LATERAL (
-        SELECT n.ctid AS row FROM qrtz_triggers n
-         WHERE n.sched_name = d.sched_name AND n.trigger_group = d.trigger_group AND n.trigger_name = d.trigger_name
-         ORDER BY n.times_triggered DESC
-         LIMIT 1) AS newest
+     USING (SELECT trigger_group, trigger_name, generation FROM done WHERE is_last) AS e
+     -- include: newest
      CROSS JOIN LATERAL (
         SELECT c.ctid AS row
           FROM qrtz_triggers c
          WHERE c.ctid = newest.row
-           AND c.generation = d.generation AND c.trigger_state || '' = 'COMPLETE' AND c.owner IS NULL
+           AND c.generation = e.generation AND c.trigger_state || '' = 'COMPLETE' AND c.owner IS NULL
            FOR UPDATE SKIP LOCKED) AS over
      WHERE t.ctid = over.row
 )

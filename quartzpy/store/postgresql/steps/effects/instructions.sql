@@ -49,17 +49,12 @@ WITH requests AS (
      -- include: own_record
 ),
 locked AS (
-    SELECT c.*, a.state, a.error
-      FROM requests a
-     CROSS JOIN LATERAL (
-        SELECT n.ctid AS row FROM qrtz_triggers n
-         WHERE NOT a.all_triggers AND n.sched_name = :'sched' AND n.trigger_group = a.trigger_group
-           AND n.trigger_name = a.trigger_name
-         ORDER BY n.times_triggered DESC
-         LIMIT 1) AS newest
+    SELECT c.*, e.state, e.error
+      FROM (SELECT * FROM requests WHERE NOT all_triggers) AS e
+     -- include: newest
      CROSS JOIN LATERAL (
         SELECT o.ctid AS row FROM qrtz_triggers o
-         WHERE o.ctid = newest.row AND o.generation = a.generation
+         WHERE o.ctid = newest.row AND o.generation = e.generation
            FOR NO KEY UPDATE SKIP LOCKED) AS c
     UNION ALL
     SELECT c.*, a.state, a.error
@@ -81,11 +76,7 @@ UPDATE qrtz_triggers t
 DELETE FROM qrtz_triggers t
  USING unnest(:'fire_ids'::bigint[]) AS a(fire_id)
  -- include: own_record
- CROSS JOIN LATERAL (
-    SELECT n.ctid AS row FROM qrtz_triggers n
-     WHERE n.sched_name = :'sched' AND n.trigger_group = e.trigger_group AND n.trigger_name = e.trigger_name
-     ORDER BY n.times_triggered DESC
-     LIMIT 1) AS newest
+ -- include: newest
  CROSS JOIN LATERAL (
     SELECT o.ctid AS row FROM qrtz_triggers o
      WHERE o.ctid = newest.row AND o.generation = e.generation

@@ -13,10 +13,8 @@ repeated AS (
     SELECT f.sched_name, nextval('qrtz_fire_ids'), again.trigger_group, again.trigger_name,
            f.job_group, f.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits,
            -- As the job computes it now: it may have another one than when the execution began.
-           CASE WHEN j.concurrency_key IS NULL THEN ''
-                ELSE (SELECT CASE WHEN length(k.value) <= 60 THEN k.value ELSE md5(k.value) END
-                        FROM (SELECT coalesce((coalesce(j.job_data, '{}') || coalesce(f.trigger_data, '{}'))
-                                              ->> j.concurrency_key, '') AS value) AS k) END,
+           -- include: key_of_t
+           ,
            'simple', '{"interval_us": 0, "repeat_count": 0}',
            CASE WHEN pause.applies OR j.mode = 'DISABLED' THEN 'PAUSED' ELSE 'WAITING' END,
            j.mode = 'DISABLED' AND NOT pause.applies,
@@ -49,11 +47,11 @@ repeated AS (
           FROM qrtz_job_details o
          WHERE o.sched_name = :'sched' AND o.job_group = f.job_group AND o.job_name = f.job_name
            FOR NO KEY UPDATE) AS j
+     CROSS JOIN LATERAL (SELECT again.trigger_group, f.job_group, f.trigger_data AS job_data) AS t
      CROSS JOIN LATERAL (
-        SELECT EXISTS (SELECT FROM qrtz_paused_trigger_groups p
-                        WHERE p.sched_name = :'sched'
-                          AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = again.trigger_group)
-                               OR (p.scope = 'JOB' AND p.group_name = f.job_group))) AS applies) AS pause
+        SELECT
+               -- include: group_is_paused_t
+               AS applies) AS pause
     RETURNING trigger_state, next_fire_time
 ),
 waiting AS (SELECT next_fire_time FROM repeated WHERE trigger_state = 'WAITING')

@@ -2,31 +2,25 @@
 
 -- name: refill
 -- Appends fire times if nothing else has: the schedule, the calendar and the last instant must be those from which they
--- were computed. The calendar is looked up by its key, because of OFFSET 0. The newest version of a trigger is looked up
--- by its key alone, here and in all statements on the way of a fire: what does not fit is then no reason to visit the
--- older versions, and there are as many as fires while somebody holds an old snapshot.
+-- were computed. The calendar is looked up by its key, because of OFFSET 0.
 UPDATE qrtz_triggers t
    SET upcoming = t.upcoming || r.more::timestamptz[], upcoming_is_complete = r.is_complete,
        -- include: prepared_once
-  FROM (SELECT x.row, w.more, w.is_complete
+  FROM (SELECT x.row, e.more, e.is_complete
           FROM unnest(:'groups'::text[], :'names'::text[], :'generations'::bigint[], :'after'::timestamptz[],
                       :'further'::text[], :'complete'::bool[], :'revisions'::bigint[])
-               AS w(trigger_group, trigger_name, generation, after, more, is_complete, revision)
-         CROSS JOIN LATERAL (
-            SELECT n.ctid AS row FROM qrtz_triggers n
-             WHERE n.sched_name = :'sched' AND n.trigger_group = w.trigger_group AND n.trigger_name = w.trigger_name
-             ORDER BY n.times_triggered DESC
-             LIMIT 1) AS newest
+               AS e(trigger_group, trigger_name, generation, after, more, is_complete, revision)
+         -- include: newest
          CROSS JOIN LATERAL (
             SELECT o.ctid AS row, o.job_group, o.job_name
               FROM qrtz_triggers o
-             WHERE o.ctid = newest.row AND o.generation = w.generation
-               AND coalesce(o.upcoming[cardinality(o.upcoming)], o.next_fire_time) = w.after
+             WHERE o.ctid = newest.row AND o.generation = e.generation
+               AND coalesce(o.upcoming[cardinality(o.upcoming)], o.next_fire_time) = e.after
                AND NOT o.upcoming_is_complete
                AND (o.calendar_name IS NULL
                     OR EXISTS (SELECT FROM qrtz_calendars c
                                 WHERE c.sched_name = o.sched_name AND c.calendar_name = o.calendar_name
-                                  AND c.revision = w.revision
+                                  AND c.revision = e.revision
                                OFFSET 0))
                FOR NO KEY UPDATE SKIP LOCKED) AS x
        ) AS r
@@ -44,11 +38,7 @@ UPDATE qrtz_triggers t
   FROM unnest(:'fire_ids'::bigint[], :'expected'::timestamptz[], :'next'::timestamptz[])
            AS a(fire_id, expected, next_fire_time)
  -- include: own_record
- CROSS JOIN LATERAL (
-    SELECT n.ctid AS row FROM qrtz_triggers n
-     WHERE n.sched_name = :'sched' AND n.trigger_group = e.trigger_group AND n.trigger_name = e.trigger_name
-     ORDER BY n.times_triggered DESC
-     LIMIT 1) AS newest
+ -- include: newest
  CROSS JOIN LATERAL (
     SELECT o.ctid AS row FROM qrtz_triggers o
      WHERE o.ctid = newest.row AND o.generation = e.generation AND o.next_fire_time = a.expected
