@@ -21,7 +21,7 @@ FIRES = (
         (
             Edit(
                 "quartzpy/store/postgresql/steps/effects/schedules.sql",
-                "ORDER BY n.times_triggered DESC\n             LIMIT 1) AS newest",
+                "ORDER BY n.times_triggered DESC\n    LIMIT 1) AS newest",
                 "OFFSET 0) AS newest",
             ),
         ),

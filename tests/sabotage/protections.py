@@ -184,7 +184,7 @@ PROTECTIONS = (
         (
             Edit(
                 f"{_SQL_FILES}/steps/plain_completions.sql",
-                "c.generation = d.generation AND c.trigger_state || '' = 'COMPLETE' AND ",
+                "c.generation = e.generation AND c.trigger_state || '' = 'COMPLETE' AND ",
                 "",
             ),
         ),
