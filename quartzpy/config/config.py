@@ -322,7 +322,7 @@ class SchedulerConfig:
     """The time between two check-ins. Each check-in renews the node's lease."""
 
     failure_window: Converted[Span, timedelta] = Converted(timedelta(seconds=20))
-    """The time without a check-in after which the other nodes may declare this node dead; theirs do not matter.
+    """Other nodes may declare this node dead after this time without a check-in. Their own setting does not matter.
     The node's lease is three quarters of it."""
 
     max_node_deaths: int = 3
@@ -353,7 +353,7 @@ class SchedulerConfig:
     """The time for which the actions of operators are kept in the audit log. None keeps them for ever."""
 
     pause_grace: Converted[Span, timedelta] = Converted(timedelta(hours=1))
-    """The age from which on a pause that lets fires be missed is an incident."""
+    """A pause becomes an incident if it has skipped fires and is older than this."""
 
     max_job_data_bytes: int = 65_536
     """The largest size of job data in bytes, as stored."""
@@ -389,14 +389,15 @@ class SchedulerConfig:
     Several hosts are separated by spaces."""
 
     notify_channels: Mapping[str, Channel | Mapping[str, Any] | str] = field(default_factory=dict, hash=False)
-    """The channels that are told of incidents, by their names: a URL or its place, `{"ops": "env:OPS_URL"}`, or a
-    `Channel` with the incidents that it is told, as a table in the file. All nodes should have the same channels; the
+    """The channels for notifications of incidents, by their names: a URL or its place, `{"ops": "env:OPS_URL"}`, or a
+    `Channel` with routes, as a table in the file. All nodes should have the same channels; the
     messages of one are sent by nodes that can read its URL. See docs/how-to/notifications.md."""
 
     monitors: Mapping[str, str] = field(default_factory=dict, hash=False, repr=False)
-    """The URLs of outside monitors that hear of the starts and ends of jobs, by patterns of the keys of jobs: `{"*":
+    """The URLs of outside monitors to call at the starts and ends of jobs, by patterns of the keys of jobs: `{"*":
     "https://hc-ping.com/KEY/{job}"}`; the first that matches counts, and "none" is no monitor. A URL may be a place,
-    `env:MONITOR_URL`. The forms of healthchecks.io, Sentry and Cronitor are told from the URL."""
+    `env:MONITOR_URL`. The service (healthchecks.io, Sentry, Cronitor) is recognized by the
+    URL."""
 
     heartbeat_url: str | None = field(default=None, repr=False)
     """The URL of an outside monitor, or its place, that one node at a time calls while the cluster is in order."""

@@ -441,7 +441,7 @@ SECTIONS: Mapping[str, tuple[Action, ...]] = {
             role=Role.OPERATOR,
             subjects={
                 Subject.INCIDENT: (
-                    "Take note of INCIDENT, the number of one that lasts, with a --reason.\n\n"
+                    "Acknowledge an open incident by its number, INCIDENT. --reason is required.\n\n"
                     "It is then listed apart until it is over, becomes worse, has another cause, or --until passes."
                 )
             },
