@@ -1,9 +1,8 @@
-"""Write the awaitable twins of the facade's classes: `python -m tools.async_facade`.
+"""Write the stubs of the awaitable facade: `python -m tools.async_facade`.
 
-The asynchronous facade has the methods of the ordinary one, with the same signatures and docstrings. So they are
-written once, by hand, and this program derives the others from the classes themselves; a test fails where somebody
-changed a method and did not run it. Each public method becomes a coroutine method that runs the method it is derived
-from on a worker thread. Each public property that asks the database becomes a coroutine method of the same name.
+`quartzpy.aio` makes the awaitable methods when it is imported. Type checkers cannot see that, so this program writes
+the same methods, without their docstrings, into stubs beside the modules; a test fails where somebody changed a method
+and did not run it.
 
 Each class from which a scheduler inherits methods has a twin. A class that methods return and whose methods ask the
 database in turn (a handle, a query) has one too: add it to `MODULES`, before the methods that return it.
@@ -22,33 +21,14 @@ import typing
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from quartzpy.aio.derived import IMMEDIATE, members_of, returned
 from quartzpy.scheduler.methods.base import Methods
 from quartzpy.scheduler.methods.scheduling import SchedulingMethods
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "quartzpy"
-
-IMMEDIATE = frozenset(
-    {
-        "config",
-        "currently_executing_jobs",
-        "health",
-        "instance_id",
-        "is_in_standby",
-        "is_shut_down",
-        "is_started",
-        "job_key",
-        "key",
-        "metadata",
-        "name",
-    }
-)
-"""Members that ask no database: they stay as they are."""
-WAITING = frozenset({"next", "shutdown", "wait", "wait_until_recorded", "wait_until_shut_down"})
-"""Methods that may wait for long: each has a thread of its own."""
-BY_HAND = frozenset({"cluster_events", "run", "scheduled_job", "start", "start_delayed", "using"})
-"""Members that `quartzpy.aio.async_scheduler` has in a form of its own."""
 
 
 @dataclass(frozen=True)
@@ -86,21 +66,16 @@ class Module:
 
     @property
     def path(self) -> Path:
-        """The path of the generated module."""
-        return PACKAGE.joinpath(*self.name.split(".")[1:]).with_suffix(".py")
-
-
-def _wanted(name: str, member: object) -> bool:
-    """Return whether a member of a class is public and has a twin that is derived from it."""
-    is_public = name == "__iter__" or not (name.startswith("_") or name in BY_HAND)
-    return is_public and (inspect.isfunction(member) or isinstance(member, property))
+        """The path of the stub."""
+        return PACKAGE.joinpath(*self.name.split(".")[1:]).with_suffix(".pyi")
 
 
 def _twins_of_methods() -> Iterator[Twin]:
     """Yield a twin for each class that has methods on jobs and triggers, base classes first."""
     for cls in reversed(SchedulingMethods.__mro__):
-        has_methods = issubclass(cls, Methods) and any(_wanted(name, member) for name, member in vars(cls).items())
-        if has_methods or cls is SchedulingMethods:
+        if issubclass(cls, Methods) and (
+            cls is SchedulingMethods or any(name in vars(cls) for name, _ in members_of(cls))
+        ):
             yield Twin(f"{cls.__module__}:{cls.__name__}", f"Async{cls.__name__}", is_inherited=True)
 
 
@@ -173,22 +148,22 @@ class Writer:
         """The whole module, not yet formatted."""
         bodies = [self._class(twin) for twin in self._module.twins]
         self._imports.add("from typing import Any, Generic, TypeVar")
-        docstring = (
-            f'"""{self._module.docstring}\n\n'
-            "`python -m tools.async_facade` writes this from the classes that stand behind. Change those instead.\n"
-            '"""'
-        )
+        head = f"# {self._module.docstring} `python -m tools.async_facade` writes this stub."
         imports = "\n".join(sorted(self._imports))
-        return f"{docstring}\n\nfrom __future__ import annotations\n\n{imports}\n\n" + "\n\n".join(bodies) + "\n"
+        return f"{head}\n\nfrom __future__ import annotations\n\n{imports}\n\n" + "\n\n".join(bodies) + "\n"
 
     def _class(self, twin: Twin) -> str:
         parameters = [parameter.__name__ for parameter in getattr(twin.cls, "__parameters__", ())]
         self._parameters = frozenset(parameters)
-        members = [self._member(twin, owner, name, member) for owner, name, member in self._members(twin)]
+        members = [self._member(name, member) for name, member in self._members(twin)]
+        if not twin.is_inherited and "__iter__" in vars(twin.cls):
+            members.insert(0, self._iterator(twin))
         source_module, _, source_name = twin.source.partition(":")
         self._imports.add(f"from {source_module} import {source_name}")
         if twin.is_inherited:
-            base = ", ".join(f"{name}[{twin.variable}]" for name in self._base_names(twin))
+            # It leaves the methods of `AsyncFacade` abstract, which a stub has to say.
+            base = ", ".join([*(f"{name}[{twin.variable}]" for name in self._base_names(twin)), "metaclass=ABCMeta"])
+            self._imports.add("from abc import ABCMeta")
         else:
             kind = "AsyncLazyMirror" if twin.is_lazy else "AsyncMirror"
             self._imports.add(f"from quartzpy.scheduler.async_calls import {kind}")
@@ -196,12 +171,11 @@ class Writer:
             base = f"{kind}[{source_name}[{shown}]], Generic[{shown}]" if parameters else f"{kind}[{source_name}]"
         if twin.is_stream:
             members.append(self._context_manager())
-        docstring = f'"""The methods of `{source_name}`, each of them awaitable."""'
         declared = "".join(f'{parameter} = TypeVar("{parameter}")\n' for parameter in parameters)
         if twin.is_inherited:
             declared = f'{twin.variable} = TypeVar("{twin.variable}", bound={source_name})\n'
         head = f"{declared}\n\nclass {twin.name}({base}):\n"
-        return head + textwrap.indent("\n\n".join([docstring, *members]), "    ")
+        return head + textwrap.indent("\n".join(members or ["..."]), "    ")
 
     def _base_names(self, twin: Twin) -> list[str]:
         """The names of the classes that a class of methods extends, which are imported."""
@@ -221,111 +195,49 @@ class Writer:
             else:
                 yield from self._base_twins(base)
 
-    def _members(self, twin: Twin) -> list[tuple[type, str, object]]:
+    def _members(self, twin: Twin) -> list[tuple[str, Any]]:
         bases = [base.cls for base in self._base_twins(twin.cls)] if twin.is_inherited else []
-        members: dict[str, tuple[type, str, object]] = {}
-        for owner in reversed(twin.cls.__mro__):
-            if not owner.__module__.startswith("quartzpy."):
-                continue
-            for name, member in vars(owner).items():
-                has_twin = any(inspect.getattr_static(base, name, None) is member for base in bases)
-                if _wanted(name, member) and not has_twin:
-                    members[name] = (owner, name, member)
-        return list(members.values())
+        return [
+            (name, member)
+            for name, member in members_of(twin.cls)
+            if not any(inspect.getattr_static(base, name, None) is member for base in bases)
+        ]
 
-    def _member(self, twin: Twin, owner: type, name: str, member: object) -> str:
+    def _member(self, name: str, member: Any) -> str:
         function = member.fget if isinstance(member, property) else member
-        assert isinstance(function, types.FunctionType)
+        node, source = self._definition(function)
+        assert node.returns is not None
+        self._note_names(node.returns, source)
+        signature, returns = self._signature(node, source), ast.unparse(node.returns)
+        form, _ = returned(returns)
+        if form is not None:
+            twin = self._twins[form]
+            self._use(twin)
+            returns = returns.replace(form, twin.name)
+            kind = "def" if twin.is_lazy else "async def"
+            return f"{kind} {name}({signature}) -> {returns}: ..."
+        if name in IMMEDIATE:
+            decorator = "@property\n" if isinstance(member, property) else ""
+            return f"{decorator}def {name}({signature}) -> {returns}: ..."
+        return f"async def {name}({signature}) -> {returns}: ..."
+
+    def _definition(self, function: Any) -> tuple[ast.FunctionDef, Source]:
         source = self._sources.setdefault(function.__module__, Source(sys.modules[function.__module__]))
         node = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
         if not isinstance(node, ast.FunctionDef) or node.returns is None:
-            raise CannotDeriveError(f"{owner.__qualname__}.{name}: expected an ordinary method with a return type")
-        docstring = ast.get_docstring(node)
-        quoted = "" if docstring is None else textwrap.indent(f'"""{_closed(docstring)}"""', "    ") + "\n"
-        if name == "__iter__":
-            return self._iterator(node, source, is_stream=twin.is_stream)
-        signature = self._signature(node, source)
-        call = f"behind.{name}" if isinstance(member, property) else f"behind.{name}({_passed(node.args)})"
-        head, body = self._body(node, source, name, call, is_property=isinstance(member, property))
-        hints = "".join(f"@{ast.unparse(decorator)}\n" for decorator in self._hints(node, source))
-        return f"{hints}{head.format(signature=signature)}\n{quoted}{textwrap.indent(body, '    ')}"
-
-    def _hints(self, node: ast.FunctionDef, source: Source) -> list[ast.expr]:
-        """The decorators that add advice to the error about an unknown argument."""
-        decorators = [each for each in node.decorator_list if ast.unparse(each).startswith("argument_hints(")]
-        for decorator in decorators:
-            self._note_names(decorator, source)
-        return decorators
-
-    def _body(
-        self, node: ast.FunctionDef, source: Source, name: str, call: str, *, is_property: bool
-    ) -> tuple[str, str]:
-        assert node.returns is not None
-        returns = ast.unparse(node.returns)
-        twin, shape = self._twin_in(node.returns)
-        self._note_names(node.returns, source)
-        if name in IMMEDIATE and twin is None:
-            decorated = "@property\n" if is_property else ""
-            return (
-                f"{decorated}def {name}({{signature}}) -> {returns}:",
-                f"return {call.replace('behind.', 'self._behind.', 1)}",
-            )
-        if twin is None:
-            how = "_wait" if name in WAITING else "_run"
-            return f"async def {name}({{signature}}) -> {returns}:", f"return await self.{how}(lambda behind: {call})"
-        source_name = twin.source.partition(":")[2]
-        self._use(twin)
-        returned = returns.replace(source_name, twin.name)
-        if twin.is_lazy:
-            return f"def {name}({{signature}}) -> {returned}:", f"return {twin.name}(self, lambda behind: {call})"
-        made = f"{twin.name}._of(self, result)"
-        if shape == "optional":
-            made = f"None if result is None else {made}"
-        elif shape != "plain":
-            begin, end = {"list": "[]", "set": "{}", "tuple": ("tuple(", ")")}[shape]
-            made = f"{begin}{twin.name}._of(self, item) for item in result{end}"
-        return (
-            f"async def {name}({{signature}}) -> {returned}:",
-            f"result = await self._run(lambda behind: {call})\nreturn {made}",
-        )
+            raise CannotDeriveError(f"{function.__qualname__}: expected an ordinary method with a return type")
+        return node, source
 
     def _context_manager(self) -> str:
         self._imports.add("from typing import Self")
-        return (
-            "async def __aenter__(self) -> Self:\n"
-            "    await self._run(lambda behind: None)  # From here on it misses nothing.\n"
-            "    return self\n\n"
-            "async def __aexit__(self, *error: object) -> None:\n    await self.close()"
-        )
+        return "async def __aenter__(self) -> Self: ...\nasync def __aexit__(self, *error: object) -> None: ..."
 
-    def _iterator(self, node: ast.FunctionDef, source: Source, *, is_stream: bool) -> str:
-        assert node.returns is not None
+    def _iterator(self, twin: Twin) -> str:
+        node, source = self._definition(vars(twin.cls)["__iter__"])
+        assert isinstance(node.returns, ast.Subscript)
         self._note_names(node.returns, source)
         self._imports.add("from collections.abc import AsyncIterator")
-        if not isinstance(node.returns, ast.Subscript):
-            raise CannotDeriveError("__iter__: expected the return type Iterator[...]")
-        item = ast.unparse(node.returns.slice)
-        if is_stream:
-            return (
-                f"async def __aiter__(self) -> AsyncIterator[{item}]:\n"
-                "    while (event := await self.next()) is not None:\n        yield event"
-            )
-        return f"def __aiter__(self) -> AsyncIterator[{item}]:\n    return self._items(lambda behind: behind)"
-
-    def _twin_in(self, returns: ast.expr) -> tuple[Twin | None, str]:
-        """The twin of the class that a return type names, and how: plain, optional, list, tuple or set."""
-        named = [node for node in ast.walk(returns) if isinstance(node, ast.Name) and node.id in self._twins]
-        if not named:
-            return None, ""
-        twin = self._twins[named[0].id]
-        bare = returns.value if twin.is_lazy and isinstance(returns, ast.Subscript) else returns
-        if isinstance(bare, ast.Name):
-            return twin, "plain"
-        if isinstance(bare, ast.BinOp) and ast.unparse(bare) == f"{named[0].id} | None":
-            return twin, "optional"
-        if isinstance(bare, ast.Subscript) and ast.unparse(bare.value) in {"list", "tuple", "set"}:
-            return twin, ast.unparse(bare.value)
-        raise CannotDeriveError(f"return type {ast.unparse(returns)}: no rule for this form")
+        return f"def __aiter__(self) -> AsyncIterator[{ast.unparse(node.returns.slice)}]: ..."
 
     def _use(self, twin: Twin) -> None:
         home = self._homes[twin.source]
@@ -349,23 +261,6 @@ class Writer:
                 statement = source.import_of(name.id)
                 if statement is not None:
                     self._imports.add(statement)
-
-
-def _closed(docstring: str) -> str:
-    """The text of a docstring, so that the quotes may follow."""
-    return docstring + "\n" if "\n" in docstring else docstring
-
-
-def _passed(arguments: ast.arguments) -> str:
-    """The arguments of a call that passes on all parameters but the first."""
-    positional = [argument.arg for argument in [*arguments.posonlyargs, *arguments.args]][1:]
-    passed = list(positional)
-    if arguments.vararg is not None:
-        passed.append(f"*{arguments.vararg.arg}")
-    passed += [f"{argument.arg}={argument.arg}" for argument in arguments.kwonlyargs]
-    if arguments.kwarg is not None:
-        passed.append(f"**{arguments.kwarg.arg}")
-    return ", ".join(passed)
 
 
 def texts() -> dict[Path, str]:

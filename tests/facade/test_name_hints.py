@@ -187,7 +187,11 @@ def scheduler() -> Any:
         (lambda s: s.reschedule_job("x", "interval"), errors.InvalidTriggerError, r"every\(seconds=10\)"),
         (lambda s: s.reschedule_job("x", every(5), jobstore="default"), TypeError, "one store"),
         (lambda s: s.reschedule_job("x", every(5), timezone="CET"), TypeError, r"CronTrigger\(.*time_zone="),
-        (lambda s: AsyncScheduler(s).reschedule_job("x", trigger="cron", minute="*/5"), TypeError, "hint: resched"),
+        (
+            lambda s: asyncio.run(AsyncScheduler(s).reschedule_job("x", trigger="cron", minute="*/5")),  # type: ignore[call-arg]
+            TypeError,
+            "hint: resched",
+        ),
         (lambda _: Scheduler("sqlite:///jobs.db"), errors.SettingsError, r"memory://.*EmbeddedPostgres\('data'\)"),
         (lambda _: AsyncScheduler("postgresql+asyncpg://a@b/c"), errors.SettingsError, r"write postgresql\+psycopg://"),
         (lambda _: Scheduler("postgresql+psycopg2://a@b/c"), errors.SettingsError, r"write postgresql\+psycopg://"),
