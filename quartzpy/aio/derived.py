@@ -108,8 +108,8 @@ def _awaitable(cls: type, name: str, member: Any) -> Any:
     form, shape = returned(annotation)
 
     def call(behind: Any, *args: Any, **kwargs: Any) -> Any:
-        found = getattr(behind, name)
-        return found if is_property else found(*args, **kwargs)
+        member_of_it = getattr(behind, name)
+        return member_of_it if is_property else member_of_it(*args, **kwargs)
 
     if form is None and name in IMMEDIATE:
 
