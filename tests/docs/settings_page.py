@@ -48,11 +48,10 @@ history_retention = "none"
 job_modules = ["billing.jobs", "billing.reports"]
 ```
 
-In a `pyproject.toml` the table is `[tool.quartzpy]`, and in a file that is named `quartzpy.toml` the line `[quartzpy]`
-may be omitted. A program does not search for files: without a path and without `QUARTZPY_CONFIG`, no file is read. The
-[command line](command-line.md) reads the same sources, with its options in place of the keyword arguments; it also
-finds the nearest `quartzpy.toml` in the working directory or above it, and `quartzpy config` prints the source of each
-setting.
+In a `pyproject.toml` the table is `[tool.quartzpy]`; in a `quartzpy.toml` the line `[quartzpy]` may be omitted. Without a
+path and without `QUARTZPY_CONFIG`, a program reads no file. The [command line](command-line.md#selecting-the-database)
+reads the same sources, with its options (`--url`, `--name`, `--schema`) in place of the keyword arguments; it also finds
+the nearest `quartzpy.toml` in the working directory or above it, and `quartzpy config` prints the source of each setting.
 
 In environment variables, lists are separated by commas (`QUARTZPY_JOB_MODULES=billing.jobs,billing.reports`), and so
 are tables (`QUARTZPY_EXECUTORS=cpu=processes:4,io=threads:20`; in TOML `executors.cpu = "processes:4"`). Booleans are
@@ -60,10 +59,7 @@ are tables (`QUARTZPY_EXECUTORS=cpu=processes:4,io=threads:20`; in TOML `executo
 environment it also stands for an empty list or table.
 
 Unknown names are refused in every source, and the error suggests the nearest valid name: `QUARTZPY_WROKERS` does not
-start a node with the default. The error for an invalid value names the variable or the file that it came from.
-
-The command line takes the database from `--url` or `QUARTZPY_URL`, the scheduler's name from `--name` or
-`QUARTZPY_NAME`, and the schema from `--schema` or `QUARTZPY_SCHEMA`.
+start a node with the default. The error for an invalid value names its variable or file.
 """
 
 
