@@ -48,10 +48,11 @@ history_retention = "none"
 job_modules = ["billing.jobs", "billing.reports"]
 ```
 
-In a `pyproject.toml` the table is `[tool.quartzpy]`; in a `quartzpy.toml` the line `[quartzpy]` may be omitted. Without a
-path and without `QUARTZPY_CONFIG`, a program reads no file. The [command line](command-line.md#selecting-the-database)
-reads the same sources, with its options (`--url`, `--name`, `--schema`) in place of the keyword arguments; it also finds
-the nearest `quartzpy.toml` in the working directory or above it, and `quartzpy config` prints the source of each setting.
+In a `pyproject.toml` the table is `[tool.quartzpy]`; in a `quartzpy.toml` the line `[quartzpy]` may be omitted.
+Without a path and without `QUARTZPY_CONFIG`, a program reads no file. The [command
+line](command-line.md#selecting-the-database) reads the same sources, with its options (`--url`, `--name`, `--schema`)
+in place of the keyword arguments; it also finds the nearest `quartzpy.toml` in the working directory or above it, and
+`quartzpy config` prints the source of each setting.
 
 In environment variables, lists are separated by commas (`QUARTZPY_JOB_MODULES=billing.jobs,billing.reports`), and so
 are tables (`QUARTZPY_EXECUTORS=cpu=processes:4,io=threads:20`; in TOML `executors.cpu = "processes:4"`). Booleans are
