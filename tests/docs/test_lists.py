@@ -40,3 +40,14 @@ def test_no_heading_stands_alone_and_the_database_is_named_by_one_option(page: P
     alone = [title for level, title, following in headings if len(following) <= len(level)]
     assert not alone, f"nothing is below {alone}"
     assert "--dsn" not in text, "the option is --url; --dsn remains for those who know it"
+
+
+LONG = {"cluster.md": 310, "explanation/comparison.md": 440}
+"""Pages that may be longer: the protocol, and a list of code of five systems."""
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_is_read_at_one_sitting(page: Path) -> None:
+    name = str(page.relative_to(ROOT / "docs"))
+    if not name.startswith("reference/"):
+        assert len(page.read_text().splitlines()) <= LONG.get(name, 250), "split it by subject"
