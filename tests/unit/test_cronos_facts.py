@@ -1,6 +1,7 @@
 """Cron expressions in both dialects against the facts of Cronos' test suite.
 
-docs/conformance.md lists the facts on which quartzpy differs, with the reasons; `DIFFERENT` has its own answers.
+tests/conformance/disputed.md lists the facts on which quartzpy differs, with the reasons; `DIFFERENT` has its
+own answers.
 """
 
 from __future__ import annotations
