@@ -66,6 +66,7 @@ def acquire(
 
     now = tables.require(node)
     result = _StepResult()
+    opened = {gate._replace(limits="") for gate in opened}
     slots, undecided = _slots_of_keys(tables, node, available_slots, opened)
     admitted = admit(
         tables,
