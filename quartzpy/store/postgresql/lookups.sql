@@ -238,7 +238,7 @@ due AS (
       FROM clock
      CROSS JOIN dispatched d
      CROSS JOIN LATERAL (
-        SELECT t.next_fire_time, t.rate_limited_until,
+        SELECT t.next_fire_time, NULL::timestamptz AS rate_limited_until,
                -- include: seen_state
                AS state
           FROM qrtz_triggers t
@@ -264,7 +264,7 @@ earliest AS (
          WHERE front.state = 'WAITING' ORDER BY front.next_fire_time LIMIT 1) AS of_key
 ),
 held AS MATERIALIZED (
-    SELECT t.next_fire_time, t.rate_limited_until,
+    SELECT t.next_fire_time, NULL::timestamptz AS rate_limited_until,
            -- include: seen_state
            AS state
       FROM qrtz_triggers t

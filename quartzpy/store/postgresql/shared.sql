@@ -43,7 +43,7 @@ SELECT other.slot_pool
      ORDER BY t.slot_pool LIMIT 1) AS other
 
 -- part: each_rule
-(VALUES ('NODE'), ('OWN'), ('IGNORE'), ('LATE'), ('RATE_LIMIT'), ('NEW')) AS rule(name)
+(VALUES ('NODE'), ('OWN'), ('IGNORE'), ('LATE'), ('NEW')) AS rule(name)
 
 -- part: full_keys
 -- The jobs and concurrency keys that wait for a slot, by which an index finds their triggers.
@@ -59,7 +59,7 @@ SELECT other.slot_pool
 -- part: cleared
 SET upcoming = '{}', upcoming_is_complete = false,
     -- As in `prepared_once` of the steps.
-    admission = t.admission
+    catch_up_until = t.catch_up_until
 
 -- part: is_computed
 -- It has values that were computed from its calendar.
@@ -160,22 +160,26 @@ AND (next_fire_time, trigger_group, trigger_name)
 
 -- part: held_ranges
 (SELECT job_group || '' AS job_group, job_name || '' AS job_name, concurrency_key || '' AS concurrency_key,
-        trigger_state, misfire_rule
+        trigger_state, CASE WHEN parked_at IS NULL THEN misfire_rule ELSE 'SET' END AS lane
    FROM qrtz_triggers
   WHERE sched_name || '' = :'sched' AND trigger_state IN ('BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
-  ORDER BY job_group || '', job_name || '', concurrency_key || '', trigger_state, misfire_rule
+  ORDER BY job_group || '', job_name || '', concurrency_key || '', trigger_state,
+           CASE WHEN parked_at IS NULL THEN misfire_rule ELSE 'SET' END
   LIMIT 1)
 UNION ALL
 SELECT other.*
   FROM held h
  CROSS JOIN LATERAL (
     SELECT t.job_group || '' AS job_group, t.job_name || '' AS job_name,
-           t.concurrency_key || '' AS concurrency_key, t.trigger_state, t.misfire_rule
+           t.concurrency_key || '' AS concurrency_key, t.trigger_state,
+           CASE WHEN t.parked_at IS NULL THEN t.misfire_rule ELSE 'SET' END AS lane
       FROM qrtz_triggers t
      WHERE t.sched_name || '' = :'sched' AND t.trigger_state IN ('BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
-       AND (t.job_group || '', t.job_name || '', t.concurrency_key || '', t.trigger_state, t.misfire_rule)
-           > (h.job_group, h.job_name, h.concurrency_key, h.trigger_state, h.misfire_rule)
-     ORDER BY t.job_group || '', t.job_name || '', t.concurrency_key || '', t.trigger_state, t.misfire_rule
+       AND (t.job_group || '', t.job_name || '', t.concurrency_key || '', t.trigger_state,
+            CASE WHEN t.parked_at IS NULL THEN t.misfire_rule ELSE 'SET' END)
+           > (h.job_group, h.job_name, h.concurrency_key, h.trigger_state, h.lane)
+     ORDER BY t.job_group || '', t.job_name || '', t.concurrency_key || '', t.trigger_state,
+              CASE WHEN t.parked_at IS NULL THEN t.misfire_rule ELSE 'SET' END
      LIMIT 1) AS other
 
 -- part: job_columns
@@ -191,7 +195,7 @@ t.calendar_name, t.job_data::text AS trigger_data, t.job_type,
 
 -- part: trigger_progress
 t.next_fire_time, t.prev_fire_time, t.times_triggered, t.generation, t.upcoming, t.error, t.catch_up_until,
-t.schedule_hash, t.paused_at, t.paused_by, t.pause_reason, t.pause_until, t.pause_missed, t.rate_limited_until,
+t.schedule_hash, t.paused_at, t.paused_by, t.pause_reason, t.pause_until, t.pause_missed, NULL::timestamptz AS rate_limited_until,
 t.resumed_at
 
 -- part: may_be_paused
@@ -343,7 +347,7 @@ AND t.next_fire_time >= :'since'::timestamptz
 AND t.next_fire_time < :'until'::timestamptz
 \endif
 \if :due_until
-AND GREATEST(t.next_fire_time, t.rate_limited_until) < :'due_until'::timestamptz
+AND t.next_fire_time < :'due_until'::timestamptz
 \endif
 \if :by_schedule
 AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')

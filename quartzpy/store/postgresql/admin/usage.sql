@@ -126,17 +126,17 @@ full_limits AS MATERIALIZED (
     SELECT array_agg(l.limit_name::text) AS names
       FROM qrtz_limits l
      CROSS JOIN LATERAL (
-        SELECT count(*) AS number FROM qrtz_limit_uses u
-         WHERE u.sched_name = l.sched_name AND u.limit_name = l.limit_name
-           AND EXISTS (SELECT FROM qrtz_fired_triggers f WHERE f.fire_id = u.fire_id OFFSET 0)) AS used
-     WHERE l.sched_name = :'sched'
+        SELECT count(*) AS number FROM qrtz_fired_triggers f
+         WHERE f.sched_name || '' = :'sched' AND f.limits IS NOT NULL
+           AND l.limit_name = ANY(string_to_array(f.limits, ','))) AS used
+     WHERE l.sched_name = :'sched' AND l.limit_name > ''
        AND (l.max_concurrent <= used.number
             OR l.tat - ((l.rate_limit ->> 'per_us')::bigint + (l.rate_limit ->> 'limit')::bigint - 1)
                        / (l.rate_limit ->> 'limit')::bigint * ((l.rate_limit ->> 'burst')::bigint - 1)
                        * interval '1 microsecond' > (SELECT now FROM bound))
 ),
 due AS (
-    SELECT t.job_group, t.job_name, t.job_type, t.next_fire_time, t.rate_limited_until, t.limits,
+    SELECT t.job_group, t.job_name, t.job_type, t.next_fire_time, NULL::timestamptz AS rate_limited_until, t.limits,
            -- include: seen_state
            AS state
       FROM ((SELECT of_range.*
@@ -228,10 +228,10 @@ SELECT job_group, job_name, concurrency_key, max(max_concurrent), sum(executing)
  ORDER BY job_group, job_name, concurrency_key LIMIT :'limit'::int;
 
 -- name: rates
-SELECT r.job_group, r.job_name, r.concurrency_key, j.rate_limit::text, r.tat, r.queued_until
-  FROM qrtz_rate_limits r
+SELECT r.job_group, r.job_name, r.concurrency_key, j.rate_limit::text, r.tat, r.opens_at
+  FROM qrtz_limits r
   JOIN qrtz_job_details j USING (sched_name, job_group, job_name)
- WHERE r.sched_name = :'sched' AND r.tat > :now AND j.rate_limit IS NOT NULL
+ WHERE r.sched_name = :'sched' AND r.limit_name = '' AND r.tat > :now AND j.rate_limit IS NOT NULL
  ORDER BY r.job_group, r.job_name, r.concurrency_key LIMIT :'limit'::int;
 
 -- name: trigger_groups

@@ -56,8 +56,7 @@ front AS MATERIALIZED (
          WHERE t.sched_name = :'sched' AND t.slot_pool = slots.slot_pool
            AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
            AND t.next_fire_time <= node.at + :'look_ahead'::interval
-           -- What a rate limit has admitted may be due at any time.
-           AND t.next_fire_time >= CASE WHEN :'admits'::bool AND rule.name = 'IGNORE' THEN '-infinity' ELSE slots.since END
+           AND t.next_fire_time >= slots.since
            -- include: is_in_time
            -- include: runs_here
          ORDER BY t.next_fire_time, t.priority DESC
@@ -92,13 +91,13 @@ gates AS MATERIALIZED (
      WHERE coalesce(asked.slots, parked.max_concurrent) IS NOT NULL
 ),
 -- The soonest that are parked at these, as many as may run, of each range of the index; the few that wait by another
--- overlap policy, all of them. Those that are late are the misfire step's, and what has a rate limit asks it first.
+-- overlap policy, all of them.
+-- Those that are late are the misfire step's.
 parked AS MATERIALIZED (
-    SELECT node.at, of_gate.*, range.is_late, range.name = 'RATE_LIMIT' AS asks_first
+    SELECT node.at, of_gate.*, range.is_late
       FROM node
      CROSS JOIN (SELECT * FROM gates WHERE policy_of_parked IS NOT NULL AND free > 0) AS g
-     CROSS JOIN (VALUES ('NODE', false), ('OWN', false), ('IGNORE', false), ('RATE_LIMIT', false),
-                        ('NODE', true), ('OWN', true), ('LATE', true)) AS range(name, is_late)
+     CROSS JOIN (VALUES ('NODE', false), ('OWN', false), ('IGNORE', false), ('NODE', true), ('OWN', true), ('LATE', true)) AS range(name, is_late)
      CROSS JOIN LATERAL (
         SELECT t.slot_pool, t.generation,
                -- include: is_not_run
@@ -108,7 +107,7 @@ parked AS MATERIALIZED (
          -- include: passed_instants
          WHERE t.sched_name || '' = :'sched' AND t.job_group || '' = g.job_group AND t.job_name || '' = g.job_name
            AND t.concurrency_key || '' = g.concurrency_key AND t.trigger_state = 'BLOCKED'
-           AND t.misfire_rule = range.name
+           AND CASE WHEN t.parked_at IS NULL THEN t.misfire_rule ELSE 'SET' END = range.name
            AND t.next_fire_time >= CASE WHEN range.name = 'NODE' AND NOT range.is_late
                                         THEN node.at - :'threshold'::interval ELSE '-infinity' END
            AND t.next_fire_time < CASE WHEN range.name = 'NODE' AND range.is_late
@@ -131,7 +130,7 @@ candidates AS MATERIALIZED (
     SELECT greatest(parked.at, scheduled_time), row, scheduled_time, priority, max_concurrent, job_group, job_name,
            concurrency_key, overlap_policy, previous_time, following, following_is_complete, coalesced_fire_times,
            also_due, is_filled, true,
-           slots.slot_pool IS NOT NULL AND NOT is_late AND NOT asks_first AND NOT is_foreign
+           slots.slot_pool IS NOT NULL AND NOT is_late AND NOT is_foreign
                AND scheduled_time <= parked.at + :'look_ahead'::interval
                AND generation <> ALL(:'passed_over'::bigint[]),
            is_late
@@ -197,15 +196,15 @@ front AS MATERIALIZED (
      CROSS JOIN
         -- include: acquired_rules
      CROSS JOIN LATERAL (
-        SELECT t.ctid AS row, t.next_fire_time AS scheduled_time, t.priority, t.max_concurrent,
+        SELECT t.ctid AS row, t.next_fire_time AS scheduled_time, t.priority,
+               num_nonnulls(t.max_concurrent, t.rate_limit, t.limits) > 0 AS is_limited,
                t.prev_fire_time AS previous_time, t.coalesced_fire_times,
                t.upcoming_is_complete OR cardinality(t.upcoming) > 0 AS is_filled
           FROM qrtz_triggers t
          WHERE t.sched_name = :'sched' AND t.slot_pool = slots.slot_pool
            AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
            AND t.next_fire_time <= node.at + :'look_ahead'::interval
-           -- What a rate limit has admitted may be due at any time.
-           AND t.next_fire_time >= CASE WHEN :'admits'::bool AND rule.name = 'IGNORE' THEN '-infinity' ELSE slots.since END
+           AND t.next_fire_time >= slots.since
            -- include: is_in_time
            -- include: runs_here
          ORDER BY t.next_fire_time, t.priority DESC
@@ -241,13 +240,12 @@ advanced AS (
            next_fire_time = CASE WHEN d.is_filled THEN t.upcoming[1] ELSE t.next_fire_time END,
            upcoming = CASE WHEN d.is_filled THEN t.upcoming[2:] ELSE t.upcoming END,
            coalesced_fire_times = CASE WHEN NOT d.is_filled THEN t.coalesced_fire_times END,
-           admission = CASE WHEN NOT d.is_filled THEN t.admission END,
            catch_up_until = CASE WHEN t.catch_up_until
                                       >= CASE WHEN d.is_filled THEN t.upcoming[1] ELSE t.next_fire_time END
                                  THEN t.catch_up_until END,
            times_triggered = t.times_triggered + d.is_filled::int
       FROM (SELECT *, nextval('qrtz_fire_ids') AS fire_id FROM candidates
-             WHERE max_concurrent IS NULL) AS d
+             WHERE NOT is_limited) AS d
      WHERE t.ctid = d.row
     RETURNING CASE WHEN d.is_filled THEN 'FIRE' ELSE 'REFILL' END AS decision, d.fire_id AS given_fire_id,
               greatest(d.at, d.scheduled_time) AS at,
@@ -279,7 +277,7 @@ waiting AS MATERIALIZED (
      CROSS JOIN
         -- include: acquired_rules
       LEFT JOIN LATERAL (
-            SELECT t.next_fire_time, t.max_concurrent, t.job_type, t.placement,
+            SELECT t.next_fire_time, num_nonnulls(t.max_concurrent, t.rate_limit, t.limits) > 0 AS is_limited, t.job_type, t.placement,
                    -- include: is_not_run
                    AS is_undecided
               FROM qrtz_triggers t
@@ -294,7 +292,10 @@ waiting AS MATERIALIZED (
 SELECT node.at,
        -- triggers that users' transactions have stored, and that no step has reconciled yet
        (SELECT min(n.next_fire_time) FROM qrtz_triggers n WHERE n.sched_name = :'sched' AND n.unreconciled = 'NEW'),
-       (SELECT min(next_fire_time) FROM waiting WHERE max_concurrent IS NOT NULL),
+       (SELECT min(next_fire_time) FROM waiting WHERE is_limited),
+       -- A limit opens at its instant, and not ahead of it.
+       (SELECT min(l.opens_at) + :'look_ahead'::interval FROM qrtz_limits l
+         WHERE l.sched_name = :'sched' AND l.opens_at IS NOT NULL),
        EXISTS (SELECT FROM qrtz_job_details WHERE sched_name = :'sched'
                                                    AND (rate_limit IS NOT NULL OR limits IS NOT NULL)),
        -- Slot pools for which triggers wait and that this node has not met: the first between each two that it has, and
@@ -321,8 +322,7 @@ SELECT node.at,
 UPDATE qrtz_triggers t
    SET trigger_state = j.new_state, held_by_mode = j.new_hold, unreconciled = NULL,
        job_type = j.job_type, max_concurrent = j.max_concurrent, overlap_policy = j.overlap_policy,
-       placement = j.placement, concurrency_key = j.new_key, rate_limit = j.rate_limit, limits = j.limits,
-       -- include: admission_of_job
+       placement = j.placement, concurrency_key = j.new_key, rate_limit = j.rate_limit, limits = j.limits
   FROM (SELECT o.row, j.*, own.new_key,
                CASE WHEN o.trigger_state IN ('WAITING', 'PAUSED', 'BLOCKED', 'PAUSED_BLOCKED') THEN
                     -- include: new_state

@@ -60,7 +60,8 @@ blocked AS (
           FROM qrtz_triggers t
          WHERE t.sched_name || '' = :'sched' AND t.job_group || '' = job.job_group AND t.job_name || '' = job.job_name
            AND t.concurrency_key || '' = job.concurrency_key
-           AND t.misfire_rule = rule.name AND t.trigger_state = 'BLOCKED'
+           AND CASE WHEN t.parked_at IS NULL THEN t.misfire_rule ELSE 'SET' END = rule.name
+           AND t.trigger_state = 'BLOCKED'
            -- include: is_late
          ORDER BY t.next_fire_time, t.priority DESC
          LIMIT :'limit'::int) AS late
@@ -158,7 +159,8 @@ next_late AS (
             SELECT t.ctid AS row, t.next_fire_time FROM qrtz_triggers t
              WHERE t.sched_name || '' = :'sched' AND t.job_group || '' = job.job_group
                AND t.job_name || '' = job.job_name AND t.concurrency_key || '' = job.concurrency_key
-               AND t.trigger_state = 'BLOCKED' AND t.misfire_rule = rule.name
+               AND t.trigger_state = 'BLOCKED'
+               AND CASE WHEN t.parked_at IS NULL THEN t.misfire_rule ELSE 'SET' END = rule.name
                -- include: is_overdue
                AND t.ctid NOT IN (SELECT row FROM unchanged)
              ORDER BY t.next_fire_time, t.priority DESC
@@ -177,7 +179,6 @@ moved AS (
            coalesced_fire_times = CASE WHEN l.coalesces
                          THEN (coalesce(t.coalesced_fire_times, '{}') || l.missed::timestamptz[])[:1000] END,
            missed_policy = NULL,
-           -- include: admission_afresh
            catch_up_until = CASE WHEN l.caught_up > 0 THEN :'at'::timestamptz END
       FROM late l
      WHERE t.ctid = l.row AND l.next_fire_time IS NOT NULL
@@ -187,7 +188,7 @@ moved AS (
 finalized AS (
     UPDATE qrtz_triggers t
        SET trigger_state = 'COMPLETE', next_fire_time = NULL, upcoming = '{}', upcoming_is_complete = true,
-           missed_policy = NULL, admission = NULL
+           missed_policy = NULL
       FROM late l
      WHERE t.ctid = l.row AND l.next_fire_time IS NULL
     RETURNING l.*

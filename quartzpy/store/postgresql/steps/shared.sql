@@ -1,18 +1,9 @@
 -- Parts that the statements of several steps include.
 -- The planner is steered here: see docs/planner.md.
 
--- part: admission_of_job
--- What the former rate limit said means nothing to another one.
-admission = CASE WHEN t.rate_limit = j.rate_limit OR t.limits = j.limits THEN t.admission END,
-rate_limited_until = CASE WHEN t.rate_limit = j.rate_limit THEN t.rate_limited_until END
-
--- part: admission_afresh
--- A rate limit is asked again about a trigger that was late.
-admission = nullif(t.admission, 'LATE'),
-
 -- part: prepared_once
 -- PostgreSQL 18 prepares the generated columns for each row anew, unless a column that they depend on is set.
-admission = t.admission
+catch_up_until = t.catch_up_until
 
 -- part: rest_of_job
 j.description AS job_description, j.concurrency_key AS key_entry, j.rate_limit::text AS rate_limit,
@@ -183,8 +174,7 @@ decisions AS MATERIALIZED (
 -- this fire does not coalesce, or to COMPLETE where there is none. A COMPLETE trigger keeps the id of its last fire,
 -- whose end removes it. The row is the one that was locked above.
 --
--- A trigger that catches up does so until its next fire time is later than the end of the catch-up. One that moves on
--- has to ask its rate limit again.
+-- A trigger that catches up does so until its next fire time is later than the end of the catch-up.
 advanced AS (
     UPDATE qrtz_triggers t
        SET trigger_state = CASE WHEN d.decision = 'PARK' THEN 'BLOCKED'
@@ -193,7 +183,7 @@ advanced AS (
            prev_fire_time = CASE d.decision WHEN 'FIRE' THEN t.next_fire_time ELSE t.prev_fire_time END,
            next_fire_time = CASE WHEN d.moves_on THEN d.following[1 + d.coalesced] ELSE t.next_fire_time END,
            coalesced_fire_times = CASE WHEN d.moves_on THEN NULL ELSE t.coalesced_fire_times END,
-           admission = CASE WHEN NOT d.moves_on THEN t.admission END,
+           parked_at = NULL,
            catch_up_until = CASE WHEN t.catch_up_until
                                       >= CASE WHEN d.moves_on THEN d.following[1 + d.coalesced]
                                               ELSE t.next_fire_time END
@@ -537,67 +527,23 @@ stuck AS (
          WHERE any_one.max_concurrent IS NULL OR any_one.overlap_policy = 'skip') AS t
 )
 
--- part: limit_sets
--- The sets of limits for which triggers wait, with the first that waits in each slot pool: a loose index scan.
-sets AS (
-    (SELECT t.limits, t.slot_pool, t.next_fire_time, t.priority, t.max_concurrent,
+-- part: parked_sets
+-- The sets of shared limits at which triggers are parked, with the first of each: a loose index scan.
+parked_sets AS (
+    (SELECT t.parked_at AS limits, t.next_fire_time,
             -- include: key_hash
             AS key_hash
        FROM qrtz_triggers t
-      WHERE t.sched_name || '' = :'sched' AND t.limits IS NOT NULL AND t.trigger_state || '' = 'WAITING'
-        AND t.misfire_rule = 'RATE_LIMIT'
-      ORDER BY t.limits, t.slot_pool, t.next_fire_time, t.priority DESC LIMIT 1)
+      WHERE t.sched_name || '' = :'sched' AND t.trigger_state = 'BLOCKED' AND t.parked_at IS NOT NULL
+      ORDER BY t.parked_at, t.next_fire_time LIMIT 1)
     UNION ALL
     SELECT other.*
-      FROM sets s
+      FROM parked_sets s
      CROSS JOIN LATERAL (
-        SELECT t.limits, t.slot_pool, t.next_fire_time, t.priority, t.max_concurrent,
+        SELECT t.parked_at, t.next_fire_time,
                -- include: key_hash
                AS key_hash
           FROM qrtz_triggers t
-         WHERE t.sched_name || '' = :'sched' AND t.limits IS NOT NULL AND t.trigger_state || '' = 'WAITING'
-           AND t.misfire_rule = 'RATE_LIMIT' AND (t.limits, t.slot_pool) > (s.limits, s.slot_pool)
-         ORDER BY t.limits, t.slot_pool, t.next_fire_time, t.priority DESC LIMIT 1) AS other
-),
-
--- part: limits_in_use
--- How many slots of each limit are used, and how many triggers its rate admits now; `opens` is the instant at which it
--- admits the next one. All instants are finite, as in `rate_limits.sql`.
-counted AS MATERIALIZED (
-    SELECT named.at, named.name, l.row, l.max_concurrent, l.rate_limit IS NOT NULL AS has_rate, l.full_until,
-           uses.number, uses.ended, rate.gap, rate.gap * (rate.burst - 1) AS tolerance,
-           CASE WHEN l.rate_limit IS NOT NULL
-                THEN greatest(CASE WHEN l.tat IS NOT NULL THEN least(l.tat, named.at + rate.gap * rate.burst) END,
-                              timestamptz 'epoch') END AS tat
-      FROM (SELECT DISTINCT asking.at, n.name FROM asking CROSS JOIN unnest(asking.names) AS n(name)) AS named
-      LEFT JOIN LATERAL (
-        SELECT q.ctid AS row, q.max_concurrent, q.rate_limit, q.tat, q.full_until FROM qrtz_limits q
-         WHERE q.sched_name = :'sched' AND q.limit_name = named.name LIMIT 1) AS l ON true
-     CROSS JOIN LATERAL (
-        SELECT ((l.rate_limit ->> 'per_us')::bigint + (l.rate_limit ->> 'limit')::bigint - 1)
-               / (l.rate_limit ->> 'limit')::bigint * interval '1 microsecond' AS gap,
-               (l.rate_limit ->> 'burst')::bigint AS burst) AS rate
-     CROSS JOIN LATERAL (
-        SELECT count(*) AS number, count(*) FILTER (WHERE NOT held.is_there) AS ended
-          FROM qrtz_limit_uses u
-         CROSS JOIN LATERAL (
-            SELECT EXISTS (SELECT FROM qrtz_fired_triggers f WHERE f.fire_id = u.fire_id OFFSET 0) AS is_there) AS held
-         WHERE u.sched_name = :'sched' AND u.limit_name = named.name) AS uses
-),
-in_use AS MATERIALIZED (
-    SELECT c.*, c.row IS NOT NULL AND coalesce(c.max_concurrent > c.number - c.ended, true) AS has_slot,
-           c.number >= c.max_concurrent AS was_full, c.tat - c.tolerance AS opens,
-           CASE WHEN c.row IS NULL THEN 0
-                ELSE least(CASE WHEN c.max_concurrent IS NOT NULL
-                                THEN greatest(c.max_concurrent - (c.number - c.ended), 0) END,
-                           1000000,
-                           CASE WHEN c.tat - c.at > c.tolerance THEN 0
-                                ELSE floor(extract(epoch FROM c.tolerance - (greatest(c.tat, c.at) - c.at))
-                                           / extract(epoch FROM c.gap)) + 1 END) END::int AS free
-      FROM counted c
-),
-
--- part: runs_somewhere
--- A live node runs it.
-AND EXISTS (SELECT FROM qrtz_scheduler_state n
-             WHERE n.sched_name = :'sched' AND n.runs[width_bucket(a.key_hash, n.runs)] = a.key_hash OFFSET 0)
+         WHERE t.sched_name || '' = :'sched' AND t.trigger_state = 'BLOCKED' AND t.parked_at > s.limits
+         ORDER BY t.parked_at, t.next_fire_time LIMIT 1) AS other
+)
