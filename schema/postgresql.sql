@@ -538,7 +538,7 @@ CREATE INDEX qrtz_triggers_stopped_due ON qrtz_triggers ((sched_name || ''), (tr
 
 CREATE INDEX qrtz_triggers_pause_until ON qrtz_triggers (pause_until, sched_name) WHERE pause_until IS NOT NULL;
 
-CREATE INDEX qrtz_triggers_held ON qrtz_triggers ((sched_name || ''), (job_group || ''), (job_name || ''), (concurrency_key || ''), trigger_state, (CASE WHEN parked_at IS NULL THEN misfire_rule ELSE 'SET' END), next_fire_time, priority DESC) WHERE trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE');
+CREATE INDEX qrtz_triggers_held ON qrtz_triggers ((sched_name || ''), (job_group || ''), (job_name || ''), (concurrency_key || ''), trigger_state, (COALESCE("left"(parked_at, 0), misfire_rule::text)), next_fire_time, priority DESC) WHERE trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE');
 
 CREATE INDEX qrtz_triggers_expect ON qrtz_triggers (trigger_group, trigger_name, sched_name) WHERE has_expectation;
 

@@ -1292,7 +1292,7 @@ def upgrade() -> None:
             sa.text("(job_name || '')"),
             sa.text("(concurrency_key || '')"),
             "trigger_state",
-            sa.text("(CASE WHEN parked_at IS NULL THEN misfire_rule ELSE 'SET' END)"),
+            sa.text('(COALESCE("left"(parked_at, 0), misfire_rule::text))'),
             "next_fire_time",
             sa.text("priority DESC"),
         ],

@@ -130,13 +130,6 @@ FACTS: Mapping[str, Fact] = {
     "limits": _always(OF_JOB, _AS_IT_IS),
     "is_joined": _always(OF_JOB, _AS_IT_IS),
     "requests_recovery": _always(OF_JOB, _AS_IT_IS),
-    "admission": Fact(
-        FRESH,
-        FRESH,
-        FRESH,
-        "the rate limit protects what the job calls, so each run that may have begun asks it again",
-        {Way.HAND_BACK: CARRIED},
-    ),
     "cancel_requested": _always(NONE, "an execution that was asked to stop does not run again"),
     "progress": _always(NONE, _OF_THE_RUN),
     "progress_message": _always(NONE, _OF_THE_RUN),

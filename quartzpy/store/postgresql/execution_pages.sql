@@ -196,7 +196,7 @@ SELECT *
                         AND trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')
                         AND job_group || '' = k.job_group AND job_name || '' = k.job_name
                         AND concurrency_key || '' = k.concurrency_key
-                        AND CASE WHEN parked_at IS NULL THEN misfire_rule ELSE 'SET' END = k.lane
+                        AND coalesce(left(parked_at, 0), misfire_rule) = k.lane
                         -- include: is_of
                         -- include: is_in_span
                       ORDER BY next_fire_time FETCH FIRST (:'limit'::int) ROWS WITH TIES) AS of_key)) AS t

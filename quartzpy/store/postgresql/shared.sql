@@ -160,11 +160,11 @@ AND (next_fire_time, trigger_group, trigger_name)
 
 -- part: held_ranges
 (SELECT job_group || '' AS job_group, job_name || '' AS job_name, concurrency_key || '' AS concurrency_key,
-        trigger_state, CASE WHEN parked_at IS NULL THEN misfire_rule ELSE 'SET' END AS lane
+        trigger_state, coalesce(left(parked_at, 0), misfire_rule) AS lane
    FROM qrtz_triggers
   WHERE sched_name || '' = :'sched' AND trigger_state IN ('BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
   ORDER BY job_group || '', job_name || '', concurrency_key || '', trigger_state,
-           CASE WHEN parked_at IS NULL THEN misfire_rule ELSE 'SET' END
+           coalesce(left(parked_at, 0), misfire_rule)
   LIMIT 1)
 UNION ALL
 SELECT other.*
@@ -172,14 +172,14 @@ SELECT other.*
  CROSS JOIN LATERAL (
     SELECT t.job_group || '' AS job_group, t.job_name || '' AS job_name,
            t.concurrency_key || '' AS concurrency_key, t.trigger_state,
-           CASE WHEN t.parked_at IS NULL THEN t.misfire_rule ELSE 'SET' END AS lane
+           coalesce(left(t.parked_at, 0), t.misfire_rule) AS lane
       FROM qrtz_triggers t
      WHERE t.sched_name || '' = :'sched' AND t.trigger_state IN ('BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
        AND (t.job_group || '', t.job_name || '', t.concurrency_key || '', t.trigger_state,
-            CASE WHEN t.parked_at IS NULL THEN t.misfire_rule ELSE 'SET' END)
+            coalesce(left(t.parked_at, 0), t.misfire_rule))
            > (h.job_group, h.job_name, h.concurrency_key, h.trigger_state, h.lane)
      ORDER BY t.job_group || '', t.job_name || '', t.concurrency_key || '', t.trigger_state,
-              CASE WHEN t.parked_at IS NULL THEN t.misfire_rule ELSE 'SET' END
+              coalesce(left(t.parked_at, 0), t.misfire_rule)
      LIMIT 1) AS other
 
 -- part: job_columns

@@ -277,7 +277,7 @@ SELECT
                      WHERE t.sched_name || '' = :'sched' AND t.job_group || '' = r.job_group AND t.job_name || '' = r.job_name
                        AND t.concurrency_key || '' = r.concurrency_key AND t.trigger_state = r.trigger_state
                        AND t.trigger_state IN ('BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
-                       AND CASE WHEN t.parked_at IS NULL THEN t.misfire_rule ELSE 'SET' END = r.lane
+                       AND coalesce(left(t.parked_at, 0), t.misfire_rule) = r.lane
                        -- include: in_walk
                      ORDER BY t.next_fire_time, t.priority DESC FETCH FIRST (:'walked'::int) ROWS WITH TIES) AS of_range)
 \endif

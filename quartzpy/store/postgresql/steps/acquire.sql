@@ -58,6 +58,7 @@ front AS MATERIALIZED (
            AND t.next_fire_time <= node.at + :'look_ahead'::interval
            AND t.next_fire_time >= slots.since
            -- include: is_in_time
+           -- include: has_slots_only
            -- include: runs_here
          ORDER BY t.next_fire_time, t.priority DESC
          LIMIT slots.pool_limit
@@ -107,11 +108,12 @@ parked AS MATERIALIZED (
          -- include: passed_instants
          WHERE t.sched_name || '' = :'sched' AND t.job_group || '' = g.job_group AND t.job_name || '' = g.job_name
            AND t.concurrency_key || '' = g.concurrency_key AND t.trigger_state = 'BLOCKED'
-           AND CASE WHEN t.parked_at IS NULL THEN t.misfire_rule ELSE 'SET' END = range.name
+           AND coalesce(left(t.parked_at, 0), t.misfire_rule) = range.name
            AND t.next_fire_time >= CASE WHEN range.name = 'NODE' AND NOT range.is_late
                                         THEN node.at - :'threshold'::interval ELSE '-infinity' END
            AND t.next_fire_time < CASE WHEN range.name = 'NODE' AND range.is_late
                                        THEN node.at - :'threshold'::interval ELSE 'infinity' END
+           -- include: has_slots_only
            AND (range.name <> 'OWN' OR (t.next_fire_time < node.at - t.misfire_threshold) = range.is_late)
          ORDER BY t.next_fire_time, t.priority DESC
          LIMIT CASE g.policy_of_parked WHEN 'block' THEN g.free ELSE 1000 END

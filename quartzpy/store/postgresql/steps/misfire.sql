@@ -60,7 +60,7 @@ blocked AS (
           FROM qrtz_triggers t
          WHERE t.sched_name || '' = :'sched' AND t.job_group || '' = job.job_group AND t.job_name || '' = job.job_name
            AND t.concurrency_key || '' = job.concurrency_key
-           AND CASE WHEN t.parked_at IS NULL THEN t.misfire_rule ELSE 'SET' END = rule.name
+           AND coalesce(left(t.parked_at, 0), t.misfire_rule) = rule.name
            AND t.trigger_state = 'BLOCKED'
            -- include: is_late
          ORDER BY t.next_fire_time, t.priority DESC
@@ -160,7 +160,7 @@ next_late AS (
              WHERE t.sched_name || '' = :'sched' AND t.job_group || '' = job.job_group
                AND t.job_name || '' = job.job_name AND t.concurrency_key || '' = job.concurrency_key
                AND t.trigger_state = 'BLOCKED'
-               AND CASE WHEN t.parked_at IS NULL THEN t.misfire_rule ELSE 'SET' END = rule.name
+               AND coalesce(left(t.parked_at, 0), t.misfire_rule) = rule.name
                -- include: is_overdue
                AND t.ctid NOT IN (SELECT row FROM unchanged)
              ORDER BY t.next_fire_time, t.priority DESC

@@ -57,6 +57,13 @@ AND t.next_fire_time >= CASE rule.name
 AND (rule.name <> 'OWN' OR t.next_fire_time >= node.at - t.misfire_threshold)
 AND t.generation <> ALL(:'passed_over'::bigint[])
 
+-- part: has_slots_only
+\if :shared
+\else
+-- Whoever knows of no rates and shared limits leaves what has them.
+AND num_nonnulls(t.rate_limit, t.limits) = 0
+\endif
+
 -- part: keys
 -- What the node runs, and what it refuses, in ascending order: a key is found by bisection, which takes a quarter of the
 -- time of a look-up. With `||`, a large array is read once, and not for each row.

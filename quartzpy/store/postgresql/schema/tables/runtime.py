@@ -100,8 +100,8 @@ limits = Table(
     "qrtz_limits",
     metadata,
     Column("sched_name", Name, nullable=False),
-    # The name of a limit that jobs share. Empty: the state of the rate of one job, for one concurrency key; the definition
-    # stands in its triggers.
+    # The name of a limit that jobs share. Empty: the state of the rate of one job, for one concurrency key, whose
+    # definition stands in its triggers.
     Column("limit_name", Name, nullable=False),
     Column("job_group", Name, nullable=False, server_default=text("''")),
     Column("job_name", Name, nullable=False, server_default=text("''")),

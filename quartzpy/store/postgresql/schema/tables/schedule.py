@@ -352,7 +352,7 @@ Index(
     text("(job_name || '')"),
     text("(concurrency_key || '')"),
     triggers.c.trigger_state,
-    text("(CASE WHEN parked_at IS NULL THEN misfire_rule ELSE 'SET' END)"),
+    text('(COALESCE("left"(parked_at, 0), misfire_rule::text))'),
     triggers.c.next_fire_time,
     triggers.c.priority.desc(),
     postgresql_where=text("trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')"),
