@@ -47,7 +47,7 @@ def trigger_record(tables: Tables, row: TriggerRow) -> TriggerRecord:
         upcoming=row.upcoming.instants,
         error=row.error,
         catch_up_until=row.catch_up_until,
-        rate_limited_until=row.rate_limited_until,
+        rate_limited_until=tables.rate_limited_until(row),
         resumed_at=row.resumed_at,
         kind=row.bare.kind,
         calendar=row.bare.calendar,
@@ -183,14 +183,19 @@ def cluster_load(tables: Tables) -> ClusterLoad:
     by_state = tables.by_state
     scheduled = [*by_state[TriggerState.WAITING].values(), *by_state[TriggerState.BLOCKED].values()]
     waiting = [
-        (at, row) for row in scheduled if (at := _next(row)) <= now and tables.seen_state(row) is TriggerState.WAITING
+        at
+        for row in scheduled
+        if (at := _next(row)) <= now
+        and tables.seen_state(row) is TriggerState.WAITING
+        # What a limit holds back could not fire now.
+        and (row.state is TriggerState.WAITING or tables.free_slots(row))
     ]
     claimed = sum(row.fire_time > now for row in tables.fired.values())
     alive = sum(state.is_alive for state in states_of(tables.nodes.values(), now).values())
     return ClusterLoad(
-        due=sum(row.rate_limited_until is None or row.rate_limited_until <= now for _, row in waiting),
+        due=len(waiting),
         late=sum(_next(row) < now - LATE_AFTER for row in scheduled),
-        longest_due=now - min(at for at, _ in waiting) if waiting else None,
+        longest_due=now - min(waiting) if waiting else None,
         in_error=len(by_state[TriggerState.ERROR]),
         claimed=claimed,
         executing=len(tables.fired) - claimed,

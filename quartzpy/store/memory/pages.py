@@ -92,7 +92,7 @@ def _job_record(tables: Tables, row: JobRow, most_triggers: int | None) -> JobRe
     has_error = any(trigger.state is TriggerState.ERROR for trigger in triggers)
     following, next_state = next_fire_of(fires, has_error=has_error)
     turns = [
-        max(trigger.progress.next_fire_time, trigger.rate_limited_until or trigger.progress.next_fire_time)
+        max(trigger.progress.next_fire_time, tables.rate_limited_until(trigger) or trigger.progress.next_fire_time)
         for trigger in triggers
         if tables.seen_state(trigger) is TriggerState.WAITING and trigger.progress.next_fire_time is not None
     ]
@@ -148,7 +148,10 @@ def _trigger_matches(tables: Tables, row: TriggerRow, query: TriggerQuery) -> bo
         and query.kind in (None, row.bare.kind)
         and (query.since is None or (at is not None and at >= query.since))
         and (query.until is None or (at is not None and at < query.until))
-        and (query.due_until is None or (at is not None and max(at, row.rate_limited_until or at) < query.due_until))
+        and (
+            query.due_until is None
+            or (at is not None and max(at, tables.rate_limited_until(row) or at) < query.due_until)
+        )
         and (not query.by_schedule or _is_by_schedule(row))
     )
 
