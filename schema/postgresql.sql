@@ -654,16 +654,16 @@ SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t
   FROM (SELECT of_key.*
           FROM waiting w
          CROSS JOIN LATERAL (
-                SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.placement, t.priority, t.rate_limit, t.limits, t.max_concurrent, t.overlap_policy, t.concurrency_key
+                SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.placement, t.priority, t.rate_limit, t.limits, t.parked_at, t.max_concurrent, t.overlap_policy, t.concurrency_key
                   FROM qrtz_triggers t
                  WHERE t.trigger_state = 'WAITING' AND t.sched_name = w.sched_name AND t.slot_pool = w.slot_pool
            AND t.misfire_rule = w.misfire_rule
                    AND t.next_fire_time <= statement_timestamp() OFFSET 0) AS of_key
         UNION ALL
-        SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.placement, t.priority, t.rate_limit, t.limits, t.max_concurrent, t.overlap_policy, t.concurrency_key
+        SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.placement, t.priority, t.rate_limit, t.limits, t.parked_at, t.max_concurrent, t.overlap_policy, t.concurrency_key
           FROM qrtz_triggers t
          WHERE t.trigger_state = 'BLOCKED' AND t.overlap_policy = 'block'
-           AND t.next_fire_time <= statement_timestamp()) AS t
+           AND num_nonnulls(t.rate_limit, t.limits) = 0 AND t.next_fire_time <= statement_timestamp()) AS t
  WHERE NOT (t.max_concurrent IS NOT NULL AND t.overlap_policy = 'block'
              AND (t.sched_name, t.job_group, t.job_name, t.concurrency_key) IN (SELECT * FROM full_jobs))
    AND NOT (t.rate_limit IS NOT NULL AND EXISTS (
@@ -754,13 +754,13 @@ late AS (
     SELECT of_key.*
       FROM waiting w
      CROSS JOIN LATERAL (
-        SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.trigger_state, t.rate_limit, t.limits, t.max_concurrent, t.overlap_policy, t.concurrency_key
+        SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.trigger_state, t.rate_limit, t.limits, t.parked_at, t.max_concurrent, t.overlap_policy, t.concurrency_key
           FROM qrtz_triggers t
          WHERE t.trigger_state = 'WAITING' AND t.sched_name = w.sched_name AND t.slot_pool = w.slot_pool
            AND t.misfire_rule = w.misfire_rule
            AND t.next_fire_time < statement_timestamp() - interval '5 seconds' OFFSET 0) AS of_key
     UNION ALL
-    SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.trigger_state, t.rate_limit, t.limits, t.max_concurrent, t.overlap_policy, t.concurrency_key
+    SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.trigger_state, t.rate_limit, t.limits, t.parked_at, t.max_concurrent, t.overlap_policy, t.concurrency_key
       FROM qrtz_triggers t
      WHERE t.trigger_state = 'BLOCKED'
        AND t.next_fire_time < statement_timestamp() - interval '5 seconds'
@@ -768,8 +768,15 @@ late AS (
 seen AS (
     SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.limits,
        CASE WHEN (t.max_concurrent IS NOT NULL AND t.overlap_policy = 'block'
+             AND (t.sched_name, t.job_group, t.job_name, t.concurrency_key) IN (SELECT * FROM full_jobs)) THEN 'its job is at its limit of concurrent executions'
+            WHEN t.trigger_state <> 'BLOCKED' THEN NULL
+            WHEN t.parked_at IS NOT NULL THEN 'a limit that its job shares is used up'
+            WHEN t.rate_limit IS NOT NULL THEN 'the rate limit of its job holds it back'
+            ELSE 'its job is at its limit of concurrent executions' END AS blocked_by,
+       CASE WHEN (t.max_concurrent IS NOT NULL AND t.overlap_policy = 'block'
              AND (t.sched_name, t.job_group, t.job_name, t.concurrency_key) IN (SELECT * FROM full_jobs)) THEN 'BLOCKED'
-            WHEN t.trigger_state = 'BLOCKED' AND t.overlap_policy = 'block' THEN 'WAITING'
+            WHEN t.trigger_state = 'BLOCKED' AND t.overlap_policy = 'block' AND num_nonnulls(t.rate_limit, t.limits) = 0
+            THEN 'WAITING'
             ELSE t.trigger_state END AS trigger_state,
        (t.rate_limit IS NOT NULL AND EXISTS (
         SELECT FROM qrtz_limits l
@@ -781,7 +788,7 @@ seen AS (
 )
 SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.trigger_state,
        t.next_fire_time, statement_timestamp() - t.next_fire_time AS late_by,
-       CASE WHEN t.trigger_state = 'BLOCKED' THEN 'its job is at its limit of concurrent executions'
+       CASE WHEN t.trigger_state = 'BLOCKED' THEN t.blocked_by
             WHEN t.is_rate_limited THEN 'the rate limit of its job holds it back'
             WHEN EXISTS (SELECT FROM full_limits l
                      WHERE l.sched_name = t.sched_name AND l.names && string_to_array(t.limits, ',')) THEN 'a limit that its job shares is used up'

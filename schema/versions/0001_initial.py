@@ -159,7 +159,7 @@ WITH RECURSIVE waiting AS (
 TRIGGER = """t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time"""
 OF_WAITING_KEY = """t.trigger_state = 'WAITING' AND t.sched_name = w.sched_name AND t.slot_pool = w.slot_pool
            AND t.misfire_rule = w.misfire_rule"""
-OF_LIMIT = """, t.rate_limit, t.limits, t.max_concurrent, t.overlap_policy, t.concurrency_key"""
+OF_LIMIT = """, t.rate_limit, t.limits, t.parked_at, t.max_concurrent, t.overlap_policy, t.concurrency_key"""
 # The instant from which on the rate of `l` admits a fire.
 OPENS = """l.tat - (({rate}.rate_limit ->> 'per_us')::bigint + ({rate}.rate_limit ->> 'limit')::bigint - 1)
                / ({rate}.rate_limit ->> 'limit')::bigint * (({rate}.rate_limit ->> 'burst')::bigint - 1)
@@ -189,7 +189,8 @@ SEEN = (
     """CASE WHEN """
     + IS_BLOCKED
     + """ THEN 'BLOCKED'
-            WHEN t.trigger_state = 'BLOCKED' AND t.overlap_policy = 'block' THEN 'WAITING'
+            WHEN t.trigger_state = 'BLOCKED' AND t.overlap_policy = 'block' AND num_nonnulls(t.rate_limit, t.limits) = 0
+            THEN 'WAITING'
             ELSE t.trigger_state END"""
 )
 VIEWS = {
@@ -243,7 +244,7 @@ SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t
     + """
           FROM {place}qrtz_triggers t
          WHERE t.trigger_state = 'BLOCKED' AND t.overlap_policy = 'block'
-           AND t.next_fire_time <= statement_timestamp()) AS t
+           AND num_nonnulls(t.rate_limit, t.limits) = 0 AND t.next_fire_time <= statement_timestamp()) AS t
  WHERE NOT """
     + IS_BLOCKED
     + """
@@ -303,6 +304,13 @@ seen AS (
     SELECT """
     + TRIGGER
     + """, t.limits,
+       CASE WHEN """
+    + IS_BLOCKED
+    + """ THEN 'its job is at its limit of concurrent executions'
+            WHEN t.trigger_state <> 'BLOCKED' THEN NULL
+            WHEN t.parked_at IS NOT NULL THEN 'a limit that its job shares is used up'
+            WHEN t.rate_limit IS NOT NULL THEN 'the rate limit of its job holds it back'
+            ELSE 'its job is at its limit of concurrent executions' END AS blocked_by,
        """
     + SEEN
     + """ AS trigger_state,
@@ -313,7 +321,7 @@ seen AS (
 )
 SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.trigger_state,
        t.next_fire_time, statement_timestamp() - t.next_fire_time AS late_by,
-       CASE WHEN t.trigger_state = 'BLOCKED' THEN 'its job is at its limit of concurrent executions'
+       CASE WHEN t.trigger_state = 'BLOCKED' THEN t.blocked_by
             WHEN t.is_rate_limited THEN 'the rate limit of its job holds it back'
             WHEN """
     + IS_LIMITED

@@ -12,7 +12,8 @@ import pytest
 from quartzpy.jobs.continuation import Continuation
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.rate_limit import RateLimit
-from quartzpy.states import Outcome
+from quartzpy.jobs.shared_limit import Limit
+from quartzpy.states import HeldBy, Outcome, TriggerState
 from quartzpy.store.protocol import FiredTrigger, NamedTriggers, Node
 from tests.contract.harness import (
     HOUR,
@@ -29,7 +30,6 @@ from tests.contract.harness import (
     names,
     once,
     stored_job,
-    stored_trigger,
 )
 from tests.run_by import Slots
 
@@ -76,7 +76,7 @@ def test_fires_above_the_limit_wait_for_their_turn_and_none_is_lost(store: Harne
     store.schedule(limited(), *several(5))
     assert names(store.fire_due(a)) == ["t0"]
     assert not store.fire_due(b)
-    assert store.states("t1", "t4") == ["WAITING", "WAITING"]
+    assert store.states("t1", "t4") == ["BLOCKED", "BLOCKED"]
     fired = fire_until(store, [b, a], at(60))
     assert fired == [(at(6 * n), f"t{n}") for n in range(1, 5)]
     assert all(record.outcome is Outcome.SUCCEEDED for record in store.history())
@@ -329,8 +329,29 @@ def test_the_instant_is_told_at_which_the_limit_admits_the_next_fire(store: Harn
     node = store.node()
     store.schedule(limited(), *several(3), once("later", at(1)))
     store.fire_one(node)
-    records = [stored_trigger(store.store, once(name).key) for name in ("t1", "later")]
-    assert [record and record.rate_limited_until for record in records] == [at(6), None]
+    records = store.store.triggers([once(name).key for name in ("t1", "t2", "later")])
+    assert [(record.held_by, record.opens_at) for _, record in sorted(records.items())] == [
+        (None, None),
+        (HeldBy.RATE, at(6)),
+        (HeldBy.RATE, at(6)),
+    ]
+    assert [store.store.ahead(once(name).key) for name in ("t1", "t2", "later", "absent")] == [0, 1, 0, 0]
+
+
+def test_what_is_parked_names_its_shared_limits_and_how_many_are_before_it(store: Harness) -> None:
+    node = store.node()
+    store.store.put_limit("erp", Limit(1))
+    store.store.put_limit("mail", Limit(rate_limit=RateLimit(10, per="1m")))
+    triggers = [once(f"t{n}", priority=9 - n) for n in range(3)]
+    store.schedule(job("both", limits=["mail", "erp"], durable=True), *triggers)
+    fired = store.fire_one(node)
+    records = store.store.triggers([once(f"t{n}").key for n in (1, 2)]).values()
+    assert {(record.state, record.held_by, record.shared_limits, record.opens_at) for record in records} == {
+        (TriggerState.BLOCKED, HeldBy.SHARED, ("erp", "mail"), at(6))
+    }
+    assert [store.store.ahead(once(f"t{n}").key) for n in range(3)] == [0, 0, 1]
+    limit = store.store.limits()["erp"]
+    assert (limit.waiting, limit.used_since) == (2, fired.fire_time)
 
 
 def conforms(times: Sequence[datetime], limit: RateLimit) -> bool:

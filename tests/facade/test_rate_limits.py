@@ -84,6 +84,20 @@ def test_it_is_told_when_a_held_back_trigger_fires(client: Scheduler) -> None:
     assert (first.fire_time + timedelta(days=1)).strftime("%Y-%m-%dT") in said
 
 
+def test_it_is_told_how_many_are_before_a_trigger_and_when_its_turn_is(harness: SchedulerHarness) -> None:
+    handles = []
+    for number in range(4):
+        handles.append(harness.trigger_job("index", {"n": number}))
+        harness.advance(timedelta(milliseconds=100))
+    [first, *_] = harness.why(handles[1].key)
+    assert "before it" not in first
+    [last, *_] = harness.why(handles[3].key)
+    fired = handles[0].wait(0).fire_time
+    assert fired is not None
+    turn = (fired + 18 * SECOND).isoformat(timespec="seconds")
+    assert last.endswith(f"2 triggers that wait there fire before it; its turn is about at {turn}.")
+
+
 def test_a_raised_limit_wakes_the_node_of_the_caller(make_scheduler: Callable[..., Scheduler]) -> None:
     client = make_scheduler(idle_wait="60s")
     index = JobDetail(jobs.Recorded, "index", durable=True, rate_limit="1/day")

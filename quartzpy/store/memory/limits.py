@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.rate_limit import RateLimit
@@ -100,9 +101,11 @@ def limits(tables: Tables) -> dict[str, LimitRecord]:
     for gate, entries in tables.parked.items():
         waiting.update(dict.fromkeys(names_from_text(gate.limits), min(len(entries), MOST_WAITING)))
     used_by: dict[str, Counter[JobKey]] = {name: Counter() for name in tables.limits}
+    used_since: dict[str, datetime] = {}
     for row in tables.fired.values():
         for name in names_from_text(row.limits):
             used_by.setdefault(name, Counter())[row.job_key] += 1
+            used_since[name] = min(row.fire_time, used_since.get(name, row.fire_time))
     return {
         name: LimitRecord.of(
             name,
@@ -110,6 +113,7 @@ def limits(tables: Tables) -> dict[str, LimitRecord]:
             dict(sorted(used_by[name].items(), key=lambda pair: (-pair[1], pair[0].group, pair[0].name))),
             waiting[name],
             tat=tables.tats.get(shared_gate(name)),
+            used_since=used_since.get(name),
             now=now,
         )
         for name, limit in sorted(tables.limits.items())

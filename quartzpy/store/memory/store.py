@@ -220,6 +220,10 @@ class RamJobStore:
         with self._lock:
             return lookups.keys(self._tables, kind, matcher)
 
+    def ahead(self, key: TriggerKey) -> int:
+        with self._lock:
+            return lookups.ahead(self._tables, key)
+
     def near_keys(self, key: _Key, limit: int) -> set[_Key]:
         with self._lock:
             return lookups.near_keys(self._tables, key, limit)

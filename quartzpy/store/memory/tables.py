@@ -325,11 +325,6 @@ class Tables:
     def first_parked(self, gate: Gate) -> TriggerRow | None:
         return next(self.parked_at(gate), None)
 
-    def rate_limited_until(self, row: TriggerRow) -> datetime | None:
-        """The instant at which the rate of its job's own limit is asked again for a trigger that is parked there."""
-        is_there = row.state is TriggerState.BLOCKED and row.parked_at is None
-        return self.opens.get(row.gate) if is_there else None
-
     def state_of_new(self, row: TriggerRow) -> TriggerState:
         """The state of a trigger that is stored now."""
         return TriggerState.PAUSED if self.pauses.cover(row.key, row.job) else TriggerState.WAITING
@@ -341,7 +336,20 @@ class Tables:
             return state
         if self.free_slots(row) == 0:
             return TriggerState.PAUSED_BLOCKED if state in PAUSED_STATES else TriggerState.BLOCKED
+        if row.job.rate_limit is not None or row.job.limits:
+            return state
         return TriggerState.WAITING if state is TriggerState.BLOCKED else state
+
+    def is_to_come(self, row: TriggerRow) -> bool:
+        """Whether nothing but its instant, a rate, shared limits, or a worker keeps a trigger from its fire."""
+        if row.state not in (TriggerState.WAITING, TriggerState.BLOCKED):
+            return False
+        if row.job.overlap_policy is not OverlapPolicy.BLOCK and row.state is TriggerState.WAITING:
+            return True
+        waits_for_its_turn = row.job.rate_limit is not None or row.job.limits
+        if row.job.overlap_policy is not OverlapPolicy.BLOCK and not waits_for_its_turn:
+            return False
+        return self.free_slots(row) != 0
 
     def drop_orphans(self, keys: Collection[JobKey]) -> None:
         """Remove the given jobs that are not durable and have no trigger left."""

@@ -16,13 +16,47 @@ full_jobs AS MATERIALIZED (
      WHERE sched_name = :'sched' AND max_concurrent IS NOT NULL
 )
 
+-- part: is_full
+(t.max_concurrent IS NOT NULL
+ AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs))
+
 -- part: seen_state
+-- What waits for a rate, or for limits that jobs share, is BLOCKED in its row.
 CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
-     WHEN t.max_concurrent IS NOT NULL
-          AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
+     WHEN
+          -- include: is_full
      THEN CASE WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
+     WHEN t.trigger_state = 'BLOCKED' AND num_nonnulls(t.rate_limit, t.limits) > 0 THEN 'BLOCKED'
      ELSE CASE t.trigger_state WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
                                ELSE t.trigger_state END
+END
+
+-- part: is_to_come
+-- Nothing but its instant, a rate, limits that jobs share, or a worker keeps it from its fire.
+CASE WHEN t.trigger_state NOT IN ('WAITING', 'BLOCKED') THEN false
+     WHEN t.overlap_policy <> 'block' AND t.trigger_state = 'WAITING' THEN true
+     WHEN t.overlap_policy <> 'block' AND num_nonnulls(t.rate_limit, t.limits) = 0 THEN false
+     ELSE NOT
+          -- include: is_full
+END
+
+-- part: held_lane
+-- As the index of held triggers has it.
+coalesce(left(t.parked_at, 0), t.misfire_rule)
+
+-- part: each_lane
+(VALUES ('NODE'), ('OWN'), ('IGNORE'), ('LATE'), ('NEW'), ('')) AS lane(name)
+
+-- part: opens_at
+-- The instant at which the rate for which a trigger is parked admits the next fire; of several, the last one.
+CASE WHEN t.trigger_state <> 'BLOCKED' THEN NULL
+     WHEN t.parked_at IS NOT NULL
+     THEN (SELECT max(l.opens_at) FROM qrtz_limits l
+            WHERE l.sched_name = :'sched' AND l.limit_name = ANY(string_to_array(t.parked_at, ',')))
+     WHEN t.rate_limit IS NOT NULL
+     THEN (SELECT l.opens_at FROM qrtz_limits l
+            WHERE l.sched_name = :'sched' AND l.limit_name = '' AND l.job_group = t.job_group
+              AND l.job_name = t.job_name AND l.concurrency_key = t.concurrency_key)
 END
 
 -- part: incident
@@ -160,11 +194,12 @@ AND (next_fire_time, trigger_group, trigger_name)
 
 -- part: held_ranges
 (SELECT job_group || '' AS job_group, job_name || '' AS job_name, concurrency_key || '' AS concurrency_key,
-        trigger_state, coalesce(left(parked_at, 0), misfire_rule) AS lane
-   FROM qrtz_triggers
+        trigger_state,
+        -- include: held_lane
+        AS lane
+   FROM qrtz_triggers t
   WHERE sched_name || '' = :'sched' AND trigger_state IN ('BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
-  ORDER BY job_group || '', job_name || '', concurrency_key || '', trigger_state,
-           coalesce(left(parked_at, 0), misfire_rule)
+  ORDER BY 1, 2, 3, 4, 5
   LIMIT 1)
 UNION ALL
 SELECT other.*
@@ -172,14 +207,14 @@ SELECT other.*
  CROSS JOIN LATERAL (
     SELECT t.job_group || '' AS job_group, t.job_name || '' AS job_name,
            t.concurrency_key || '' AS concurrency_key, t.trigger_state,
-           coalesce(left(t.parked_at, 0), t.misfire_rule) AS lane
+           -- include: held_lane
+           AS lane
       FROM qrtz_triggers t
      WHERE t.sched_name || '' = :'sched' AND t.trigger_state IN ('BLOCKED', 'COMPLETE', 'PAUSED_BLOCKED')
        AND (t.job_group || '', t.job_name || '', t.concurrency_key || '', t.trigger_state,
-            coalesce(left(t.parked_at, 0), t.misfire_rule))
-           > (h.job_group, h.job_name, h.concurrency_key, h.trigger_state, h.lane)
-     ORDER BY t.job_group || '', t.job_name || '', t.concurrency_key || '', t.trigger_state,
-              coalesce(left(t.parked_at, 0), t.misfire_rule)
+            -- include: held_lane
+           ) > (h.job_group, h.job_name, h.concurrency_key, h.trigger_state, h.lane)
+     ORDER BY 1, 2, 3, 4, 5
      LIMIT 1) AS other
 
 -- part: job_columns
@@ -195,8 +230,12 @@ t.calendar_name, t.job_data::text AS trigger_data, t.job_type,
 
 -- part: trigger_progress
 t.next_fire_time, t.prev_fire_time, t.times_triggered, t.generation, t.upcoming, t.error, t.catch_up_until,
-t.schedule_hash, t.paused_at, t.paused_by, t.pause_reason, t.pause_until, t.pause_missed, NULL::timestamptz AS rate_limited_until,
-t.resumed_at
+t.schedule_hash, t.paused_at, t.paused_by, t.pause_reason, t.pause_until, t.pause_missed, t.resumed_at,
+-- include: is_full
+AS is_full,
+CASE WHEN t.trigger_state = 'BLOCKED' THEN t.parked_at END AS parked_at, t.rate_limit IS NOT NULL AS has_rate,
+-- include: opens_at
+AS opens_at
 
 -- part: may_be_paused
 (t.trigger_state IN ('WAITING', 'BLOCKED')
@@ -345,9 +384,6 @@ AND t.next_fire_time >= :'since'::timestamptz
 \endif
 \if :until
 AND t.next_fire_time < :'until'::timestamptz
-\endif
-\if :due_until
-AND t.next_fire_time < :'due_until'::timestamptz
 \endif
 \if :by_schedule
 AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')

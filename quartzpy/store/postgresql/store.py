@@ -341,6 +341,7 @@ class SqlJobStore:
     jobs = calls(lookups.jobs)
     job_headers = calls(lookups.job_headers)
     triggers = calls(lookups.triggers)
+    ahead = calls(lookups.ahead)
     names = calls(lookups.names)
     pauses = calls(lookups.pauses)
     windows = calls(time_off.windows)

@@ -24,10 +24,11 @@ MISSING = _SQL("missing")
 def limits(session: SqlSession) -> dict[str, LimitRecord]:
     """Return the limits that jobs share; see `QueryStore.limits`."""
     records = {}
-    for name, most, rate, tat, now, waiting, groups, jobs, numbers in session.read_one(LIMITS, most=MOST_WAITING):
+    rows = session.read_one(LIMITS, most=MOST_WAITING)
+    for name, most, rate, tat, now, waiting, groups, jobs, numbers, since in rows:
         limit = Limit(most, RateLimit.from_text(rate) if rate else None)
         used_by = {JobKey(job, group): number for group, job, number in zip(groups, jobs, numbers, strict=True)}
-        records[name] = LimitRecord.of(name, limit, used_by, waiting, tat=tat, now=now)
+        records[name] = LimitRecord.of(name, limit, used_by, waiting, tat=tat, used_since=since, now=now)
     return records
 
 

@@ -16,7 +16,7 @@ parked AS MATERIALIZED (
                  LIMIT :'most'::int) AS few) AS first_of_set
 ),
 taken AS MATERIALIZED (
-    SELECT n.name, f.job_group, f.job_name, count(*) AS number
+    SELECT n.name, f.job_group, f.job_name, count(*) AS number, min(f.fired_time) AS since
       FROM qrtz_fired_triggers f
      CROSS JOIN unnest(string_to_array(f.limits, ',')) AS n(name)
      WHERE f.sched_name || '' = :'sched' AND f.limits IS NOT NULL
@@ -24,12 +24,12 @@ taken AS MATERIALIZED (
 )
 SELECT l.limit_name, l.max_concurrent, l.rate_limit::text, l.tat, :now,
        coalesce((SELECT sum(p.number) FROM parked p WHERE l.limit_name = ANY(p.names)), 0)::bigint,
-       uses.job_groups, uses.job_names, uses.numbers
+       uses.job_groups, uses.job_names, uses.numbers, uses.since
   FROM qrtz_limits l
  CROSS JOIN LATERAL (
     SELECT coalesce(array_agg(job.job_group), '{}') AS job_groups, coalesce(array_agg(job.job_name), '{}') AS job_names,
-           coalesce(array_agg(job.number), '{}') AS numbers
-      FROM (SELECT u.job_group, u.job_name, u.number FROM taken u WHERE u.name = l.limit_name
+           coalesce(array_agg(job.number), '{}') AS numbers, min(job.since) AS since
+      FROM (SELECT u.job_group, u.job_name, u.number, u.since FROM taken u WHERE u.name = l.limit_name
              ORDER BY u.number DESC, u.job_group, u.job_name) AS job) AS uses
  WHERE l.sched_name = :'sched' AND l.limit_name > ''
  ORDER BY l.limit_name;
