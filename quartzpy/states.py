@@ -178,6 +178,7 @@ UNRECONCILED_MOVES: Moves[Unreconciled] = MappingProxyType(
 )
 """The moves of a trigger that may have to be reconciled. A new trigger has none, or is NEW."""
 
+
 class JoinState(Word):
     """What a job that runs after several ends waits for."""
 

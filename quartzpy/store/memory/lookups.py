@@ -43,9 +43,7 @@ def trigger_record(tables: Tables, row: TriggerRow) -> TriggerRecord:
     own = row.own_pause if row.state in PAUSED_STATES else None
     state, waits_for = tables.seen_state(row), None
     if state is TriggerState.BLOCKED:
-        waits_for = held_by(
-            is_full=tables.free_slots(row) == 0, parked_at=row.parked_at, has_rate=row.job.rate_limit is not None
-        )
+        waits_for = held_by(is_full=tables.free_slots(row) == 0, parked_at=row.parked_at, has_rate=row.job.has_rate)
     return TriggerRecord(
         key=row.key,
         job_key=row.job.key,

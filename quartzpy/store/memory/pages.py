@@ -104,7 +104,7 @@ def _job_record(tables: Tables, row: JobRow, most_triggers: int | None) -> JobRe
     parked_at = None if first is None else first.parked_at
     waits_for = None
     if next_state is TriggerState.BLOCKED:
-        has_slots, has_rate = row.limit is not None, row.rate_limit is not None
+        has_slots, has_rate = row.limit is not None, row.has_rate
         waits_for = held_by_of_job(parked_at=parked_at, has_slots=has_slots, has_rate=has_rate)
     previous = [t.progress.previous_fire_time for t in triggers]
     return JobRecord(

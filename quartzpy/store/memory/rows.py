@@ -110,6 +110,11 @@ class JobRow:
         """True if it has a limit of executions, and no rate and no limit that it shares."""
         return self.limit is not None and self.rate_limit is None and self.limits is None
 
+    @property
+    def has_rate(self) -> bool:
+        """True if it has a rate limit of its own."""
+        return self.rate_limit is not None
+
     def become(self, detail: JobDetail) -> None:
         self.job_type = detail.job_type
         self.limit = detail.max_concurrent

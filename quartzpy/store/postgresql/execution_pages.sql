@@ -178,7 +178,8 @@ SELECT *
                    FROM (SELECT t.*
                            FROM held h
                           CROSS JOIN LATERAL (
-                             SELECT h.*, j.overlap_policy, j.max_concurrent, j.rate_limit, j.limits
+                             SELECT h.*,
+                                    -- include: limits_of_job
                                FROM qrtz_job_details j
                               WHERE j.sched_name = :'sched' AND j.job_group = h.job_group AND j.job_name = h.job_name
                               LIMIT 1) AS t

@@ -88,7 +88,7 @@ def job_of(row: Sequence[Any], most_triggers: int | None) -> JobRecord:
     at, state = (None, None) if has_more else next_fire_of(fires, has_error=about.has_error)
     waits_for = None
     if state is TriggerState.BLOCKED:
-        has_slots, has_rate = columns.max_concurrent is not None, columns.rate_limit is not None
+        has_slots, has_rate = columns.max_concurrent is not None, columns.has_rate
         waits_for = held_by_of_job(parked_at=about.parked_at, has_slots=has_slots, has_rate=has_rate)
     return JobRecord(
         key=JobKey(columns.job_name, columns.job_group),

@@ -31,6 +31,9 @@ CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR'
                                ELSE t.trigger_state END
 END
 
+-- part: limits_of_job
+j.overlap_policy, j.max_concurrent, j.rate_limit, j.limits
+
 -- part: is_to_come
 -- Nothing but its instant, a rate, limits that jobs share, or a worker keeps it from its fire.
 CASE WHEN t.trigger_state NOT IN ('WAITING', 'BLOCKED') THEN false
