@@ -100,7 +100,11 @@ def _job_record(tables: Tables, row: JobRow, most_triggers: int | None) -> JobRe
             fires[state] = min(at, fires.get(state) or at)
     has_error = any(trigger.state is TriggerState.ERROR for trigger in triggers)
     following, next_state = next_fire_of(fires, has_error=has_error)
-    first = min((one for one in triggers if one.state is TriggerState.BLOCKED), key=lambda one: one.entry, default=None)
+    first = min(
+        (trigger for trigger in triggers if trigger.state is TriggerState.BLOCKED),
+        key=lambda trigger: trigger.entry,
+        default=None,
+    )
     parked_at = None if first is None else first.parked_at
     waits_for = None
     if next_state is TriggerState.BLOCKED:
