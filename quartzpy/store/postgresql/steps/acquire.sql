@@ -31,7 +31,15 @@
 -- ended (`opened_...`), and this step takes what is parked there together with the front, in one order. It counts under
 -- the lock: either this step sees the end, or the one that parked a trigger beside it was before, and this one sees the
 -- trigger.
+\if :shared
+--
+-- A job has rates, too, and limits that it shares with others by their names, which are parts of the gate: it needs a
+-- place at each. What finds one at its job's own limit, and none at the shared ones, is parked at their set. A rate is
+-- charged here for what fires; while somebody is parked for it, `opens_at` tells when it admits the next one.
+WITH RECURSIVE
+\else
 WITH
+\endif
 -- include: node
 -- include: keys
 ,
@@ -65,37 +73,90 @@ front AS MATERIALIZED (
            FOR NO KEY UPDATE OF t SKIP LOCKED
      ) AS of_range
 ),
+\if :shared
+-- include: shared_limits
+\endif
 -- Their gates, and those that have opened, with what is free there. What is parked at a gate says its limit as well.
 gates AS MATERIALIZED (
-    SELECT row_number() OVER () AS gate, asked.job_group, asked.job_name, asked.concurrency_key, executions.running,
+    SELECT row_number() OVER () AS gate, asked.job_group, asked.job_name, asked.concurrency_key,
+\if :shared
+           least(slots.free, CASE WHEN stored.is_held THEN 0 ELSE rate.admits END) AS free,
+           coalesce(slots.free, 1000000) AS free_slots, rate.*, stored.tat, stored.opens_at, stored.is_held,
+           parked.is_patient,
+\else
            coalesce(asked.slots, parked.max_concurrent) - executions.running AS free,
+\endif
            parked.overlap_policy AS policy_of_parked
       FROM (SELECT job_group, job_name, concurrency_key, min(slots) AS slots
+\if :shared
+                   , min(rate_limit::text)::jsonb AS rate_limit, bool_or(by_time) AS by_time
+\endif
               FROM (SELECT job_group, job_name, concurrency_key, max_concurrent AS slots
+\if :shared
+                           , rate_limit, false AS by_time
+                      FROM front WHERE num_nonnulls(max_concurrent, rate_limit) > 0
+                     UNION ALL
+                    SELECT job_group, job_name, concurrency_key, max_concurrent, rate_limit, false
+                      FROM at_sets WHERE num_nonnulls(max_concurrent, rate_limit) > 0
+                     UNION ALL
+                    SELECT job_group, job_name, concurrency_key, NULL, NULL, by_time
+                      FROM opened_gates WHERE job_name > '') AS named
+\else
                       FROM front WHERE max_concurrent IS NOT NULL
                      UNION ALL
                     SELECT o.*, NULL
                       FROM node
                      CROSS JOIN unnest(:'opened_groups'::text[], :'opened_jobs'::text[], :'opened_keys'::text[])
                                 AS o(job_group, job_name, concurrency_key)) AS named
+\endif
              GROUP BY job_group, job_name, concurrency_key) AS asked
       LEFT JOIN LATERAL (
-        SELECT p.max_concurrent, p.overlap_policy FROM qrtz_triggers p
+        SELECT p.max_concurrent, p.overlap_policy
+\if :shared
+               , p.rate_limit, num_nonnulls(p.rate_limit, p.limits) > 0 AS is_patient
+\endif
+          FROM qrtz_triggers p
          WHERE p.sched_name || '' = :'sched' AND p.job_group || '' = asked.job_group
            AND p.job_name || '' = asked.job_name AND p.concurrency_key || '' = asked.concurrency_key
-           AND p.trigger_state = 'BLOCKED' LIMIT 1) AS parked ON true
+           AND p.trigger_state = 'BLOCKED'
+\if :shared
+           AND coalesce(left(p.parked_at, 0), p.misfire_rule) > ''
+\endif
+         LIMIT 1) AS parked ON true
      CROSS JOIN LATERAL (
         SELECT count(*) AS running FROM qrtz_fired_triggers r
          WHERE r.sched_name = :'sched' AND r.job_group = asked.job_group AND r.job_name = asked.job_name
            AND r.concurrency_key = asked.concurrency_key AND r.max_concurrent IS NOT NULL
      ) AS executions
+\if :shared
+     CROSS JOIN node
+     CROSS JOIN LATERAL (
+        SELECT coalesce(asked.slots, parked.max_concurrent) - executions.running AS free,
+               coalesce(asked.rate_limit, parked.rate_limit) AS rate_limit) AS slots
+      LEFT JOIN LATERAL (
+        SELECT o.tat, o.opens_at,
+               -- include: is_held
+               AS is_held
+          FROM qrtz_limits o
+         WHERE o.sched_name = :'sched' AND o.limit_name = '' AND o.job_group = asked.job_group
+           AND o.job_name = asked.job_name AND o.concurrency_key = asked.concurrency_key
+           AND (slots.rate_limit IS NOT NULL OR asked.by_time)
+         LIMIT 1) AS stored ON true
+     CROSS JOIN LATERAL (
+        -- include: rate
+       ) AS rate
+\else
      WHERE coalesce(asked.slots, parked.max_concurrent) IS NOT NULL
+\endif
 ),
 -- The soonest that are parked at these, as many as may run, of each range of the index; the few that wait by another
 -- overlap policy, all of them.
 -- Those that are late are the misfire step's.
 parked AS MATERIALIZED (
     SELECT node.at, of_gate.*, range.is_late
+\if :shared
+           , false AS reserves
+\endif
       FROM node
      CROSS JOIN (SELECT * FROM gates WHERE policy_of_parked IS NOT NULL AND free > 0) AS g
      CROSS JOIN (VALUES ('NODE', false), ('OWN', false), ('IGNORE', false), ('NODE', true), ('OWN', true), ('LATE', true)) AS range(name, is_late)
@@ -110,20 +171,36 @@ parked AS MATERIALIZED (
            AND t.concurrency_key || '' = g.concurrency_key AND t.trigger_state = 'BLOCKED'
            AND coalesce(left(t.parked_at, 0), t.misfire_rule) = range.name
            AND t.next_fire_time >= CASE WHEN range.name = 'NODE' AND NOT range.is_late
+\if :shared
+                                             AND NOT g.is_patient
+\endif
                                         THEN node.at - :'threshold'::interval ELSE '-infinity' END
            AND t.next_fire_time < CASE WHEN range.name = 'NODE' AND range.is_late
                                        THEN node.at - :'threshold'::interval ELSE 'infinity' END
            -- include: has_slots_only
-           AND (range.name <> 'OWN' OR (t.next_fire_time < node.at - t.misfire_threshold) = range.is_late)
+           AND (range.name <> 'OWN' OR (t.next_fire_time < node.at - t.misfire_threshold) = range.is_late
+\if :shared
+                OR g.is_patient
+\endif
+               )
          ORDER BY t.next_fire_time, t.priority DESC
          LIMIT CASE g.policy_of_parked WHEN 'block' THEN g.free ELSE 1000 END
            FOR NO KEY UPDATE OF t SKIP LOCKED) AS of_gate
+\if :shared
+     -- What has waited for a rate or a shared limit is not late.
+     WHERE NOT (g.is_patient AND range.is_late AND range.name <> 'LATE')
+    UNION ALL
+    SELECT * FROM at_sets
+\endif
 ),
 -- All of these. What is parked of a slot pool or a type that this node does not run, or is late, waits for others.
 candidates AS MATERIALIZED (
     SELECT greatest(front.at, scheduled_time) AS at, row, scheduled_time, priority, max_concurrent, job_group, job_name,
            concurrency_key, overlap_policy, previous_time, following, following_is_complete, coalesced_fire_times,
            also_due, is_filled, false AS is_parked, true AS runs_here, false AS is_late
+\if :shared
+           , rate_limit, limits, NULL::text AS parked_at, false AS reserves
+\endif
 \if :several_pools
            , executor, workers, execution_group, group_slots
 \endif
@@ -136,6 +213,9 @@ candidates AS MATERIALIZED (
                AND scheduled_time <= parked.at + :'look_ahead'::interval
                AND generation <> ALL(:'passed_over'::bigint[]),
            is_late
+\if :shared
+           , rate_limit, limits, parked_at, reserves
+\endif
 \if :several_pools
            , slots.executor, slots.workers, slots.execution_group, slots.group_slots
 \endif
@@ -148,16 +228,19 @@ candidates AS MATERIALIZED (
 -- include: placed
 -- What this node has room for: what may fire here, or be skipped.
 taken AS MATERIALIZED (
-    SELECT *, runs_here AND wish <> 'PARK'
+    SELECT *,
+           -- include: may
 \if :several_pools
               AND executor_rank <= workers AND group_rank <= group_slots
 \endif
               AS fits
       FROM (SELECT placed.*
 \if :several_pools
-                   , row_number() OVER (PARTITION BY executor, runs_here AND wish <> 'PARK'
+                   , row_number() OVER (PARTITION BY executor,
+                                                     -- include: may
                                             ORDER BY scheduled_time, priority DESC, row) AS executor_rank,
-                   row_number() OVER (PARTITION BY execution_group, runs_here AND wish <> 'PARK'
+                   row_number() OVER (PARTITION BY execution_group,
+                                                   -- include: may
                                           ORDER BY scheduled_time, priority DESC, row) AS group_rank
 \endif
               FROM placed) AS ranked
@@ -171,6 +254,10 @@ taken AS MATERIALIZED (
 ,
 -- include: overlaps
 ,
+\if :shared
+-- include: charged
+,
+\endif
 -- Another node may take what this one does not.
 notified AS (
     SELECT pg_notify(:'channel', 'scheduled') FROM advanced WHERE decision = 'UNPARK' LIMIT 1

@@ -63,8 +63,7 @@ def complete(
 def _makes_triggers_due(completion: Completion) -> bool:
     """Return whether an end may store or move a trigger, so that another one is due next."""
     return (
-        completion.fired.limits is not None
-        or completion.fired.continues
+        completion.fired.continues
         or completion.fired.joins
         or completion.retry_after is not None
         or completion.moves_its_trigger()

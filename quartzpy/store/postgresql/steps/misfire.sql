@@ -41,12 +41,13 @@ waiting AS MATERIALIZED (
      LIMIT :'limit'::int
 ),
 -- Those that are parked at the gates of these, where a place is free: nothing holds them up. A trigger that waits for
--- a place which nobody leaves is late by design, and this is no misfire.
+-- a place which nobody leaves is late by design, and this is no misfire; nor is one that waits for a rate or a shared limit.
 blocked AS (
     SELECT late.*
       FROM node
      CROSS JOIN (SELECT job_group, job_name, concurrency_key, min(max_concurrent) AS slots
-                   FROM waiting WHERE overlap_policy = 'block' AND max_concurrent IS NOT NULL
+                   FROM waiting
+                  WHERE overlap_policy = 'block' AND max_concurrent IS NOT NULL AND num_nonnulls(rate_limit, limits) = 0
                   GROUP BY job_group, job_name, concurrency_key) AS job
      CROSS JOIN LATERAL (
         SELECT count(*) AS running FROM qrtz_fired_triggers r
@@ -135,7 +136,7 @@ held_up AS MATERIALIZED (
 ),
 parked AS (
     UPDATE qrtz_triggers t
-       SET trigger_state = 'BLOCKED',
+       SET trigger_state = 'BLOCKED', parked_at = NULL,
            -- include: prepared_once
       FROM held_up h
      WHERE t.ctid = h.row AND h.trigger_state = 'WAITING'
