@@ -81,6 +81,17 @@ class OverlapPolicy(Word):
         return self in (OverlapPolicy.BUFFER_ONE, OverlapPolicy.CANCEL_OTHER)
 
 
+class HeldBy(StrEnum):
+    """What a BLOCKED trigger waits for."""
+
+    SLOT = "SLOT"
+    """An end of an execution of its job, as its limit of concurrent executions says."""
+    RATE = "RATE"
+    """The rate limit of its job."""
+    SHARED = "SHARED"
+    """Limits that its job shares with others."""
+
+
 class Missed(Word):
     """The policy for the fires that a trigger missed while it was paused, applied when it is resumed."""
 
@@ -102,18 +113,6 @@ class Unreconciled(StrEnum):
     """A pause keeps the trigger from being reconciled; its resumption makes it NEW again."""
 
 
-class Admission(StrEnum):
-    """What the rate limit of its job says of a trigger's next fire. A trigger whose job has no rate limit, or whose
-    rate limit was not asked, has no admission."""
-
-    ADMITTED = "ADMITTED"
-    """The fire conforms, and may be made in the present acquire step; no other step sees this."""
-    CHARGED = "CHARGED"
-    """The limit was charged for the fire that the trigger repeats, and whose job had not begun."""
-    LATE = "LATE"
-    """The fire is later than its misfire threshold, and not because of the limit."""
-
-
 class MisfireRule(StrEnum):
     """When a WAITING trigger misfires, and so which step takes it: its part of the index of due triggers.
 
@@ -128,8 +127,6 @@ class MisfireRule(StrEnum):
     """However late it is, the fire is made."""
     LATE = "LATE"
     """The fire is a misfire as soon as it is due: only the misfire step takes the trigger."""
-    RATE_LIMIT = "RATE_LIMIT"
-    """The rate limit, or the limits that its job shares with others, have to be asked first."""
     NEW = "NEW"
     """The trigger has to be reconciled first."""
 
@@ -141,22 +138,16 @@ def misfire_rule_of(
     catches_up: bool = False,
     missed_policy: Missed = Missed.MISFIRE,
     unreconciled: Unreconciled | None = None,
-    has_rate_limit: bool = False,
-    shares_limits: bool = False,
-    admission: Admission | None = None,
 ) -> MisfireRule:
     """Return the rule by which a trigger misfires.
 
-    A trigger that catches up ignores misfires, because its missed fires were handled already; so does one about which
-    its limits were asked.
+    A trigger that catches up ignores misfires, because its missed fires were handled already.
     """
     if unreconciled is not None:
         return MisfireRule.NEW
-    if missed_policy is not Missed.MISFIRE or admission is Admission.LATE:
+    if missed_policy is not Missed.MISFIRE:
         return MisfireRule.LATE
-    if (has_rate_limit or shares_limits) and admission is None:
-        return MisfireRule.RATE_LIMIT
-    if admission is not None or catches_up or ignores_misfires:
+    if catches_up or ignores_misfires:
         return MisfireRule.IGNORE
     return MisfireRule.OWN if has_threshold else MisfireRule.NODE
 
@@ -186,19 +177,6 @@ UNRECONCILED_MOVES: Moves[Unreconciled] = MappingProxyType(
     }
 )
 """The moves of a trigger that may have to be reconciled. A new trigger has none, or is NEW."""
-
-ADMISSION_MOVES: Moves[Admission] = MappingProxyType(
-    {
-        None: frozenset({Admission.ADMITTED, Admission.LATE}),
-        # The trigger fires, or the step ends.
-        Admission.ADMITTED: frozenset({None}),
-        # The trigger fires, or its job gets another limit.
-        Admission.CHARGED: frozenset({None}),
-        # The misfire step, or a pause and its resumption.
-        Admission.LATE: frozenset({None}),
-    }
-)
-"""The moves of a trigger's admission. A new trigger has none, or is CHARGED."""
 
 
 class JoinState(Word):

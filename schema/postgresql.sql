@@ -104,9 +104,12 @@ CREATE TABLE qrtz_fired_triggers (
     progress DOUBLE PRECISION,
     progress_message TEXT,
     recent_log TEXT,
+    limits TEXT COLLATE "C",
     CONSTRAINT qrtz_fired_triggers_pkey PRIMARY KEY (fire_id),
     CONSTRAINT qrtz_fired_triggers_values_check CHECK (least(fired_time, scheduled_time) >= timestamptz '0001-01-01 00:00:00+00' AND greatest(fired_time, scheduled_time) < timestamptz '10000-01-01 00:00:00+00' AND attempt BETWEEN 1 AND 1000000000)
 );
+
+CREATE INDEX qrtz_fired_triggers_limits ON qrtz_fired_triggers ((sched_name || ''), limits) WHERE limits IS NOT NULL;
 
 CREATE UNIQUE INDEX qrtz_fired_triggers_limited ON qrtz_fired_triggers (job_name, concurrency_key, job_group, sched_name, (fire_id * least(max_concurrent - 1, 1))) WHERE max_concurrent IS NOT NULL;
 
@@ -375,38 +378,23 @@ CREATE TABLE qrtz_maintenance_windows (
     CONSTRAINT qrtz_maintenance_windows_instants_check CHECK (least(changed_at, starts_at, ends_at, due_at) >= timestamptz '0001-01-01 00:00:00+00' AND greatest(changed_at, starts_at, ends_at, due_at) < timestamptz '10000-01-01 00:00:00+00')
 );
 
-CREATE TABLE qrtz_rate_limits (
-    sched_name VARCHAR(200) COLLATE "C" NOT NULL,
-    job_group VARCHAR(200) COLLATE "C" NOT NULL,
-    job_name VARCHAR(200) COLLATE "C" NOT NULL,
-    concurrency_key TEXT COLLATE "C" NOT NULL,
-    tat TIMESTAMP WITH TIME ZONE NOT NULL,
-    queued_until TIMESTAMP WITH TIME ZONE,
-    queued_interval INTERVAL,
-    CONSTRAINT qrtz_rate_limits_pkey PRIMARY KEY (sched_name, job_group, job_name, concurrency_key)
-);
-
-CREATE INDEX qrtz_rate_limits_tat ON qrtz_rate_limits ((sched_name || ''), tat);
-
 CREATE TABLE qrtz_limits (
     sched_name VARCHAR(200) COLLATE "C" NOT NULL,
     limit_name VARCHAR(200) COLLATE "C" NOT NULL,
+    job_group VARCHAR(200) COLLATE "C" DEFAULT '' NOT NULL,
+    job_name VARCHAR(200) COLLATE "C" DEFAULT '' NOT NULL,
+    concurrency_key TEXT COLLATE "C" DEFAULT '' NOT NULL,
     max_concurrent INTEGER,
     rate_limit JSONB,
     tat TIMESTAMP WITH TIME ZONE,
-    full_until TIMESTAMP WITH TIME ZONE NOT NULL,
-    CONSTRAINT qrtz_limits_pkey PRIMARY KEY (sched_name, limit_name),
+    opens_at TIMESTAMP WITH TIME ZONE,
+    CONSTRAINT qrtz_limits_pkey PRIMARY KEY (sched_name, limit_name, job_group, job_name, concurrency_key),
     CONSTRAINT qrtz_limits_max_concurrent_check CHECK (max_concurrent >= 0),
     CONSTRAINT qrtz_limits_rate_limit_check CHECK (rate_limit IS NULL OR (int8range '[1,1000000]' @> (rate_limit ->> 'limit')::bigint AND int8range '[1,1000000]' @> (rate_limit ->> 'burst')::bigint AND int8range '[1,3155760000000000]' @> (rate_limit ->> 'per_us')::bigint) IS TRUE),
-    CONSTRAINT qrtz_limits_instants_check CHECK (least(tat, full_until) >= timestamptz '0001-01-01 00:00:00+00' AND greatest(tat, full_until) < timestamptz '10000-01-01 00:00:00+00')
+    CONSTRAINT qrtz_limits_instants_check CHECK (least(tat, opens_at) >= timestamptz '0001-01-01 00:00:00+00' AND greatest(tat, opens_at) < timestamptz '10000-01-01 00:00:00+00')
 );
 
-CREATE TABLE qrtz_limit_uses (
-    sched_name VARCHAR(200) COLLATE "C" NOT NULL,
-    limit_name VARCHAR(200) COLLATE "C" NOT NULL,
-    fire_id BIGINT NOT NULL,
-    CONSTRAINT qrtz_limit_uses_pkey PRIMARY KEY (sched_name, limit_name, fire_id)
-);
+CREATE INDEX qrtz_limits_opens ON qrtz_limits (sched_name, opens_at) WHERE opens_at IS NOT NULL;
 
 CREATE TABLE qrtz_zone_rules (
     sched_name VARCHAR(200) COLLATE "C" NOT NULL,
@@ -472,12 +460,12 @@ CREATE TABLE qrtz_triggers (
     slot_pool TEXT COLLATE "C" GENERATED ALWAYS AS (btrim(split_part(placement, '"requires":'::text, 1), '{,}'::text)) STORED NOT NULL,
     rate_limit JSONB,
     limits TEXT COLLATE "C",
-    rate_limited_until TIMESTAMP WITH TIME ZONE,
     description TEXT,
     kind VARCHAR(40) NOT NULL,
     schedule JSONB NOT NULL,
     has_expectation BOOLEAN GENERATED ALWAYS AS (schedule ? 'expect') STORED NOT NULL,
     trigger_state VARCHAR(16) COLLATE "C" NOT NULL,
+    parked_at TEXT COLLATE "C",
     times_triggered BIGINT DEFAULT 0 NOT NULL,
     next_fire_time TIMESTAMP WITH TIME ZONE,
     prev_fire_time TIMESTAMP WITH TIME ZONE,
@@ -490,13 +478,12 @@ CREATE TABLE qrtz_triggers (
     end_time TIMESTAMP WITH TIME ZONE,
     priority INTEGER NOT NULL,
     misfire_instruction VARCHAR(60) NOT NULL,
-    misfire_rule VARCHAR(10) COLLATE "C" GENERATED ALWAYS AS (CASE WHEN unreconciled IS NOT NULL THEN 'NEW'::text WHEN missed_policy IS NOT NULL OR admission::text = 'LATE'::text THEN 'LATE'::text WHEN (rate_limit IS NOT NULL OR limits IS NOT NULL) AND admission IS NULL THEN 'RATE_LIMIT'::text WHEN admission IS NOT NULL OR catch_up_until IS NOT NULL OR misfire_instruction::text = 'ignore'::text THEN 'IGNORE'::text WHEN misfire_threshold IS NULL THEN 'NODE'::text ELSE 'OWN'::text END) STORED NOT NULL,
+    misfire_rule VARCHAR(10) COLLATE "C" GENERATED ALWAYS AS (CASE WHEN unreconciled IS NOT NULL THEN 'NEW'::text WHEN missed_policy IS NOT NULL THEN 'LATE'::text WHEN catch_up_until IS NOT NULL OR misfire_instruction::text = 'ignore'::text THEN 'IGNORE'::text WHEN misfire_threshold IS NULL THEN 'NODE'::text ELSE 'OWN'::text END) STORED NOT NULL,
     misfire_threshold INTERVAL,
     catch_up_until TIMESTAMP WITH TIME ZONE,
     missed_policy VARCHAR(10),
     resumed_at TIMESTAMP WITH TIME ZONE,
     unreconciled VARCHAR(10),
-    admission VARCHAR(10),
     calendar_name VARCHAR(200) COLLATE "C",
     job_data JSONB,
     fire_id BIGINT,
@@ -512,11 +499,10 @@ CREATE TABLE qrtz_triggers (
     CONSTRAINT qrtz_triggers_pkey PRIMARY KEY (trigger_group, trigger_name, sched_name, times_triggered),
     CONSTRAINT qrtz_triggers_fire_id_check CHECK (fire_id IS NULL OR trigger_state = 'COMPLETE'),
     CONSTRAINT qrtz_triggers_misfire_threshold_check CHECK (misfire_threshold BETWEEN interval '0' AND interval '876600 hours'),
-    CONSTRAINT qrtz_triggers_catch_up_check CHECK (catch_up_until IS NULL OR misfire_rule = ANY ('{IGNORE,RATE_LIMIT}')),
+    CONSTRAINT qrtz_triggers_catch_up_check CHECK (catch_up_until IS NULL OR misfire_rule = 'IGNORE'),
     CONSTRAINT qrtz_triggers_missed_policy_check CHECK (missed_policy = ANY ('{skip,once}')),
     CONSTRAINT qrtz_triggers_pause_missed_check CHECK (pause_missed = ANY ('{misfire,skip,once}')),
     CONSTRAINT qrtz_triggers_unreconciled_check CHECK (unreconciled = ANY ('{NEW,HELD}')),
-    CONSTRAINT qrtz_triggers_admission_check CHECK (admission IS NULL OR ((rate_limit IS NOT NULL OR limits IS NOT NULL) AND admission = ANY ('{ADMITTED,CHARGED,LATE}'))),
     CONSTRAINT qrtz_triggers_waiting_check CHECK (trigger_state <> 'WAITING' OR next_fire_time IS NOT NULL),
     CONSTRAINT qrtz_triggers_state_check CHECK (trigger_state = ANY ('{WAITING,BLOCKED,PAUSED,COMPLETE,ERROR}')),
     CONSTRAINT qrtz_triggers_rate_limit_check CHECK (rate_limit IS NULL OR (int8range '[1,1000000]' @> (rate_limit ->> 'limit')::bigint AND int8range '[1,1000000]' @> (rate_limit ->> 'burst')::bigint AND int8range '[1,3155760000000000]' @> (rate_limit ->> 'per_us')::bigint) IS TRUE),
@@ -542,9 +528,7 @@ CREATE INDEX qrtz_triggers_due ON qrtz_triggers (sched_name, slot_pool, misfire_
 
 CREATE INDEX qrtz_triggers_new ON qrtz_triggers (sched_name, next_fire_time) WHERE unreconciled = 'NEW';
 
-CREATE INDEX qrtz_triggers_rate_limited ON qrtz_triggers (sched_name, slot_pool, GREATEST(rate_limited_until, next_fire_time)) WHERE trigger_state = 'WAITING' AND rate_limit IS NOT NULL;
-
-CREATE INDEX qrtz_triggers_limits ON qrtz_triggers ((sched_name || ''), limits, slot_pool, next_fire_time, priority DESC) WHERE limits IS NOT NULL AND trigger_state || '' = 'WAITING' AND misfire_rule = 'RATE_LIMIT';
+CREATE INDEX qrtz_triggers_parked ON qrtz_triggers ((sched_name || ''), parked_at, next_fire_time, priority DESC) WHERE trigger_state = 'BLOCKED' AND parked_at IS NOT NULL;
 
 CREATE INDEX qrtz_triggers_unfired ON qrtz_triggers (sched_name) WHERE trigger_state = 'COMPLETE' AND prev_fire_time IS NULL;
 
@@ -554,7 +538,7 @@ CREATE INDEX qrtz_triggers_stopped_due ON qrtz_triggers ((sched_name || ''), (tr
 
 CREATE INDEX qrtz_triggers_pause_until ON qrtz_triggers (pause_until, sched_name) WHERE pause_until IS NOT NULL;
 
-CREATE INDEX qrtz_triggers_held ON qrtz_triggers ((sched_name || ''), (job_group || ''), (job_name || ''), (concurrency_key || ''), trigger_state, misfire_rule, next_fire_time, priority DESC) WHERE trigger_state IN ('BLOCKED', 'COMPLETE');
+CREATE INDEX qrtz_triggers_held ON qrtz_triggers ((sched_name || ''), (job_group || ''), (job_name || ''), (concurrency_key || ''), trigger_state, (COALESCE("left"(parked_at, 0), misfire_rule::text)), next_fire_time, priority DESC) WHERE trigger_state IN ('BLOCKED', 'COMPLETE');
 
 CREATE INDEX qrtz_triggers_expect ON qrtz_triggers (trigger_group, trigger_name, sched_name) WHERE has_expectation;
 
@@ -630,16 +614,19 @@ SELECT j.sched_name, j.job_group, j.job_name, f.concurrency_key, j.max_concurren
  WHERE j.overlap_policy = 'block' AND f.executing >= j.max_concurrent;
 
 CREATE VIEW qrtz_limit_usage AS
-SELECT l.sched_name, l.limit_name, l.max_concurrent, l.rate_limit, used.number AS in_use,
+SELECT l.sched_name, l.limit_name, l.max_concurrent, l.rate_limit, coalesce(used.number, 0) AS in_use,
        coalesce(used.number >= l.max_concurrent, false)
        OR coalesce(l.tat - ((l.rate_limit ->> 'per_us')::bigint + (l.rate_limit ->> 'limit')::bigint - 1)
-                           / (l.rate_limit ->> 'limit')::bigint * ((l.rate_limit ->> 'burst')::bigint - 1)
-                           * interval '1 microsecond' > statement_timestamp(), false) AS is_used_up
+               / (l.rate_limit ->> 'limit')::bigint * ((l.rate_limit ->> 'burst')::bigint - 1)
+               * interval '1 microsecond' > statement_timestamp(), false) AS is_used_up
   FROM qrtz_limits l
- CROSS JOIN LATERAL (
-    SELECT count(*) AS number FROM qrtz_limit_uses u
-     WHERE u.sched_name = l.sched_name AND u.limit_name = l.limit_name
-       AND EXISTS (SELECT FROM qrtz_fired_triggers f WHERE f.fire_id = u.fire_id OFFSET 0)) AS used;
+  LEFT JOIN (
+    SELECT f.sched_name, n.name, count(*) AS number
+      FROM qrtz_fired_triggers f
+     CROSS JOIN unnest(string_to_array(f.limits, ',')) AS n(name)
+     WHERE f.limits IS NOT NULL
+     GROUP BY f.sched_name, n.name) AS used ON used.sched_name = l.sched_name AND used.name = l.limit_name
+ WHERE l.limit_name <> '';
 
 CREATE VIEW qrtz_due_now AS
 WITH RECURSIVE waiting AS (
@@ -667,19 +654,24 @@ SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t
   FROM (SELECT of_key.*
           FROM waiting w
          CROSS JOIN LATERAL (
-                SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.placement, t.priority, t.rate_limited_until, t.limits, t.max_concurrent, t.overlap_policy, t.concurrency_key
+                SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.placement, t.priority, t.rate_limit, t.limits, t.parked_at, t.max_concurrent, t.overlap_policy, t.concurrency_key
                   FROM qrtz_triggers t
                  WHERE t.trigger_state = 'WAITING' AND t.sched_name = w.sched_name AND t.slot_pool = w.slot_pool
            AND t.misfire_rule = w.misfire_rule
                    AND t.next_fire_time <= statement_timestamp() OFFSET 0) AS of_key
         UNION ALL
-        SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.placement, t.priority, t.rate_limited_until, t.limits, t.max_concurrent, t.overlap_policy, t.concurrency_key
+        SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.placement, t.priority, t.rate_limit, t.limits, t.parked_at, t.max_concurrent, t.overlap_policy, t.concurrency_key
           FROM qrtz_triggers t
          WHERE t.trigger_state = 'BLOCKED' AND t.overlap_policy = 'block'
-           AND t.next_fire_time <= statement_timestamp()) AS t
- WHERE (t.rate_limited_until IS NULL OR t.rate_limited_until <= statement_timestamp())
-   AND NOT (t.max_concurrent IS NOT NULL AND t.overlap_policy = 'block'
+           AND num_nonnulls(t.rate_limit, t.limits) = 0 AND t.next_fire_time <= statement_timestamp()) AS t
+ WHERE NOT (t.max_concurrent IS NOT NULL AND t.overlap_policy = 'block'
              AND (t.sched_name, t.job_group, t.job_name, t.concurrency_key) IN (SELECT * FROM full_jobs))
+   AND NOT (t.rate_limit IS NOT NULL AND EXISTS (
+        SELECT FROM qrtz_limits l
+         WHERE l.sched_name = t.sched_name AND l.limit_name = ''
+           AND l.job_group = t.job_group AND l.job_name = t.job_name AND l.concurrency_key = t.concurrency_key AND l.tat - ((t.rate_limit ->> 'per_us')::bigint + (t.rate_limit ->> 'limit')::bigint - 1)
+               / (t.rate_limit ->> 'limit')::bigint * ((t.rate_limit ->> 'burst')::bigint - 1)
+               * interval '1 microsecond' > statement_timestamp() OFFSET 0))
    AND NOT EXISTS (SELECT FROM full_limits l
                      WHERE l.sched_name = t.sched_name AND l.names && string_to_array(t.limits, ','));
 
@@ -762,29 +754,42 @@ late AS (
     SELECT of_key.*
       FROM waiting w
      CROSS JOIN LATERAL (
-        SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.trigger_state, t.rate_limited_until, t.limits, t.max_concurrent, t.overlap_policy, t.concurrency_key
+        SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.trigger_state, t.rate_limit, t.limits, t.parked_at, t.max_concurrent, t.overlap_policy, t.concurrency_key
           FROM qrtz_triggers t
          WHERE t.trigger_state = 'WAITING' AND t.sched_name = w.sched_name AND t.slot_pool = w.slot_pool
            AND t.misfire_rule = w.misfire_rule
            AND t.next_fire_time < statement_timestamp() - interval '5 seconds' OFFSET 0) AS of_key
     UNION ALL
-    SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.trigger_state, t.rate_limited_until, t.limits, t.max_concurrent, t.overlap_policy, t.concurrency_key
+    SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.trigger_state, t.rate_limit, t.limits, t.parked_at, t.max_concurrent, t.overlap_policy, t.concurrency_key
       FROM qrtz_triggers t
      WHERE t.trigger_state = 'BLOCKED'
        AND t.next_fire_time < statement_timestamp() - interval '5 seconds'
 ),
 seen AS (
-    SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.rate_limited_until, t.limits,
+    SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.limits,
+       CASE WHEN (t.max_concurrent IS NOT NULL AND t.overlap_policy = 'block'
+             AND (t.sched_name, t.job_group, t.job_name, t.concurrency_key) IN (SELECT * FROM full_jobs)) THEN 'its job is at its limit of concurrent executions'
+            WHEN t.trigger_state <> 'BLOCKED' THEN NULL
+            WHEN t.parked_at IS NOT NULL THEN 'a limit that its job shares is used up'
+            WHEN t.rate_limit IS NOT NULL THEN 'the rate limit of its job holds it back'
+            ELSE 'its job is at its limit of concurrent executions' END AS blocked_by,
        CASE WHEN (t.max_concurrent IS NOT NULL AND t.overlap_policy = 'block'
              AND (t.sched_name, t.job_group, t.job_name, t.concurrency_key) IN (SELECT * FROM full_jobs)) THEN 'BLOCKED'
-            WHEN t.trigger_state = 'BLOCKED' AND t.overlap_policy = 'block' THEN 'WAITING'
-            ELSE t.trigger_state END AS trigger_state
+            WHEN t.trigger_state = 'BLOCKED' AND t.overlap_policy = 'block' AND num_nonnulls(t.rate_limit, t.limits) = 0
+            THEN 'WAITING'
+            ELSE t.trigger_state END AS trigger_state,
+       (t.rate_limit IS NOT NULL AND EXISTS (
+        SELECT FROM qrtz_limits l
+         WHERE l.sched_name = t.sched_name AND l.limit_name = ''
+           AND l.job_group = t.job_group AND l.job_name = t.job_name AND l.concurrency_key = t.concurrency_key AND l.tat - ((t.rate_limit ->> 'per_us')::bigint + (t.rate_limit ->> 'limit')::bigint - 1)
+               / (t.rate_limit ->> 'limit')::bigint * ((t.rate_limit ->> 'burst')::bigint - 1)
+               * interval '1 microsecond' > statement_timestamp() OFFSET 0)) AS is_rate_limited
       FROM late t
 )
 SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.trigger_state,
        t.next_fire_time, statement_timestamp() - t.next_fire_time AS late_by,
-       CASE WHEN t.trigger_state = 'BLOCKED' THEN 'its job is at its limit of concurrent executions'
-            WHEN t.rate_limited_until > statement_timestamp() THEN 'the rate limit of its job holds it back'
+       CASE WHEN t.trigger_state = 'BLOCKED' THEN t.blocked_by
+            WHEN t.is_rate_limited THEN 'the rate limit of its job holds it back'
             WHEN EXISTS (SELECT FROM full_limits l
                      WHERE l.sched_name = t.sched_name AND l.names && string_to_array(t.limits, ',')) THEN 'a limit that its job shares is used up'
             WHEN NOT EXISTS (SELECT FROM alive a WHERE a.sched_name = t.sched_name) THEN 'no node is alive'

@@ -13,21 +13,18 @@ from typing import Any, NamedTuple
 import psycopg
 
 from quartzpy.states import (
-    ADMISSION_MOVES,
     MISSED_POLICY_MOVES,
     UNRECONCILED_MOVES,
-    Admission,
     Missed,
     Unreconciled,
 )
 from quartzpy.store.memory.rows import TriggerRow
 
 TABLES = {
-    "admission": ADMISSION_MOVES,
     "missed_policy": MISSED_POLICY_MOVES,
     "unreconciled": UNRECONCILED_MOVES,
 }
-BEGINS: dict[str, StrEnum] = {"admission": Admission.CHARGED, "unreconciled": Unreconciled.NEW}
+BEGINS: dict[str, StrEnum] = {"unreconciled": Unreconciled.NEW}
 """The values other than None with which a trigger is stored."""
 NEW = "(new)"
 """The value before the first one."""
@@ -54,15 +51,15 @@ DECLARE
 BEGIN
     INSERT INTO test_moves.made
     SELECT name, CASE TG_OP WHEN 'INSERT' THEN '(new)' ELSE old_row ->> name END, new_row ->> name
-      FROM unnest(ARRAY['admission', 'missed_policy', 'unreconciled']) AS name
+      FROM unnest(ARRAY['missed_policy', 'unreconciled']) AS name
      WHERE old_row ->> name IS DISTINCT FROM new_row ->> name;
     RETURN NULL;
 END $$;
 CREATE TRIGGER test_moves_inserted AFTER INSERT ON qrtz_triggers FOR EACH ROW
-  WHEN (coalesce(NEW.admission, NEW.missed_policy, NEW.unreconciled) IS NOT NULL) EXECUTE FUNCTION test_moves.record();
+  WHEN (coalesce(NEW.missed_policy, NEW.unreconciled) IS NOT NULL) EXECUTE FUNCTION test_moves.record();
 CREATE TRIGGER test_moves_updated AFTER UPDATE ON qrtz_triggers FOR EACH ROW
-  WHEN ((OLD.admission, OLD.missed_policy, OLD.unreconciled)
-        IS DISTINCT FROM (NEW.admission, NEW.missed_policy, NEW.unreconciled))
+  WHEN ((OLD.missed_policy, OLD.unreconciled)
+        IS DISTINCT FROM (NEW.missed_policy, NEW.unreconciled))
   EXECUTE FUNCTION test_moves.record();
 """
 

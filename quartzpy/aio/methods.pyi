@@ -159,7 +159,6 @@ class AsyncQueryMethods(AsyncMethods[_QueryMethodsT], metaclass=ABCMeta):
         kind: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
-        due_until: datetime | None = None,
         by_schedule: bool = False,
         order_by: str = TriggerOrder.KEY,
     ) -> AsyncQuery[TriggerRecord]: ...

@@ -302,15 +302,18 @@ def _limits(records: Limits, options: Options) -> list[_Limit]:
         for row in records.jobs
         for note in [numbered(row.blocked, "trigger waits", "triggers wait") if row.blocked else None]
     ]
-    rows += [
-        _Limit(
-            *("rate", str(row.job), row.concurrency_key or None, row.limit, None, row.headroom),
-            note=None if row.headroom else f"the next fire conforms at {text(row.next_at)}",
+    for rate in records.rates:
+        notes = _waiting(rate.waiting)
+        notes += [] if rate.headroom else [f"the next fire conforms at {text(rate.next_at)}"]
+        notes += [f"the last of them at {text(rate.queued_until)}"] if rate.queued_until else []
+        rows.append(
+            _Limit(
+                *("rate", str(rate.job), rate.concurrency_key or None, rate.limit, None, rate.headroom),
+                note="; ".join(notes) or None,
+            )
         )
-        for row in records.rates
-    ]
     for shared in records.shared:
-        notes = [numbered(shared.waiting, "trigger waits", "triggers wait")] if shared.waiting else []
+        notes = _waiting(shared.waiting)
         notes += [f"the next fire conforms at {text(shared.next_at)}"] if shared.next_at else []
         notes += (
             [f"used by {', '.join(f'{job} ({number})' for job, number in shared.used_by)}"] if shared.used_by else []
@@ -324,6 +327,10 @@ def _limits(records: Limits, options: Options) -> list[_Limit]:
     rows += [_Limit("pool", row.executor, row.node, str(row.workers), row.busy, row.headroom) for row in records.pools]
     rows += [_Limit("group", row.group, row.node, str(row.limit), row.running, row.headroom) for row in records.groups]
     return rows
+
+
+def _waiting(number: int) -> list[str]:
+    return [numbered(number, "trigger waits", "triggers wait")] if number else []
 
 
 @click.command()

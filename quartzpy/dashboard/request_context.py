@@ -311,7 +311,6 @@ def trigger_filters(context: RequestContext) -> dict[str, Any]:
         "job_type": context.parameter("job_type"),
         "kind": context.parameter("kind"),
         "until": late_from,
-        "due_until": late_from,
     }
     # Whoever looks for something finds it; only the whole list leaves out what nobody scheduled to repeat.
     has_filter = any(value is not None for value in filters.values())

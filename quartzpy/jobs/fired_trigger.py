@@ -15,11 +15,18 @@ from quartzpy.triggers.upcoming import UpcomingFireTimes
 
 
 class Gate(NamedTuple):
-    """A job with a limit and a value of its concurrency key: the executions that share the limit's places."""
+    """The limits that hold for a trigger: that of its job, for a value of its concurrency key, and those it shares.
+
+    A gate is opened as a whole: a step looks for what is parked at the job's own limit, and at any set of shared ones
+    that has a name of `limits`.
+    """
 
     job_group: str
     job_name: str
     concurrency_key: str
+    """With the two before: the limit of the job's own; all three are empty where it has none."""
+    limits: str = ""
+    """The names of the limits that the job shares with others, as the text of the set; empty where it shares none."""
 
 
 class FireFacts(NamedTuple):
@@ -120,8 +127,10 @@ class FiredTrigger(FireFacts):
 
     @property
     def gate(self) -> Gate | None:
-        """The gate at which the end of this execution leaves a place; None if nobody waits for that."""
-        return None if self.gate_key is None else Gate(self.job_group, self.job_name, self.gate_key)
+        """The gate at which the end of this execution leaves places; None if nobody waits for that."""
+        if self.gate_key is None:
+            return Gate("", "", "", self.limits) if self.limits else None
+        return Gate(self.job_group, self.job_name, self.gate_key, self.limits or "")
 
     @property
     def upcoming(self) -> UpcomingFireTimes | None:

@@ -314,9 +314,6 @@ class _Look:
         if self._trigger is None:
             # The instant of the resumption is gone with the trigger.
             return begins if self._held is None or at < self._held else until
-        held = self._trigger.rate_limited_until
-        if held is not None and held > at and self._facts.job is not None and self._facts.job.rate_limit is not None:
-            begins = max(begins, min(held, until))
         return begins
 
     def _is_late(self, at: datetime, until: datetime) -> bool:

@@ -14,7 +14,7 @@ from quartzpy.scheduler.reading import Reading
 from quartzpy.scheduler.singles import placements_of_jobs
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import GroupTally
-from quartzpy.store.records import NodeRecord, RunningRecord
+from quartzpy.store.records import MOST_WAITING, NodeRecord, RunningRecord
 
 MOST_GROUPS = 100
 """The largest number of groups of each kind that are shown."""
@@ -126,8 +126,11 @@ class RateLimitView:
     """The number of fires that conform now."""
     next_at: datetime
     """The instant from which the next fire conforms."""
+    waiting: int
+    """The number of triggers that wait for it; of more than 1,000 these are counted."""
     queued_until: datetime | None
-    """The last turn that was given to a waiting trigger."""
+    """The turn of the last trigger that waits, if nothing fires before it that becomes due later; None if none waits,
+    or if not all that wait are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,10 +218,14 @@ def limits(reading: Reading) -> Limits:
                 rate.concurrency_key,
                 str(rate.limit),
                 rate.limit.available(rate.theoretical_arrival, answer.now),
-                max(answer.now, rate.theoretical_arrival - rate.limit.tolerance),
-                rate.queued_until,
+                opens_at,
+                rate.waiting,
+                opens_at + (rate.waiting - 1) * rate.limit.emission_interval
+                if 0 < rate.waiting < MOST_WAITING
+                else None,
             )
             for rate in rates()
+            for opens_at in [max(answer.now, rate.theoretical_arrival - rate.limit.tolerance)]
         ),
         shared=tuple(
             SharedLimit(

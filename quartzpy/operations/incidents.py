@@ -29,7 +29,7 @@ from quartzpy.states import NodeMode
 from quartzpy.store import node_metadata
 from quartzpy.store.health_findings import Severity
 from quartzpy.store.node_states import NodeState
-from quartzpy.store.postgresql.admin.records import Health, OtherScheduler, OverdueJob
+from quartzpy.store.postgresql.admin.records import BlockedTrigger, Health, OtherScheduler, OverdueJob
 from quartzpy.store.records import Acknowledgement, IncidentRecord, NodeRecord, TriggerRecord
 from quartzpy.texts import error_summary, headline, instant_text, numbered
 
@@ -245,7 +245,7 @@ USUAL_RUNS = 1.5
 
 
 def blocked_jobs(
-    blocked: Sequence[TriggerRecord],
+    blocked: Sequence[BlockedTrigger],
     running: Sequence[RunningView],
     health: Mapping[JobKey, Health],
     now: datetime,
@@ -257,13 +257,13 @@ def blocked_jobs(
     A trigger that waits for a run of the usual length waits as its schedule was meant, and so do several that wait for
     each other. If the list of triggers `is_cut`, there may be more of them.
     """
-    by_job: defaultdict[JobKey, list[TriggerRecord]] = defaultdict(list)
+    by_job: defaultdict[JobKey, list[BlockedTrigger]] = defaultdict(list)
     for record in blocked:
         by_job[record.job_key].append(record)
     incidents = []
     for job, records in by_job.items():
         longest = _longest([row for row in running if row.job == job])[:MOST_REMEDIES]
-        since = min(at for record in records if (at := record.next_fire_time) is not None)
+        since = min(record.due_at for record in records)
         usual = _usual(health.get(job))
         if usual is not None and not (
             any((row.elapsed or timedelta()) > usual for row in longest) or now - since > len(records) * usual
@@ -280,10 +280,10 @@ def blocked_jobs(
                 "blocked-job",
                 str(job),
                 f"Job {job} is at its concurrency limit, and {number} for it.",
-                (*map(runs, longest), _waiting([record.key for record in records])),
+                (*map(runs, longest), _waiting([record.trigger_key for record in records])),
                 since,
                 _cancels(longest),
-                records[0].key,
+                records[0].trigger_key,
                 job,
             )
         )

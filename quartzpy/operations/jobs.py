@@ -113,14 +113,9 @@ def page(reading: Reading, query: JobQuery, limit: int, after: str | None) -> Pa
     return page_of(
         records,
         lambda record: replace(
-            summary(record), health=health[0]().get(record.key), waits_for=_waits_for(surroundings, record)
+            summary(record), health=health[0]().get(record.key), waits_for=surroundings.of_job(record)
         ),
     )
-
-
-def _waits_for(surroundings: Surroundings, record: JobRecord) -> str | None:
-    state, at = record.next_state, record.next_fire_time
-    return surroundings.of_job(record.key, record.mode, state, at, record.rate_limited_until)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +223,7 @@ def view(source: Source, key: JobKey) -> JobView:
     now, triggers, last = reading.now(), stored(), last_runs()
     surroundings.ask_modes(triggers)
     next_runs = list(islice(Fires(reading, next_to_fire(), now).runs(), NEXT_RUNS))
-    shown = replace(summary(record), health=health().get(key), waits_for=_waits_for(surroundings, record))
+    shown = replace(summary(record), health=health().get(key), waits_for=surroundings.of_job(record))
     if record.has_more_triggers and next_runs:
         shown = replace(shown, next_fire_time=next_runs[0].at)
     return view_of(

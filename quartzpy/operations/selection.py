@@ -147,7 +147,6 @@ _FILTERS: Mapping[Subject, frozenset[str]] = {
             "kind",
             "since",
             "until",
-            "due_until",
             "by_schedule",
         }
     ),

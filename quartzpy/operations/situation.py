@@ -33,7 +33,7 @@ from quartzpy.scheduler.singles import mode_of_job, placements_of_jobs
 from quartzpy.states import ExecutionState, JobMode, TriggerState
 from quartzpy.store.node_states import takes_work, works
 from quartzpy.store.postgresql.admin import admin
-from quartzpy.store.postgresql.admin.records import Health, LockRecord, PausedOverdue, Tallies
+from quartzpy.store.postgresql.admin.records import BlockedTrigger, Health, LockRecord, PausedOverdue, Tallies
 from quartzpy.store.queries import ExecutionQuery, TriggerOrder, TriggerQuery
 from quartzpy.store.records import IncidentRecord, JobHeader, NodeRecord, Pauses, TriggerRecord
 
@@ -86,14 +86,7 @@ def late_triggers(reading: Reading) -> tuple[LateTrigger, ...]:
 
 
 def _ask_due(reading: Reading, now: datetime) -> Callable[[], list[TriggerRecord]]:
-    # Those that a rate limit holds back are not due before their turn.
-    due = TriggerQuery(
-        states=_WAITING,
-        until=now - DUE,
-        due_until=now - DUE,
-        order=TriggerOrder.NEXT_FIRE_TIME,
-        among=MANY,
-    )
+    due = TriggerQuery(states=_WAITING, until=now - DUE, order=TriggerOrder.NEXT_FIRE_TIME, among=MANY)
     return reading.ask(lambda store: store.find(due, MOST_DUE))
 
 
@@ -314,7 +307,9 @@ class _Stopped:
             return reading.ask(lambda store: store.find(query, MOST_DUE)) if number else list
 
         self.in_error = some(TriggerState.ERROR, self._number_in_error, None)
-        self._blocked = some(TriggerState.BLOCKED, numbers.get(TriggerState.BLOCKED, 0), now - OVERDUE)
+        self._blocked: Callable[[], list[BlockedTrigger]] = list
+        if numbers.get(TriggerState.BLOCKED, 0):
+            self._blocked = reading.ask(lambda store: admin(store).blocked_triggers(now - OVERDUE, MOST_DUE))
         self._paused = some(TriggerState.PAUSED, len(paused), now)
         # Where a mode holds a trigger, nobody paused it.
         jobs = {row.job_key for row in paused if row.paused_at is None}

@@ -136,11 +136,11 @@ def _misfire(trigger: Trigger) -> str:
 
 
 def late_by(record: TriggerRecord, now: datetime) -> timedelta | None:
-    """Return how long a waiting trigger has been due; None if it is not late. A rate limit makes no trigger late."""
+    """Return how long a waiting trigger has been due; None if it is not late. A limit makes no trigger late."""
     at = record.next_fire_time
     if record.state is not TriggerState.WAITING or at is None:
         return None
-    late = now - max(at, record.rate_limited_until or at)
+    late = now - at
     return late if late > OVERDUE else None
 
 
@@ -184,7 +184,12 @@ class TriggerView:
     misfire_threshold: timedelta | None
     expect: str | None
     """What is expected of its fires, in words: its own expectation, or that of its job."""
-    rate_limited_until: datetime | None
+    held_by: str | None
+    """The kind of the limit for which it waits: SLOT, RATE or SHARED; None if it waits for none."""
+    shared_limits: tuple[str, ...]
+    """The limits for which it waits, where these are limits that jobs share."""
+    opens_at: datetime | None
+    """The instant at which the rate for which it waits admits the next fire, which need not be its own."""
     catch_up_until: datetime | None
     definition: Mapping[str, Any]
     """The values of the schedule as they are stored."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.scheduler.reading import Answer, Reading
-from quartzpy.states import PAUSED_STATES, JobMode, TriggerState
+from quartzpy.states import PAUSED_STATES, HeldBy, JobMode, TriggerState
 from quartzpy.store.node_states import states_of, takes_work
-from quartzpy.store.records import JobHeader, NodeRecord, Pauses, TriggerRecord
+from quartzpy.store.records import JobHeader, JobRecord, NodeRecord, Pauses, TriggerRecord
 
 
 class Surroundings:
@@ -33,20 +33,37 @@ class Surroundings:
             record.state,
             None if header is None else header.mode,
             record.next_fire_time,
-            record.rate_limited_until,
+            limit_in_words(record.held_by, record.shared_limits),
             self._reading.now(),
             _pause(self._pauses(), record.key, record.job_key),
             self._nodes().nodes,
         )
 
-    def of_job(
-        self, key: JobKey, mode: JobMode, state: TriggerState | None, at: datetime | None, held_until: datetime | None
-    ) -> str | None:
-        """Return what the next fire of a job waits for. `state` is that of the trigger that fires next."""
-        if state is None:
+    def of_job(self, record: JobRecord) -> str | None:
+        """Return what the next fire of a job waits for."""
+        if record.next_state is None:
             return None
-        pause = _pause(self._pauses(), None, key)
-        return waits_for(state, mode, at, held_until, self._reading.now(), pause, self._nodes().nodes)
+        return waits_for(
+            record.next_state,
+            record.mode,
+            record.next_fire_time,
+            limit_in_words(record.held_by, record.shared_limits),
+            self._reading.now(),
+            _pause(self._pauses(), None, record.key),
+            self._nodes().nodes,
+        )
+
+
+def limit_in_words(held_by: HeldBy | None, shared_limits: Sequence[str]) -> str:
+    """Return what a BLOCKED trigger waits for, in the words that follow "waits for"."""
+    match held_by:
+        case HeldBy.SLOT:
+            return "an execution of its job"
+        case HeldBy.RATE:
+            return "its rate limit"
+        case HeldBy.SHARED:
+            return f"the limit{'s' * (len(shared_limits) > 1)} {', '.join(shared_limits)}"
+    return "a limit of its job"
 
 
 def _pause(pauses: Pauses, trigger: TriggerKey | None, job: JobKey) -> str:
@@ -64,7 +81,7 @@ def waits_for(
     state: TriggerState,
     mode: JobMode | None,
     at: datetime | None,
-    held_until: datetime | None,
+    limit: str,
     now: datetime,
     pause: str,
     nodes: Collection[NodeRecord],
@@ -75,7 +92,7 @@ def waits_for(
         state: the state of the trigger.
         mode: the mode of the job; None if it is not known.
         at: the next fire time.
-        held_until: the instant until which a rate limit holds the trigger back.
+        limit: the words of the limit, if the trigger is blocked.
         now: the store's time.
         pause: the words of the pause, if the trigger is paused.
         nodes: the nodes of the cluster.
@@ -89,11 +106,9 @@ def waits_for(
             words = {JobMode.DISABLED: "disabled", JobMode.MANUAL: "fires by hand only"}
             return words.get(mode, pause) if mode is not None else pause
         case TriggerState.BLOCKED:
-            return "waits for an execution of its job"
+            return f"waits for {limit}"
     if at is None or at > now:
         return None
-    if held_until is not None and held_until > now:
-        return "waits for its rate limit"
     states = states_of(nodes, now)
     alive = [node for node in nodes if states[node.instance_id].is_alive]
     if not alive:

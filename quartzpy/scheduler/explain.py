@@ -13,15 +13,17 @@ from datetime import datetime, timedelta
 
 from quartzpy.errors import QuartzpyError, TriggerNotFoundError
 from quartzpy.jobs.job import CELERY_TASK, INCLUDED, JobDetail, if_moved, run_by_no_node
+from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.keys import JobKey, Naming, TriggerKey
 from quartzpy.placement import Placement
 from quartzpy.scheduler.reading import Reading
 from quartzpy.scheduler.singles import mode_of_job, placements_of_jobs
-from quartzpy.states import JobMode, MisfireAction, Missed, NodeMode, TriggerState
+from quartzpy.states import HeldBy, JobMode, MisfireAction, Missed, NodeMode, TriggerState
 from quartzpy.store.node_states import NodeState, takes_work, works
 from quartzpy.store.protocol import MovedFire
 from quartzpy.store.queries import ExecutionQuery, MisfireQuery
 from quartzpy.store.records import (
+    MOST_WAITING,
     ExecutionRecord,
     LimitRecord,
     MisfireRecord,
@@ -94,6 +96,8 @@ class Situation:
     """The number of busy workers, by instance id and executor."""
     limits: Mapping[str, LimitRecord] = field(default_factory=dict)
     """The limits that jobs share."""
+    ahead: int = 0
+    """The number of triggers that wait for the same limit, and are before it; see `QueryStore.ahead`."""
     moves_to: MovedFire | None = None
     """What the rules of the time zone that this process has change of its next fire."""
 
@@ -129,10 +133,7 @@ def _state(situation: Situation) -> list[str]:
                 *_limit(situation),
             ]
         case TriggerState.BLOCKED:
-            return [
-                "Its job is at its concurrency limit; the trigger waits until an execution ends.",
-                *_limit(situation),
-            ]
+            return _blocked(situation)
         case TriggerState.COMPLETE:
             return ["It has ended and will not fire any more."]
         case TriggerState.ERROR:
@@ -159,14 +160,6 @@ def _waiting(situation: Situation) -> list[str]:
         calendar = situation.trigger.trigger.calendar
         within = f" (calendar {calendar!r} includes that instant)" if calendar else ""
         return [f"It will fire at {_instant(situation)}{within}, in {span_in_words(-late)}.", *_takers(situation)]
-    held_until = situation.trigger.rate_limited_until
-    rate_limit = None if situation.job is None else situation.job.rate_limit
-    if rate_limit is not None and held_until is not None and held_until > situation.now:
-        return [
-            f"It has been due for {span_in_words(late)}; the rate limit of its job ({rate_limit}) holds it back."
-            f" Rate limit: next at {held_until.isoformat()}, in {span_in_words(held_until - situation.now)}.",
-            *_takers(situation),
-        ]
     if holding := _shared_limits(situation):
         return [f"It has been due for {span_in_words(late)}; {holding}", *_takers(situation)]
     if situation.trigger.catch_up_until is not None:
@@ -177,8 +170,7 @@ def _waiting(situation: Situation) -> list[str]:
         ]
     trigger = situation.trigger.trigger
     threshold = trigger.misfire_threshold or situation.misfire_threshold
-    waited = late if held_until is None else min(late, situation.now - held_until)
-    if waited > threshold and not trigger.ignores_misfires:
+    if late > threshold and not trigger.ignores_misfires:
         effect = misfire_effect(trigger, situation.trigger.progress, now=situation.now)
         rule = f"{misfire_rule(trigger.misfire)} {effect}"
         return [
@@ -186,6 +178,51 @@ def _waiting(situation: Situation) -> list[str]:
             *_takers(situation),
         ]
     return [f"It has been due for {span_in_words(late)}, and no node has fired it yet.", *_takers(situation)]
+
+
+def _blocked(situation: Situation) -> list[str]:
+    at, held_by = situation.trigger.next_fire_time, situation.trigger.held_by
+    if held_by in (None, HeldBy.SLOT) or at is None:
+        return ["Its job is at its concurrency limit; the trigger waits until an execution ends.", *_limit(situation)]
+    if held_by is HeldBy.RATE:
+        holding = _own_rate(situation)
+    else:
+        names = " and ".join(situation.trigger.shared_limits)
+        holding = _shared_limits(situation) or f"it waits for {names}, of which a place is free again."
+    due = f"It has been due for {span_in_words(situation.now - at)}; {holding}"
+    return [" ".join((due, *_turn(situation))), *_takers(situation)]
+
+
+def _own_rate(situation: Situation) -> str:
+    limit = None if situation.job is None else situation.job.rate_limit
+    words = f"the rate limit of its job{'' if limit is None else f' ({limit})'} holds it back."
+    opens_at = situation.trigger.opens_at
+    if opens_at is None or opens_at <= situation.now:
+        return f"{words} Rate limit: next now."
+    return f"{words} Rate limit: next at {opens_at.isoformat()}, in {span_in_words(opens_at - situation.now)}."
+
+
+def _turn(situation: Situation) -> list[str]:
+    """Return how many others are before a trigger that waits, and about when a rate admits it after them."""
+    ahead = situation.ahead
+    if ahead == 0:
+        return []
+    others = f"{'At least ' if ahead >= MOST_WAITING else ''}{numbered(ahead, 'trigger', 'triggers')}"
+    words = f"{others} that {'waits' if ahead == 1 else 'wait'} there {'fires' if ahead == 1 else 'fire'} before it"
+    turns = [max(at or situation.now, situation.now) + ahead * rate.emission_interval for rate, at in _rates(situation)]
+    if not turns:
+        return [f"{words}."]
+    about = "not before" if ahead >= MOST_WAITING else "about at"
+    return [f"{words}; its turn is {about} {max(turns).isoformat(timespec='seconds')}."]
+
+
+def _rates(situation: Situation) -> list[tuple[RateLimit, datetime | None]]:
+    """Return the rates for which a trigger waits, and from when on each admits the next fire."""
+    if situation.trigger.held_by is HeldBy.RATE:
+        own = None if situation.job is None else situation.job.rate_limit
+        return [] if own is None else [(own, situation.trigger.opens_at)]
+    limits = (situation.limits.get(name) for name in situation.trigger.shared_limits)
+    return [(rate, record.admits_at) for record in limits if record and (rate := record.limit.rate_limit) is not None]
 
 
 def _shared_limits(situation: Situation) -> str | None:
@@ -204,6 +241,8 @@ def _use_of(record: LimitRecord, now: datetime) -> str:
         shown = [f"{job} ({number})" for job, number in list(record.used_by.items())[:USERS_SHOWN]]
         more = len(record.used_by) - len(shown)
         users = f" by {', '.join(shown)}{f' and {more} more' if more else ''}" if shown else ""
+        if record.used_since is not None:
+            users += f", for {'up to ' if record.used > 1 else ''}{span_in_words(now - record.used_since)}"
         return f"it waits for the limit {record.name}: {record.used} of {most} are used{users}"
     assert record.admits_at is not None
     return (
@@ -510,6 +549,7 @@ class Explanation:
         self._record = ask(lambda store: store.triggers([key]).get(key))
         self._last = ask(lambda store: store.find(ExecutionQuery(trigger_key=key), 1))
         self._misfires = ask(lambda store: store.find(MisfireQuery(trigger_key=key), 1))
+        self._ahead = ask(lambda store: store.ahead(key))
         self.of_job = None if job_key is None else OfJob(moment.reading, job_key)
 
     def __call__(self) -> list[str]:
@@ -541,6 +581,7 @@ class Explanation:
             advice=self._advice,
             busy=moment.busy(),
             limits=moment.limits(),
+            ahead=self._ahead(),
             moves_to=self._moves_to(record),
             paused_groups=pauses.covering(key, job_key),
             resumed_at=pauses.until(key, job_key, alone=record.pause_missed is not None, end=record.paused_until),

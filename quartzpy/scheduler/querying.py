@@ -245,7 +245,6 @@ def trigger_query(
     kind: str | None = None,
     since: datetime | None = None,
     until: datetime | None = None,
-    due_until: datetime | None = None,
     by_schedule: bool = False,
     order_by: str = TriggerOrder.KEY,
 ) -> TriggerQuery:
@@ -268,7 +267,6 @@ def trigger_query(
         kind=checked_text(kind, "kind"),
         since=checked_instant(since, "since"),
         until=checked_instant(until, "until"),
-        due_until=checked_instant(due_until, "due_until"),
         by_schedule=by_schedule,
         order=order,
     )

@@ -126,8 +126,6 @@ class TriggerQuery(RecordQuery[TriggerRecord]):
     kind: str | None = None
     since: datetime | None = None
     until: datetime | None = None
-    due_until: datetime | None = None
-    """Only triggers whose turn is before this instant: the next fire time, or the later end of a rate limit's hold."""
     by_schedule: bool = False
     """Only triggers that fire by a schedule, and not those that fire once, or those of runs by hand, of retries, of
     recoveries and of continuations."""
@@ -165,7 +163,6 @@ class TriggerQuery(RecordQuery[TriggerRecord]):
                 contains=None,
                 job_type=None,
                 kind=None,
-                due_until=None,
                 by_schedule=False,
             )
         else:

@@ -24,6 +24,7 @@ from quartzpy.states import (
     PUBLIC,
     ActionState,
     ExecutionState,
+    HeldBy,
     JobMode,
     JoinState,
     MisfireAction,
@@ -67,7 +68,7 @@ class NodeRecord:
 
 
 MOST_WAITING = 1_000
-"""The largest number that is counted of the triggers that wait for a limit, for each set of limits and slot pool."""
+"""The largest number that is counted of the triggers that wait for a limit, for each set of limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,8 @@ class LimitRecord:
     """The number of due triggers that wait for it, or for another limit of theirs; see `MOST_WAITING`."""
     admits_at: datetime | None
     """The instant from which on its rate admits a fire; None: now, or it has none."""
+    used_since: datetime | None = None
+    """The fire time of the execution that has used it longest; None if none uses it."""
 
     @classmethod
     def of(
@@ -92,13 +95,15 @@ class LimitRecord:
         waiting: int,
         *,
         tat: datetime | None,
+        used_since: datetime | None,
         now: datetime,
     ) -> LimitRecord:
         """Make the record; `tat` is the theoretical arrival time of the limit's next fire."""
         rate = limit.rate_limit
         bounded = None if rate is None else rate.bounded(tat, now)
         opens = None if rate is None or bounded is None else bounded - rate.tolerance
-        return cls(name, limit, used_by, waiting, opens if opens is not None and opens > now else None)
+        admits_at = opens if opens is not None and opens > now else None
+        return cls(name, limit, used_by, waiting, admits_at, used_since)
 
     @property
     def used(self) -> int:
@@ -128,7 +133,7 @@ class ClusterLoad:
     """The load of the cluster in a few numbers. A store stops counting at `MOST_COUNTED` rows of a kind."""
 
     due: int
-    """The number of triggers that could fire now: their fire time has come, and no rate limit holds them back."""
+    """The number of triggers that could fire now: their fire time has come, and no limit holds them back."""
     late: int
     """The number of triggers that are not paused, and whose fire time passed more than `LATE_AFTER` ago."""
     longest_due: timedelta | None
@@ -260,8 +265,12 @@ class TriggerRecord:
     """The instant until which the trigger catches up on missed fires; it does not misfire in the meantime."""
     resumed_at: datetime | None = None
     """The instant at which a method last resumed it; None if none has."""
-    rate_limited_until: datetime | None = None
-    """The instant until which the job's rate limit holds the trigger back; one in the past means nothing."""
+    held_by: HeldBy | None = None
+    """The kind of the limit for which it waits, where it is BLOCKED."""
+    shared_limits: tuple[str, ...] = ()
+    """The limits for which it waits, where these are limits that jobs share."""
+    opens_at: datetime | None = None
+    """The instant at which the rate for which it waits admits the next fire, which need not be its own."""
     kind: str = ""
     """The type of the trigger, as it is stored: "simple", "cron", ..."""
     calendar: str | None = None
@@ -311,6 +320,28 @@ class JobHeader:
     timeout: timedelta | None
 
 
+def held_by(*, is_full: bool, parked_at: str | None, has_rate: bool) -> HeldBy:
+    """Return what a BLOCKED trigger waits for.
+
+    Args:
+        is_full: its job is at its limit of concurrent executions.
+        parked_at: the limits that its job shares, where its row says that it waits for these.
+        has_rate: its job has a rate limit.
+    """
+    if is_full:
+        return HeldBy.SLOT
+    if parked_at is not None:
+        return HeldBy.SHARED
+    return HeldBy.RATE if has_rate else HeldBy.SLOT
+
+
+def held_by_of_job(*, parked_at: str | None, has_slots: bool, has_rate: bool) -> HeldBy | None:
+    """Return what the BLOCKED trigger of a job that fires next waits for; None if two limits are possible."""
+    if has_slots and has_rate and parked_at is None:
+        return None
+    return held_by(is_full=False, parked_at=parked_at, has_rate=has_rate)
+
+
 def next_fire_of(
     fires: Mapping[TriggerState, datetime | None], *, has_error: bool
 ) -> tuple[datetime | None, TriggerState | None]:
@@ -342,8 +373,10 @@ class JobRecord:
     does not."""
     next_state: TriggerState | None = None
     """The state of the trigger that fires then; ERROR if no trigger fires and one is in ERROR."""
-    rate_limited_until: datetime | None = None
-    """The instant until which a rate limit holds that trigger back, if one does."""
+    held_by: HeldBy | None = None
+    """The kind of the limit for which that trigger waits, where it is BLOCKED; None also if two are possible."""
+    shared_limits: tuple[str, ...] = ()
+    """The limits for which that trigger waits, where these are limits that jobs share."""
     previous_fire_time: datetime | None = None
     """The latest scheduled instant at which one of its triggers has fired."""
     display_name: str | None = None

@@ -115,6 +115,8 @@ class SchedulerHarness(SchedulingMethods):
         self._ended: list[Completion] = []
         self._opened: set[Gate] = set()
         """The gates at which executions have ended since the last step."""
+        self._known_keys: set[DispatchKey] = set()
+        """Those for which triggers have waited: what a limit has set aside since then may run again."""
         self._recorded = 0
         self._loop = ClockLoop(self.clock)
         self._awaitable: AsyncScheduler | None = None
@@ -374,9 +376,8 @@ class SchedulerHarness(SchedulingMethods):
     def _dispatch_keys(self) -> list[DispatchKey]:
         """Return the dispatch keys of all triggers whose job type is known here: jobs of any placement run here."""
         names = set(self._job_types.names())
-        return sorted(
-            dispatch_key for dispatch_key in self._store.waiting_dispatch_keys() if dispatch_key.job_type in names
-        )
+        self._known_keys |= self._store.waiting_dispatch_keys()
+        return sorted(dispatch_key for dispatch_key in self._known_keys if dispatch_key.job_type in names)
 
     def _run(self, fired: FiredTrigger) -> list[ExecutionRecord]:
         execution = Execution(self._runner, fired, self._epoch)

@@ -39,9 +39,7 @@ TABLES = (
     "qrtz_breaches",
     "qrtz_paused_trigger_groups",
     "qrtz_owners",
-    "qrtz_rate_limits",
     "qrtz_limits",
-    "qrtz_limit_uses",
     "qrtz_zone_rules",
     "qrtz_identity",
     "qrtz_triggers",
@@ -161,7 +159,11 @@ WITH RECURSIVE waiting AS (
 TRIGGER = """t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time"""
 OF_WAITING_KEY = """t.trigger_state = 'WAITING' AND t.sched_name = w.sched_name AND t.slot_pool = w.slot_pool
            AND t.misfire_rule = w.misfire_rule"""
-OF_LIMIT = """, t.rate_limited_until, t.limits, t.max_concurrent, t.overlap_policy, t.concurrency_key"""
+OF_LIMIT = """, t.rate_limit, t.limits, t.parked_at, t.max_concurrent, t.overlap_policy, t.concurrency_key"""
+# The instant from which on the rate of `l` admits a fire.
+OPENS = """l.tat - (({rate}.rate_limit ->> 'per_us')::bigint + ({rate}.rate_limit ->> 'limit')::bigint - 1)
+               / ({rate}.rate_limit ->> 'limit')::bigint * (({rate}.rate_limit ->> 'burst')::bigint - 1)
+               * interval '1 microsecond'"""
 # The triggers of these jobs and concurrency keys wait for a slot, whatever their rows say.
 FULL_JOBS = """,
 full_jobs AS MATERIALIZED (
@@ -173,13 +175,22 @@ full_limits AS MATERIALIZED (
 )"""
 IS_LIMITED = """EXISTS (SELECT FROM full_limits l
                      WHERE l.sched_name = t.sched_name AND l.names && string_to_array(t.limits, ','))"""
+IS_RATE_LIMITED = (
+    """(t.rate_limit IS NOT NULL AND EXISTS (
+        SELECT FROM {place}qrtz_limits l
+         WHERE l.sched_name = t.sched_name AND l.limit_name = ''
+           AND l.job_group = t.job_group AND l.job_name = t.job_name AND l.concurrency_key = t.concurrency_key AND """
+    + OPENS.replace("{rate}", "t")
+    + """ > statement_timestamp() OFFSET 0))"""
+)
 IS_BLOCKED = """(t.max_concurrent IS NOT NULL AND t.overlap_policy = 'block'
              AND (t.sched_name, t.job_group, t.job_name, t.concurrency_key) IN (SELECT * FROM full_jobs))"""
 SEEN = (
     """CASE WHEN """
     + IS_BLOCKED
     + """ THEN 'BLOCKED'
-            WHEN t.trigger_state = 'BLOCKED' AND t.overlap_policy = 'block' THEN 'WAITING'
+            WHEN t.trigger_state = 'BLOCKED' AND t.overlap_policy = 'block' AND num_nonnulls(t.rate_limit, t.limits) = 0
+            THEN 'WAITING'
             ELSE t.trigger_state END"""
 )
 VIEWS = {
@@ -193,16 +204,19 @@ SELECT j.sched_name, j.job_group, j.job_name, f.concurrency_key, j.max_concurren
  WHERE j.overlap_policy = 'block' AND f.executing >= j.max_concurrent
 """,
     "qrtz_limit_usage": """
-SELECT l.sched_name, l.limit_name, l.max_concurrent, l.rate_limit, used.number AS in_use,
+SELECT l.sched_name, l.limit_name, l.max_concurrent, l.rate_limit, coalesce(used.number, 0) AS in_use,
        coalesce(used.number >= l.max_concurrent, false)
-       OR coalesce(l.tat - ((l.rate_limit ->> 'per_us')::bigint + (l.rate_limit ->> 'limit')::bigint - 1)
-                           / (l.rate_limit ->> 'limit')::bigint * ((l.rate_limit ->> 'burst')::bigint - 1)
-                           * interval '1 microsecond' > statement_timestamp(), false) AS is_used_up
+       OR coalesce("""
+    + OPENS.replace("{rate}", "l")
+    + """ > statement_timestamp(), false) AS is_used_up
   FROM {place}qrtz_limits l
- CROSS JOIN LATERAL (
-    SELECT count(*) AS number FROM {place}qrtz_limit_uses u
-     WHERE u.sched_name = l.sched_name AND u.limit_name = l.limit_name
-       AND EXISTS (SELECT FROM {place}qrtz_fired_triggers f WHERE f.fire_id = u.fire_id OFFSET 0)) AS used
+  LEFT JOIN (
+    SELECT f.sched_name, n.name, count(*) AS number
+      FROM {place}qrtz_fired_triggers f
+     CROSS JOIN unnest(string_to_array(f.limits, ',')) AS n(name)
+     WHERE f.limits IS NOT NULL
+     GROUP BY f.sched_name, n.name) AS used ON used.sched_name = l.sched_name AND used.name = l.limit_name
+ WHERE l.limit_name <> ''
 """,
     "qrtz_due_now": WAITING_KEYS
     + FULL_JOBS
@@ -230,10 +244,12 @@ SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t
     + """
           FROM {place}qrtz_triggers t
          WHERE t.trigger_state = 'BLOCKED' AND t.overlap_policy = 'block'
-           AND t.next_fire_time <= statement_timestamp()) AS t
- WHERE (t.rate_limited_until IS NULL OR t.rate_limited_until <= statement_timestamp())
-   AND NOT """
+           AND num_nonnulls(t.rate_limit, t.limits) = 0 AND t.next_fire_time <= statement_timestamp()) AS t
+ WHERE NOT """
     + IS_BLOCKED
+    + """
+   AND NOT """
+    + IS_RATE_LIMITED
     + """
    AND NOT """
     + IS_LIMITED
@@ -287,16 +303,26 @@ late AS (
 seen AS (
     SELECT """
     + TRIGGER
-    + """, t.rate_limited_until, t.limits,
+    + """, t.limits,
+       CASE WHEN """
+    + IS_BLOCKED
+    + """ THEN 'its job is at its limit of concurrent executions'
+            WHEN t.trigger_state <> 'BLOCKED' THEN NULL
+            WHEN t.parked_at IS NOT NULL THEN 'a limit that its job shares is used up'
+            WHEN t.rate_limit IS NOT NULL THEN 'the rate limit of its job holds it back'
+            ELSE 'its job is at its limit of concurrent executions' END AS blocked_by,
        """
     + SEEN
-    + """ AS trigger_state
+    + """ AS trigger_state,
+       """
+    + IS_RATE_LIMITED
+    + """ AS is_rate_limited
       FROM late t
 )
 SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.trigger_state,
        t.next_fire_time, statement_timestamp() - t.next_fire_time AS late_by,
-       CASE WHEN t.trigger_state = 'BLOCKED' THEN 'its job is at its limit of concurrent executions'
-            WHEN t.rate_limited_until > statement_timestamp() THEN 'the rate limit of its job holds it back'
+       CASE WHEN t.trigger_state = 'BLOCKED' THEN t.blocked_by
+            WHEN t.is_rate_limited THEN 'the rate limit of its job holds it back'
             WHEN """
     + IS_LIMITED
     + """ THEN 'a limit that its job shares is used up'
@@ -514,6 +540,7 @@ def upgrade() -> None:
         sa.Column("progress", sa.Double(), nullable=True),
         sa.Column("progress_message", sa.Text(), nullable=True),
         sa.Column("recent_log", sa.Text(), nullable=True),
+        sa.Column("limits", Key, nullable=True),
         sa.CheckConstraint(
             "least(fired_time, scheduled_time) >= timestamptz '0001-01-01 00:00:00+00'"
             " AND greatest(fired_time, scheduled_time) < timestamptz '10000-01-01 00:00:00+00'"
@@ -521,6 +548,14 @@ def upgrade() -> None:
             name="qrtz_fired_triggers_values_check",
         ),
         sa.PrimaryKeyConstraint("fire_id", name="qrtz_fired_triggers_pkey"),
+        schema=schema,
+    )
+    op.create_index(
+        "qrtz_fired_triggers_limits",
+        "qrtz_fired_triggers",
+        [sa.text("(sched_name || '')"), "limits"],
+        unique=False,
+        postgresql_where=sa.text("limits IS NOT NULL"),
         schema=schema,
     )
     op.create_index(
@@ -960,32 +995,16 @@ def upgrade() -> None:
         schema=schema,
     )
     op.create_table(
-        "qrtz_rate_limits",
-        sa.Column("sched_name", Name, nullable=False),
-        sa.Column("job_group", Name, nullable=False),
-        sa.Column("job_name", Name, nullable=False),
-        sa.Column("concurrency_key", Key, nullable=False),
-        sa.Column("tat", Instant, nullable=False),
-        sa.Column("queued_until", Instant, nullable=True),
-        sa.Column("queued_interval", sa.Interval(), nullable=True),
-        sa.PrimaryKeyConstraint("sched_name", "job_group", "job_name", "concurrency_key", name="qrtz_rate_limits_pkey"),
-        schema=schema,
-    )
-    op.create_index(
-        "qrtz_rate_limits_tat",
-        "qrtz_rate_limits",
-        [sa.text("(sched_name || '')"), "tat"],
-        unique=False,
-        schema=schema,
-    )
-    op.create_table(
         "qrtz_limits",
         sa.Column("sched_name", Name, nullable=False),
         sa.Column("limit_name", Name, nullable=False),
+        sa.Column("job_group", Name, server_default=sa.text("''"), nullable=False),
+        sa.Column("job_name", Name, server_default=sa.text("''"), nullable=False),
+        sa.Column("concurrency_key", Key, server_default=sa.text("''"), nullable=False),
         sa.Column("max_concurrent", sa.Integer(), nullable=True),
         sa.Column("rate_limit", JSONB(), nullable=True),
         sa.Column("tat", Instant, nullable=True),
-        sa.Column("full_until", Instant, nullable=False),
+        sa.Column("opens_at", Instant, nullable=True),
         sa.CheckConstraint("max_concurrent >= 0", name="qrtz_limits_max_concurrent_check"),
         sa.CheckConstraint(
             "rate_limit IS NULL OR (int8range '[1,1000000]' @> (rate_limit ->> 'limit')::bigint"
@@ -994,19 +1013,21 @@ def upgrade() -> None:
             name="qrtz_limits_rate_limit_check",
         ),
         sa.CheckConstraint(
-            "least(tat, full_until) >= timestamptz '0001-01-01 00:00:00+00'"
-            " AND greatest(tat, full_until) < timestamptz '10000-01-01 00:00:00+00'",
+            "least(tat, opens_at) >= timestamptz '0001-01-01 00:00:00+00'"
+            " AND greatest(tat, opens_at) < timestamptz '10000-01-01 00:00:00+00'",
             name="qrtz_limits_instants_check",
         ),
-        sa.PrimaryKeyConstraint("sched_name", "limit_name", name="qrtz_limits_pkey"),
+        sa.PrimaryKeyConstraint(
+            "sched_name", "limit_name", "job_group", "job_name", "concurrency_key", name="qrtz_limits_pkey"
+        ),
         schema=schema,
     )
-    op.create_table(
-        "qrtz_limit_uses",
-        sa.Column("sched_name", Name, nullable=False),
-        sa.Column("limit_name", Name, nullable=False),
-        sa.Column("fire_id", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("sched_name", "limit_name", "fire_id", name="qrtz_limit_uses_pkey"),
+    op.create_index(
+        "qrtz_limits_opens",
+        "qrtz_limits",
+        ["sched_name", "opens_at"],
+        unique=False,
+        postgresql_where=sa.text("opens_at IS NOT NULL"),
         schema=schema,
     )
     op.create_table(
@@ -1076,7 +1097,6 @@ def upgrade() -> None:
         sa.Column("slot_pool", Key, sa.Computed(SLOT_POOL, persisted=True), nullable=False),
         sa.Column("rate_limit", JSONB(), nullable=True),
         sa.Column("limits", Key, nullable=True),
-        sa.Column("rate_limited_until", Instant, nullable=True),
         sa.Column("description", sa.Text(), nullable=True),
         sa.Column("kind", sa.String(length=40), nullable=False),
         sa.Column("schedule", JSONB(), nullable=False),
@@ -1087,6 +1107,7 @@ def upgrade() -> None:
             nullable=False,
         ),
         sa.Column("trigger_state", sa.String(length=16, collation="C"), nullable=False),
+        sa.Column("parked_at", Key, nullable=True),
         sa.Column("times_triggered", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.Column("next_fire_time", Instant, nullable=True),
         sa.Column("prev_fire_time", Instant, nullable=True),
@@ -1109,10 +1130,8 @@ def upgrade() -> None:
             sa.String(length=10, collation="C"),
             sa.Computed(
                 "CASE WHEN unreconciled IS NOT NULL THEN 'NEW'::text"
-                " WHEN missed_policy IS NOT NULL OR admission::text = 'LATE'::text THEN 'LATE'::text"
-                " WHEN (rate_limit IS NOT NULL OR limits IS NOT NULL) AND admission IS NULL THEN 'RATE_LIMIT'::text"
-                " WHEN admission IS NOT NULL OR catch_up_until IS NOT NULL"
-                " OR misfire_instruction::text = 'ignore'::text THEN 'IGNORE'::text"
+                " WHEN missed_policy IS NOT NULL THEN 'LATE'::text"
+                " WHEN catch_up_until IS NOT NULL OR misfire_instruction::text = 'ignore'::text THEN 'IGNORE'::text"
                 " WHEN misfire_threshold IS NULL THEN 'NODE'::text ELSE 'OWN'::text END",
                 persisted=True,
             ),
@@ -1123,7 +1142,6 @@ def upgrade() -> None:
         sa.Column("missed_policy", sa.String(length=10), nullable=True),
         sa.Column("resumed_at", Instant, nullable=True),
         sa.Column("unreconciled", sa.String(length=10), nullable=True),
-        sa.Column("admission", sa.String(length=10), nullable=True),
         sa.Column("calendar_name", Name, nullable=True),
         sa.Column("job_data", JSONB(), nullable=True),
         sa.Column("fire_id", sa.BigInteger(), nullable=True),
@@ -1141,17 +1159,10 @@ def upgrade() -> None:
             "misfire_threshold BETWEEN interval '0' AND interval '876600 hours'",
             name="qrtz_triggers_misfire_threshold_check",
         ),
-        sa.CheckConstraint(
-            "catch_up_until IS NULL OR misfire_rule = ANY ('{IGNORE,RATE_LIMIT}')", name="qrtz_triggers_catch_up_check"
-        ),
+        sa.CheckConstraint("catch_up_until IS NULL OR misfire_rule = 'IGNORE'", name="qrtz_triggers_catch_up_check"),
         sa.CheckConstraint("missed_policy = ANY ('{skip,once}')", name="qrtz_triggers_missed_policy_check"),
         sa.CheckConstraint("pause_missed = ANY ('{misfire,skip,once}')", name="qrtz_triggers_pause_missed_check"),
         sa.CheckConstraint("unreconciled = ANY ('{NEW,HELD}')", name="qrtz_triggers_unreconciled_check"),
-        sa.CheckConstraint(
-            "admission IS NULL OR ((rate_limit IS NOT NULL OR limits IS NOT NULL)"
-            " AND admission = ANY ('{ADMITTED,CHARGED,LATE}'))",
-            name="qrtz_triggers_admission_check",
-        ),
         sa.CheckConstraint(
             "trigger_state <> 'WAITING' OR next_fire_time IS NOT NULL", name="qrtz_triggers_waiting_check"
         ),
@@ -1240,21 +1251,11 @@ def upgrade() -> None:
         schema=schema,
     )
     op.create_index(
-        "qrtz_triggers_rate_limited",
+        "qrtz_triggers_parked",
         "qrtz_triggers",
-        ["sched_name", "slot_pool", sa.text("GREATEST(rate_limited_until, next_fire_time)")],
+        [sa.text("(sched_name || '')"), "parked_at", "next_fire_time", sa.text("priority DESC")],
         unique=False,
-        postgresql_where=sa.text("trigger_state = 'WAITING' AND rate_limit IS NOT NULL"),
-        schema=schema,
-    )
-    op.create_index(
-        "qrtz_triggers_limits",
-        "qrtz_triggers",
-        [sa.text("(sched_name || '')"), "limits", "slot_pool", "next_fire_time", sa.text("priority DESC")],
-        unique=False,
-        postgresql_where=sa.text(
-            "limits IS NOT NULL AND trigger_state || '' = 'WAITING' AND misfire_rule = 'RATE_LIMIT'"
-        ),
+        postgresql_where=sa.text("trigger_state = 'BLOCKED' AND parked_at IS NOT NULL"),
         schema=schema,
     )
     op.create_index(
@@ -1299,7 +1300,7 @@ def upgrade() -> None:
             sa.text("(job_name || '')"),
             sa.text("(concurrency_key || '')"),
             "trigger_state",
-            "misfire_rule",
+            sa.text('(COALESCE("left"(parked_at, 0), misfire_rule::text))'),
             "next_fire_time",
             sa.text("priority DESC"),
         ],

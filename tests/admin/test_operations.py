@@ -209,6 +209,12 @@ def test_rate_usage_has_the_limits_that_are_in_use(store: Harness) -> None:
     store.fire_due(node)
     [used] = admin(store.store).rate_usage(10)
     assert (used.job_key, used.limit.limit, used.theoretical_arrival) == (job_key("limited"), 6, at(10))
+    store.clock.advance(5 * SECOND)
+    store.fire_due(node)
+    [used] = admin(store.store).rate_usage(10)
+    assert (used.theoretical_arrival, used.waiting) == (at(10), 1)
+    store.clock.advance(5 * SECOND)
+    store.fire_one(node)
     store.clock.advance(11 * SECOND)
     assert admin(store.store).rate_usage(10) == []
 

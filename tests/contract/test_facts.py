@@ -22,9 +22,9 @@ from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.keys import JobKey
 from quartzpy.states import Outcome
-from quartzpy.store.protocol import EVERYTHING, FiredTrigger, NamedTriggers, Node
+from quartzpy.store.protocol import FiredTrigger, NamedTriggers, Node
 from quartzpy.triggers.cron import CronTrigger
-from tests.contract.harness import MINUTE, SECOND, START, Harness, job, job_key, stored_job
+from tests.contract.harness import MINUTE, SECOND, START, Harness, job, job_key
 
 
 class Way(StrEnum):
@@ -130,13 +130,6 @@ FACTS: Mapping[str, Fact] = {
     "limits": _always(OF_JOB, _AS_IT_IS),
     "is_joined": _always(OF_JOB, _AS_IT_IS),
     "requests_recovery": _always(OF_JOB, _AS_IT_IS),
-    "admission": Fact(
-        FRESH,
-        FRESH,
-        FRESH,
-        "the rate limit protects what the job calls, so each run that may have begun asks it again",
-        {Way.HAND_BACK: CARRIED},
-    ),
     "cancel_requested": _always(NONE, "an execution that was asked to stop does not run again"),
     "progress": _always(NONE, _OF_THE_RUN),
     "progress_message": _always(NONE, _OF_THE_RUN),
@@ -371,7 +364,7 @@ def test_a_step_tells_which_executions_do_not_run_again(store: Harness, way: Way
     assert len(store.fire_due(node)) == 1
 
 
-# --- a fire that did not begin keeps its turn of the rate limit
+# --- each repetition asks the rate limit again
 
 
 def turns(store: Harness, node: Node) -> list[tuple[datetime, str]]:
@@ -402,24 +395,8 @@ def limited(store: Harness, node: Node, **values: Any) -> FiredTrigger:
     return fired
 
 
-def minutes(*pairs: tuple[float, str]) -> list[tuple[datetime, str]]:
-    return [(START + at * MINUTE, name) for at, name in pairs]
-
-
-@pytest.mark.parametrize("times", [1, 2])
-def test_a_fire_that_is_handed_back_keeps_its_turn_and_the_others_theirs(store: Harness, times: int) -> None:
-    node = store.node()
-    fired = limited(store, node)
-    for _ in range(times):
-        repeat(store, node, fired, Way.HAND_BACK)
-        fired = store.fire_one(node)
-        assert decode(fired.trigger_data)["name"] == "t0"
-    store.complete(node, fired)
-    assert turns(store, node) == minutes((1, "t1"), (2, "t2"))
-
-
-@pytest.mark.parametrize("way", [Way.RETRY, Way.SNOOZE, Way.RECOVERY])
-def test_a_run_that_may_have_begun_asks_the_rate_limit_again(store: Harness, way: Way) -> None:
+@pytest.mark.parametrize("way", REPEATS)
+def test_a_run_asks_the_rate_limit_again(store: Harness, way: Way) -> None:
     node = store.node()
     fired = limited(store, node)
     repeat(store, node, fired, way)
@@ -428,31 +405,6 @@ def test_a_run_that_may_have_begun_asks_the_rate_limit_again(store: Harness, way
     ran = turns(store, again)
     assert sorted(name for _, name in ran) == ["t0", "t1", "t2"]
     assert sorted(at for at, _ in ran) == [START + number * MINUTE for number in (1, 2, 3)]
-
-
-def test_a_fire_that_is_handed_back_keeps_its_turn_while_its_job_is_at_its_limit(store: Harness) -> None:
-    node = store.node()
-    fired = limited(store, node)
-    # Another run of the job takes the only slot that it has from now on.
-    store.store.modify_job(job_key(), lambda one: one.with_values({"max_concurrent": 1}), keeps_data=True)
-    store.clock.advance(MINUTE)
-    other = store.fire_one(node)
-    repeat(store, node, fired, Way.HAND_BACK)
-    assert store.fire_due(node) == []
-    store.complete(node, other)
-    assert decode(store.fire_one(node).trigger_data)["name"] == "t0"
-
-
-def test_a_pause_and_another_definition_of_its_job_leave_it_its_turn(store: Harness) -> None:
-    node = store.node()
-    fired = limited(store, node)
-    store.store.pause(EVERYTHING)
-    repeat(store, node, fired, Way.HAND_BACK)
-    store.store.resume(EVERYTHING)
-    detail = stored_job(store.store, job_key())
-    assert detail is not None
-    store.schedule(job(durable=True, rate_limit="1/minute", max_concurrent=3), replace=True)
-    assert decode(store.fire_one(node).trigger_data)["name"] == "t0"
 
 
 def test_another_limit_is_asked_by_all_triggers(store: Harness) -> None:

@@ -19,6 +19,7 @@ from quartzpy.errors import LeaseLostError
 from quartzpy.keys import RECOVERING_JOBS, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import CompletionInstruction, Missed, Outcome, OverlapPolicy, TriggerState
+from quartzpy.store.memory.limits import open_gates
 from quartzpy.store.protocol import (
     EVERYTHING,
     AvailableSlots,
@@ -322,7 +323,7 @@ class Cluster(RuleBasedStateMachine):
             assert row.fire_id is None
             if row.state is TriggerState.BLOCKED:
                 assert row.job.overlap_policy is not OverlapPolicy.SKIP
-                assert tables.free_slots(row) == 0 or row.gate in tables.open_gates()
+                assert tables.free_slots(row) == 0 or row.gate in open_gates(tables)
             assert row.progress.next_fire_time is not None
             assert row.catch_up_until is None or row.progress.next_fire_time <= row.catch_up_until
 

@@ -134,8 +134,6 @@ MANY = {f"m{n}" for n in range(7)}
         (TriggerQuery(calendar="absent"), set()),
         (TriggerQuery(contains="m", since=at(7201), until=at(7202)), {"m3", "m4", "m5"}),
         (TriggerQuery(contains="m", since=at(7201), until=at(7202), order=BY_TIME), {"m3", "m4", "m5"}),
-        (TriggerQuery(contains="m", since=at(7201), due_until=at(7202)), {"m3", "m4", "m5"}),
-        (TriggerQuery(contains="m", since=at(7201), due_until=at(7202), order=BY_TIME), {"m3", "m4", "m5"}),
         (ExecutionQuery(states=frozenset({ExecutionState.FAILED})), {"done-1", "done-2"}),
         (ExecutionQuery(exhausted=True), {"done-2"}),
         (ExecutionQuery(exhausted=True, states=EVERY_STATE), {"done-2"}),

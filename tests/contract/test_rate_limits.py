@@ -12,7 +12,8 @@ import pytest
 from quartzpy.jobs.continuation import Continuation
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.rate_limit import RateLimit
-from quartzpy.states import Outcome
+from quartzpy.jobs.shared_limit import Limit
+from quartzpy.states import HeldBy, Outcome, TriggerState
 from quartzpy.store.protocol import FiredTrigger, NamedTriggers, Node
 from tests.contract.harness import (
     HOUR,
@@ -29,7 +30,6 @@ from tests.contract.harness import (
     names,
     once,
     stored_job,
-    stored_trigger,
 )
 from tests.run_by import Slots
 
@@ -76,7 +76,7 @@ def test_fires_above_the_limit_wait_for_their_turn_and_none_is_lost(store: Harne
     store.schedule(limited(), *several(5))
     assert names(store.fire_due(a)) == ["t0"]
     assert not store.fire_due(b)
-    assert store.states("t1", "t4") == ["WAITING", "WAITING"]
+    assert store.states("t1", "t4") == ["BLOCKED", "BLOCKED"]
     fired = fire_until(store, [b, a], at(60))
     assert fired == [(at(6 * n), f"t{n}") for n in range(1, 5)]
     assert all(record.outcome is Outcome.SUCCEEDED for record in store.history())
@@ -285,12 +285,12 @@ def test_a_trigger_that_is_stored_again_keeps_its_turn(store: Harness) -> None:
     assert fire_until(store, [node], at(60)) == [(at(6), "t1"), (at(12), "t2")]
 
 
-def test_a_trigger_that_is_replaced_keeps_its_turn(store: Harness) -> None:
+def test_a_trigger_that_is_replaced_has_the_turn_of_its_new_fire_time(store: Harness) -> None:
     node = store.node()
     store.schedule(limited(), *several(4))
     store.fire_one(node)
     store.add_triggers(job_key(), once("t1", at(5), priority=1), replace=True)
-    assert [name for _, name in fire_until(store, [node], at(60))] == ["t1", "t2", "t3"]
+    assert fire_until(store, [node], at(60)) == [(at(6), "t2"), (at(12), "t3"), (at(18), "t1")]
 
 
 def test_a_trigger_that_is_resumed_asks_the_limit(store: Harness) -> None:
@@ -298,11 +298,11 @@ def test_a_trigger_that_is_resumed_asks_the_limit(store: Harness) -> None:
     store.schedule(limited(), *several(3))
     store.fire_one(node)
     store.store.pause(NamedTriggers([once("t1").key]))
-    assert fire_until(store, [node], at(20)) == [(at(12), "t2")]
-    store.clock.set(at(17))
+    assert fire_until(store, [node], at(8)) == [(at(6), "t2")]
+    store.clock.set(at(8))
     store.store.resume(NamedTriggers([once("t1").key]))
     assert not store.fire_due(node)
-    assert fire_until(store, [node], at(30)) == [(at(18), "t1")]
+    assert fire_until(store, [node], at(30)) == [(at(12), "t1")]
 
 
 def test_a_lost_epoch_admits_nothing(store: Harness) -> None:
@@ -325,12 +325,33 @@ def test_a_limit_is_read_as_it_was_stored(store: Harness) -> None:
     assert store.fire_one(node).job_detail.rate_limit == limit
 
 
-def test_the_turn_of_a_trigger_is_told(store: Harness) -> None:
+def test_the_instant_is_told_at_which_the_limit_admits_the_next_fire(store: Harness) -> None:
     node = store.node()
-    store.schedule(limited(), *several(3))
+    store.schedule(limited(), *several(3), once("later", at(1)))
     store.fire_one(node)
-    records = [stored_trigger(store.store, once(name).key) for name in ("t1", "t2")]
-    assert [record and record.rate_limited_until for record in records] == [at(6), at(12)]
+    records = store.store.triggers([once(name).key for name in ("t1", "t2", "later")])
+    assert [(record.held_by, record.opens_at) for _, record in sorted(records.items())] == [
+        (None, None),
+        (HeldBy.RATE, at(6)),
+        (HeldBy.RATE, at(6)),
+    ]
+    assert [store.store.ahead(once(name).key) for name in ("t1", "t2", "later", "absent")] == [0, 1, 0, 0]
+
+
+def test_what_is_parked_names_its_shared_limits_and_how_many_are_before_it(store: Harness) -> None:
+    node = store.node()
+    store.store.put_limit("erp", Limit(1))
+    store.store.put_limit("mail", Limit(rate_limit=RateLimit(10, per="1m")))
+    triggers = [once(f"t{n}", priority=9 - n) for n in range(3)]
+    store.schedule(job("both", limits=["mail", "erp"], durable=True), *triggers)
+    fired = store.fire_one(node)
+    records = store.store.triggers([once(f"t{n}").key for n in (1, 2)]).values()
+    assert {(record.state, record.held_by, record.shared_limits, record.opens_at) for record in records} == {
+        (TriggerState.BLOCKED, HeldBy.SHARED, ("erp", "mail"), at(6))
+    }
+    assert [store.store.ahead(once(f"t{n}").key) for n in range(3)] == [0, 0, 1]
+    limit = store.store.limits()["erp"]
+    assert (limit.waiting, limit.used_since) == (2, fired.fire_time)
 
 
 def conforms(times: Sequence[datetime], limit: RateLimit) -> bool:
@@ -369,6 +390,53 @@ def test_no_order_of_steps_exceeds_a_limit_or_loses_a_fire(store: Harness, seed:
         fired[name[-1]].append(instant)
     assert sum(map(len, fired.values())) == stored
     assert all(conforms(times, limit) for times in fired.values())
+
+
+def test_what_the_limit_has_held_back_for_long_fires_with_all_that_it_has_missed_meanwhile(store: Harness) -> None:
+    node = store.node()
+    store.schedule(limited("1/minute"), every(10, times=8))
+    fired = fire_until(store, [node], START + HOUR)
+    assert [instant for instant, _ in fired] == [at(60 * n) for n in range(8)]
+    assert sorted(record.scheduled_fire_time for record in store.history()) == [at(10 * n) for n in range(8)]
+    assert not store.misfire(node).misfired
+
+
+def test_what_was_held_back_and_waits_for_another_node_is_not_late(store: Harness) -> None:
+    a, b = store.node("a"), store.node("b")
+    store.schedule(limited("1/hour", job_type="other"), *several(2))
+    assert names(store.fire_due(b, types=["other"])) == ["t0"]
+    store.clock.set(START + HOUR)
+    # Each node looks for what the limit admits, also one that does not run it.
+    assert not store.fire_due(a)
+    assert not store.misfire(b, types=["other"]).misfired
+    assert names(store.fire_due(b, types=["other"])) == ["t1"]
+
+
+def test_a_fire_that_is_handed_back_is_charged_again(store: Harness) -> None:
+    node = store.node()
+    store.schedule(limited(), *several(2))
+    fired = store.fire_one(node)
+    store.complete(node, fired, outcome=Outcome.SNOOZED, retry_after=timedelta(), is_handed_back=True)
+    assert not store.fire_due(node)
+    assert [instant for instant, _ in fire_until(store, [node], at(60))] == [at(6), at(12)]
+
+
+def test_a_rate_and_a_number_of_executions_hold_together(store: Harness) -> None:
+    node = store.node()
+    store.schedule(limited("30/minute", max_concurrent=1), *several(3))
+    first = store.fire_one(node)
+    store.clock.set(at(5))
+    assert not store.fire_due(node)
+    # The rate has opened while the slot was taken, and the slot opens later than the rate.
+    store.complete(node, first)
+    second = store.fire_one(node)
+    store.complete(node, second)
+    # The slot is free, and the rate is not.
+    assert not store.fire_due(node)
+    assert store.acquire(node).next_due == at(7)
+    store.clock.set(at(7))
+    assert store.fire_one(node).trigger_name == "t2"
+    assert store.acquire(node).next_due is None
 
 
 def test_a_trigger_that_is_refilled_counts_once(store: Harness) -> None:

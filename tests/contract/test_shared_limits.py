@@ -12,7 +12,6 @@ import pytest
 
 from quartzpy.errors import LimitInUseError, LimitNotFoundError
 from quartzpy.jobs.job import JobDetail
-from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.shared_limit import Limit
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import FiredTrigger, Node
@@ -25,7 +24,6 @@ from tests.contract.harness import (
     WINDOW,
     Harness,
     at,
-    data_of,
     every,
     job,
     job_key,
@@ -94,9 +92,8 @@ def test_jobs_that_share_a_limit_run_as_often_together_as_it_says(store: Harness
     assert len(sharing_now) == 3 == used(store)
     assert not store.fire_due(b)
     assert store.acquire(b).next_due is None
-    # An end frees a slot, whatever its outcome is; and the node that recorded it is told that something waits.
-    outcome = store.complete(a, sharing_now[0], outcome=Outcome.FAILED, error="no")
-    assert outcome.earliest_unblocked == at(0)
+    # An end frees a slot, whatever its outcome is.
+    store.complete(a, sharing_now[0], outcome=Outcome.FAILED, error="no")
     assert names(store.fire_due(b)) == ["y1"]
     assert used(store) == 3
 
@@ -119,8 +116,8 @@ def test_a_limit_that_is_lowered_and_raised_holds_at_once_and_leaves_nothing_beh
     set_limits(store, erp=2)
     assert not store.fire_due(node)
     assert store.store.limits()["erp"].free == 0
-    for ended in range(3):
-        assert store.complete(node, running.pop()).earliest_unblocked == at(0), ended
+    for _ in range(3):
+        store.complete(node, running.pop())
         assert not store.fire_due(node)
     store.complete(node, running.pop())
     running += store.fire_due(node)
@@ -164,7 +161,7 @@ def test_a_job_with_two_limits_gets_a_slot_of_both_or_of_none(store: Harness) ->
     store.schedule(sharing("both", "crm", "erp"), *several(2, "both"))
     store.schedule(sharing("erp"), once("erp", priority=50))
     store.schedule(sharing("crm", "crm"), once("crm", priority=1))
-    running = store.fire_due(node)
+    running = fire_all(store, node)
     # The second of both has no slot of erp, and takes none of crm.
     assert names(running) == ["both0", "crm"]
     assert (used(store, "erp"), used(store, "crm")) == (1, 2)
@@ -245,6 +242,8 @@ def test_what_waits_for_a_limit_does_not_misfire_and_what_no_node_took_does(stor
     set_limits(store, erp=1)
     store.schedule(sharing(), every(600, "first"), every(600, "second", start=at(1)))
     [first] = store.fire_due(node)
+    store.clock.set(at(1))
+    assert not store.fire_due(node)
     store.clock.set(at(300))
     assert not store.fire_due(node)
     assert not store.misfire(node).misfired
@@ -407,51 +406,54 @@ def test_no_limit_is_ever_exceeded_and_nothing_is_left_behind(store: Harness, se
     assert not store.misfire(nodes[0]).misfired
 
 
-def hand_back(store: Harness, node: Node, *fired: FiredTrigger) -> None:
-    """Their jobs did not begin."""
-    store.complete(node, *fired, outcome=Outcome.SNOOZED, retry_after=timedelta(), is_handed_back=True)
-
-
-def test_fires_that_are_handed_back_are_not_charged_to_the_rate_of_a_limit(store: Harness) -> None:
-    a, b = store.node("a"), store.node("b")
-    set_limits(store, erp=RateLimit(2, per="2h", burst=2))
-    store.schedule(sharing(), *several(2), once("next", at(90)))
-    fired = store.fire_due(a)
-    assert names(fired) == ["t0", "t1"]
-    store.clock.advance(MINUTE)
-    hand_back(store, a, *fired)
-    again = store.fire_due(b)
-    assert {data_of(one)[1]["QRTZ_RETRIED_TRIGGER_NAME"] for one in again} == {"t0", "t1"}
-    assert store.acquire(b).next_due == at(3600 + 60)
-    store.complete(b, *again)
-    store.clock.set(at(3600 + 60))
-    assert names(store.fire_due(b)) == ["next"]
-
-
-def test_what_fires_between_the_fire_and_its_return_does_not_exceed_the_rate(store: Harness) -> None:
-    node = store.node()
-    set_limits(store, erp=RateLimit(2, per="2h", burst=2))
-    store.schedule(sharing(), once("early"), once("late", at(3540)), *several(2, "then", when=at(3550)))
-    [early] = store.fire_due(node)
-    store.clock.set(at(3540))
-    assert names(store.fire_due(node)) == ["late"]
-    store.clock.set(at(3570))
-    hand_back(store, node, early)
-    # One more than "late" may start within an hour, whichever it is.
-    ran = store.fire_due(node)
-    assert len(ran) == 1
-    store.clock.set(at(3540 + 3600 - 1))
-    assert not store.fire_due(node)
-
-
-def test_a_fire_that_is_handed_back_after_its_interval_stays_charged(store: Harness) -> None:
-    """The limit may have been idle since."""
+def test_a_fire_that_is_handed_back_is_charged_again(store: Harness) -> None:
     node = store.node()
     set_limits(store, erp="1/minute")
-    store.schedule(sharing(), once("early"), once("late", at(180)))
+    store.schedule(sharing(), once("early"))
     [early] = store.fire_due(node)
-    store.clock.set(at(180))
-    assert names(store.fire_due(node)) == ["late"]
-    hand_back(store, node, early)
+    store.complete(node, early, outcome=Outcome.SNOOZED, retry_after=timedelta(), is_handed_back=True)
     assert not store.fire_due(node)
-    assert store.acquire(node).next_due == at(240)
+    assert store.acquire(node).next_due == at(60)
+    store.clock.set(at(60))
+    assert len(store.fire_due(node)) == 1
+
+
+def test_what_waits_at_a_limit_beside_others_of_a_full_job_is_not_passed_over(store: Harness) -> None:
+    """A step meets as many of a set as may run; those of a job that is full by then leave the others unmet."""
+    node = store.node()
+    set_limits(store, erp=1)
+    store.schedule(sharing("serial", disallow_concurrent=True), *several(5, "serial", when=at(-1)))
+    store.schedule(sharing("x"), once("x"))
+    store.schedule(sharing("y"), once("y", at(-2)))
+    [y] = fire_all(store, node)
+    set_limits(store, erp=3)
+    assert sorted(names(fire_all(store, node))) == ["serial0", "x"]
+    assert [one.job_name for one in [y]] == ["y"]
+
+
+def test_a_waiting_trigger_does_not_overtake_what_is_parked_at_the_same_limit(store: Harness) -> None:
+    node = store.node()
+    set_limits(store, erp=1)
+    store.schedule(sharing("x"), once("running", at(-2)), once("parked", at(-1)))
+    [running] = fire_all(store, node)
+    store.schedule(sharing("y"), once("waiting"))
+    # The node that has ended the execution has not looked at the limit yet.
+    store.store.complete(node, [store.ended(running)])
+    assert names(store.fire_due(node)) == ["parked"]
+
+
+def test_what_was_held_back_and_waits_for_another_node_is_not_late(store: Harness) -> None:
+    a, b = store.node("a"), store.node("b")
+    set_limits(store, erp=1)
+    store.schedule(sharing("x"), once("x", at(-1)))
+    store.schedule(sharing("y", job_type="other"), every(10, "y"))
+    [x] = store.fire_due(a)
+    assert not store.fire_due(b, types=["other"])
+    store.clock.set(at(300))
+    store.complete(a, x)
+    assert not store.misfire(b, types=["other"]).misfired
+    for n in range(31):
+        [y] = store.fire_due(b, types=["other"])
+        assert y.scheduled_fire_time == at(10 * n)
+        store.complete(b, y)
+        assert not store.misfire(b, types=["other"]).misfired

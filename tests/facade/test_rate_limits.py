@@ -38,7 +38,7 @@ def test_what_is_triggered_by_hand_obeys_the_limit(harness: SchedulerHarness) ->
     assert [handle.wait(0).outcome for handle in handles] == ["SUCCEEDED"] * 4
 
 
-def test_a_debounced_call_keeps_the_turn_of_the_one_whose_place_it_takes(harness: SchedulerHarness) -> None:
+def test_a_debounced_call_has_the_turn_of_its_own_fire_time(harness: SchedulerHarness) -> None:
     harness.trigger_job("index", {"n": 0})
     assert len(harness.advance(SECOND)) == 1
     harness.trigger_job("index", {"n": 1}, debounce_key="page-7")
@@ -47,7 +47,7 @@ def test_a_debounced_call_keeps_the_turn_of_the_one_whose_place_it_takes(harness
     harness.advance(SECOND)
     harness.trigger_job("index", {"n": 3}, debounce_key="page-7")
     assert len(harness.advance(10 * SECOND)) == 2
-    assert [jobs.next_run().job_data["n"] for _ in range(3)] == [0, 3, 2]
+    assert [jobs.next_run().job_data["n"] for _ in range(3)] == [0, 2, 3]
 
 
 def test_a_backfill_obeys_the_limit(harness: SchedulerHarness) -> None:
@@ -82,6 +82,20 @@ def test_it_is_told_when_a_held_back_trigger_fires(client: Scheduler) -> None:
     [said, *_] = client.why(held.key)
     assert "the rate limit of its job (1 per day) holds it back. Rate limit: next at " in said
     assert (first.fire_time + timedelta(days=1)).strftime("%Y-%m-%dT") in said
+
+
+def test_it_is_told_how_many_are_before_a_trigger_and_when_its_turn_is(harness: SchedulerHarness) -> None:
+    handles = []
+    for number in range(4):
+        handles.append(harness.trigger_job("index", {"n": number}))
+        harness.advance(timedelta(milliseconds=100))
+    [first, *_] = harness.why(handles[1].key)
+    assert "before it" not in first
+    [last, *_] = harness.why(handles[3].key)
+    fired = handles[0].wait(0).fire_time
+    assert fired is not None
+    turn = (fired + 18 * SECOND).isoformat(timespec="seconds")
+    assert last.endswith(f"2 triggers that wait there fire before it; its turn is about at {turn}.")
 
 
 def test_a_raised_limit_wakes_the_node_of_the_caller(make_scheduler: Callable[..., Scheduler]) -> None:

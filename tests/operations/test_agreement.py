@@ -156,7 +156,7 @@ def check_records(store: Harness, operations: Operations, overview: Overview) ->
 
 def check_tables(operations: Operations, overview: Overview) -> None:
     until = overview.now - 10 * SECOND
-    late = operations.triggers(state="WAITING", until=until, due_until=until, limit=1000)
+    late = operations.triggers(state="WAITING", until=until, limit=1000)
     assert overview.number("late").number == len(late)
     assert len(overview.late) == min(20, len(late))
     assert {row.trigger for row in overview.late} <= {row.key for row in late}

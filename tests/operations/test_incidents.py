@@ -586,7 +586,7 @@ def test_triggers_that_a_rate_limit_holds_back_hide_none_that_are_late(
     assert [row.trigger.name for row in overview.late] == ["late"]
     assert str(overview.number("late")) == "1"
     until = store.clock.now() - 10 * SECOND
-    assert [one.key.name for one in operations.triggers(state="WAITING", until=until, due_until=until)] == ["late"]
+    assert [one.key.name for one in operations.triggers(state="WAITING", until=until)] == ["late"]
 
 
 def of_kind(operations: Operations, kind: str) -> list[Incident]:

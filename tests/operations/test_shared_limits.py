@@ -33,8 +33,9 @@ def test_a_limit_is_set_with_a_reason_and_its_use_is_seen(stored: Harness, opera
     assert shared.used_by == ((job_key("book"), 1), (job_key("remind"), 1))
     stored.clock.set(at(4))
     why = operations.trigger(key("remind2")).why
-    used_by = "DEFAULT.book (1), DEFAULT.remind (1)"
-    assert f"It has been due for 3.0 s; it waits for the limit erp: 2 of 2 are used by {used_by}." in why
+    used_by = "DEFAULT.book (1), DEFAULT.remind (1), for up to 4.0 s"
+    ahead = "1 trigger that waits there fires before it."
+    assert f"It has been due for 3.0 s; it waits for the limit erp: 2 of 2 are used by {used_by}. {ahead}" in why
     ann = operations.acting_as(Actor("ann", Role.ADMIN)).actions
     result = ann.set_limit("erp", "3, 10/minute", reason="more")
     assert result.text == "Limit erp is 3, 10 per minute; it was 2."

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 from starlette.testclient import TestClient
 
-from quartzpy import JobKey
+from quartzpy import JobKey, Limit
 from quartzpy.cli.definition_lists import JOBS, TRIGGERS
 from quartzpy.dashboard import create_app
 from quartzpy.operations import Operations
@@ -84,3 +84,33 @@ def test_a_job_whose_trigger_is_blocked_or_in_error_says_so(store: Harness, oper
     store.fire_one(node)
     assert "waits for an execution of its job" in {one.waits_for for one in operations.triggers()}
     assert operations.jobs()[0].waits_for == "waits for an execution of its job"
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"rate_limit": "1/hour"}, "waits for its rate limit"),
+        ({"limits": ["erp"]}, "waits for the limit erp"),
+        ({"limits": ["erp", "crm"]}, "waits for the limits crm, erp"),
+        ({"max_concurrent": 1, "limits": ["erp"]}, "waits for an execution of its job"),
+    ],
+)
+def test_what_is_parked_names_its_limit(
+    store: Harness, operations: Operations, values: dict[str, object], words: str
+) -> None:
+    node = store.node()
+    for name in ("crm", "erp"):
+        store.store.put_limit(name, Limit(1))
+    store.schedule(job("job", **values), every(3600, "often"), every(3600, "other"))
+    store.fire_due(node)
+    store.acquire(node)
+    assert words in {one.waits_for for one in operations.triggers()}
+    assert operations.jobs()[0].waits_for == words
+
+
+def test_a_job_with_slots_and_a_rate_waits_for_one_of_them(store: Harness, operations: Operations) -> None:
+    node = store.node()
+    store.schedule(job("job", max_concurrent=9, rate_limit="1/hour"), every(3600, "often"), every(3600, "other"))
+    store.fire_due(node)
+    assert "waits for its rate limit" in {one.waits_for for one in operations.triggers()}
+    assert operations.jobs()[0].waits_for == "waits for a limit of its job"

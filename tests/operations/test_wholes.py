@@ -289,7 +289,6 @@ def test_limits_have_their_headroom(store: Harness, operations: Operations) -> N
     store.store.publish(node, Capabilities(frozenset({"report"}), workers={"default": 4}, groups={"_": 3, "*": 1}))
     store.schedule(serial("one"), once("first"), once("second"))
     store.schedule(job("limited", rate_limit="6/minute"), once("rated"))
-    # The first step only learns that there are rate limits.
     for _ in range(2):
         store.fire_due(node)
     seen = operations.limits()

@@ -78,7 +78,6 @@
 \set scheduled_times {2026-01-01T00:00:00Z,2026-01-02T00:00:00Z}
 \set expect_list '{NULL,"{\\"starts_within_us\\": 120000000}"}'
 \set earliest 2000-01-01T00:00:00Z
-\set due_until '2030-01-01 00:00:00+00'
 \set end '2026-01-01 00:00:00+00'
 \set end_time_list {NULL,NULL}
 \set ended '{2026-01-01 00:00:02+00,2026-01-01 00:00:02+00}'

@@ -13,7 +13,7 @@ from sqlalchemy import Computed
 
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey
-from quartzpy.states import Admission, Missed, Unreconciled, misfire_rule_of
+from quartzpy.states import Missed, Unreconciled, misfire_rule_of
 from quartzpy.store.postgresql.schema.tables import metadata
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import JobEntry, NamedTriggers
@@ -33,22 +33,19 @@ def test_the_schema_computes_the_rule_that_the_code_does(connect: Connect) -> No
     asked = f"""
         SELECT ({computed.sqltext})
           FROM (SELECT %s::text AS misfire_instruction, %s::interval AS misfire_threshold,
-                       %s::timestamptz AS catch_up_until, %s::text AS missed_policy, %s::text AS unreconciled,
-                       %s::jsonb AS rate_limit, %s::text AS limits, %s::text AS admission) AS t
+                       %s::timestamptz AS catch_up_until, %s::text AS missed_policy, %s::text AS unreconciled) AS t
     """
     now, minute = datetime.now(UTC), timedelta(minutes=1)
     with connect() as connection:
-        for ignores, threshold, catch_up, missed, unreconciled, (rate, names), admission in product(
+        for ignores, threshold, catch_up, missed, unreconciled in product(
             (False, True),
             (None, minute),
             (None, now),
             Missed,
             (None, *Unreconciled),
-            ((None, None), ("{}", None), (None, "erp")),
-            (None, *Admission),
         ):
             row = ["ignore" if ignores else "smart", threshold, catch_up]
-            row += [None if missed is Missed.MISFIRE else missed.value, unreconciled, rate, names, admission]
+            row += [None if missed is Missed.MISFIRE else missed.value, unreconciled]
             [(stored,)] = connection.execute(asked.encode(), row).fetchall()
             assert stored == misfire_rule_of(
                 ignores_misfires=ignores,
@@ -56,9 +53,6 @@ def test_the_schema_computes_the_rule_that_the_code_does(connect: Connect) -> No
                 catches_up=catch_up is not None,
                 missed_policy=missed,
                 unreconciled=unreconciled,
-                has_rate_limit=rate is not None,
-                shares_limits=names is not None,
-                admission=admission,
             ), row
 
 

@@ -49,13 +49,13 @@ def test_a_statement_that_the_database_refuses_is_the_error_of_its_own_question(
     reading = Reading(lambda: remote)
     limits = reading.ask(lambda store: admin(store).rate_usage(10))
     jobs = reading.ask(lambda store: store.find(JobQuery(), 10))
-    connection.execute("ALTER TABLE qrtz_rate_limits RENAME TO elsewhere")
+    connection.execute("ALTER TABLE qrtz_limits RENAME TO elsewhere")
     try:
         assert [record.key for record in jobs()] == [JOB.key]
-        with pytest.raises(SchemaError, match="qrtz_rate_limits"):
+        with pytest.raises(SchemaError, match="qrtz_limits"):
             limits()
     finally:
-        connection.execute("ALTER TABLE elsewhere RENAME TO qrtz_rate_limits")
+        connection.execute("ALTER TABLE elsewhere RENAME TO qrtz_limits")
 
 
 @pytest.mark.parametrize(

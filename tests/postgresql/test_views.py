@@ -89,13 +89,16 @@ def test_due_now_has_the_triggers_that_the_api_finds_due(client: Scheduler, look
     due = next(row for row in found if row["trigger_name"] == "due-0")
     assert due["priority"] == 7
     assert HOUR <= due["due_for"] < 2 * HOUR
-    held_back = "UPDATE qrtz_triggers SET rate_limited_until = now() + interval '1h' WHERE trigger_name = 'due-1'"
+    held_back = """
+        UPDATE qrtz_triggers SET trigger_state = 'BLOCKED', parked_at = 'erp', limits = 'erp'
+         WHERE trigger_name = 'due-1'
+    """
     assert {row["trigger_name"] for row in look("due_now", held_back)} == {"due-0", "other"}
 
 
 def test_late_names_the_reason_of_each(client: Scheduler, look: Look) -> None:
     ago = datetime.now(UTC) - 3 * SOON
-    for name in ("blocked", "limited", "unknown", "waits", "paused"):
+    for name in ("blocked", "limited", "sharing", "unknown", "waits", "paused"):
         job = JobDetail("a-type-of-nobody" if name == "unknown" else Held, name, disallow_concurrent=name == "blocked")
         client.schedule_job(job, SimpleTrigger(name, start_time=ago, misfire="ignore"))
     client.schedule_job(JobDetail(Held, "in-time"), SimpleTrigger("in-time"))
@@ -112,12 +115,24 @@ def test_late_names_the_reason_of_each(client: Scheduler, look: Look) -> None:
     look("late", RUNNING.format(name=NAME, job="blocked", type=known))
     look(
         "late",
-        "UPDATE qrtz_triggers SET rate_limited_until = now() + interval '1h' WHERE trigger_name = 'limited'",
+        """
+        UPDATE qrtz_triggers
+           SET trigger_state = 'BLOCKED', rate_limit = '{"limit": 1, "per_us": 1000, "burst": 1}'
+         WHERE trigger_name = 'limited'
+        """,
+    )
+    look(
+        "late",
+        """
+        UPDATE qrtz_triggers SET trigger_state = 'BLOCKED', limits = 'erp', parked_at = 'erp'
+         WHERE trigger_name = 'sharing'
+        """,
     )
     found = {row["trigger_name"]: row for row in look("late")}
     assert {name: row["reason"] for name, row in found.items()} == {
         "blocked": "its job is at its limit of concurrent executions",
         "limited": "the rate limit of its job holds it back",
+        "sharing": "a limit that its job shares is used up",
         "unknown": "no live node knows its job type",
         "waits": "no worker that can run it is free",
     }

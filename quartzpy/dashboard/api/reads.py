@@ -109,9 +109,6 @@ NEXT_SINCE = Parameter("since", "The earliest instant, or a length of time from 
 NEXT_UNTIL = Parameter(
     "until", "The instants are before this one, or before this length of time from now.", _INSTANT, _future
 )
-DUE_UNTIL = Parameter(
-    "due_until", "The turns are before: the next fire time, or the later end of a rate limit's hold.", _INSTANT, _future
-)
 BY_SCHEDULE = Parameter(
     "by_schedule", "Only triggers that repeat by a schedule.", {"type": "boolean", "default": False}, boolean
 )
@@ -250,7 +247,6 @@ READS: tuple[Read, ...] = (
             KIND,
             NEXT_SINCE,
             NEXT_UNTIL,
-            DUE_UNTIL,
             BY_SCHEDULE,
             ORDER,
         ),

@@ -211,7 +211,6 @@ class QueryMethods(Methods):
         kind: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
-        due_until: datetime | None = None,
         by_schedule: bool = False,
         order_by: str = TriggerOrder.KEY,
     ) -> Query[TriggerRecord]:
@@ -228,8 +227,6 @@ class QueryMethods(Methods):
             kind: the type of the trigger: "simple", "cron", ...; see `TriggerRecord.kind`.
             since: the earliest next fire time.
             until: the next fire time is before this instant.
-            due_until: their turn is before this instant: the next fire time, or the end of a hold by the rate limit of
-                their job, whichever is later.
             by_schedule: leave out the triggers that fire once, and those of runs by hand, of retries, of recoveries and
                 of continuations.
             order_by: "key" (by group and name) or "next_fire_time" (the soonest first, then by priority; a trigger that
@@ -248,7 +245,6 @@ class QueryMethods(Methods):
             kind=kind,
             since=since,
             until=until,
-            due_until=due_until,
             by_schedule=by_schedule,
             order_by=order_by,
         )

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import takewhile
+from math import inf
 from typing import TypeVar
 
 from quartzpy.jobs.fired_trigger import FireFacts, LoadedFire
-from quartzpy.states import MisfireRule, Outcome, OverlapPolicy, TriggerState
+from quartzpy.jobs.shared_limit import names_from_text
+from quartzpy.states import Outcome, OverlapPolicy, TriggerState
 from quartzpy.store.gates import Candidate, Decision
 from quartzpy.store.gates import decide as decide_all
-from quartzpy.store.memory import shared_limits
-from quartzpy.store.memory.rate_limits import admit, next_turn, spend
-from quartzpy.store.memory.rows import FiredRow, TriggerRow, load_job, load_trigger
+from quartzpy.store.memory.limits import ask_again, charge, free, limits_of
+from quartzpy.store.memory.rows import FiredRow, JobRow, TriggerRow, load_job, load_trigger, shared_gate
 from quartzpy.store.memory.tables import Tables
 from quartzpy.store.protocol import (
     Acquisition,
@@ -32,6 +33,7 @@ from quartzpy.store.protocol import (
 from quartzpy.triggers.trigger import TriggerProgress
 from quartzpy.triggers.upcoming import UpcomingFireTimes
 
+NO_GATE = Gate("", "", "")
 MOST_COALESCED = 1_000
 """The number of passed fire times, in addition to the next one, from which on a trigger that coalesces them is filled.
 
@@ -66,38 +68,27 @@ def acquire(
 
     now = tables.require(node)
     result = _StepResult()
-    slots, undecided = _slots_of_keys(tables, node, available_slots, opened)
-    admitted = admit(
-        tables,
-        slots,
-        now,
-        limit=limit,
-        misfire_threshold=misfire_threshold,
-        passed_over=passed_over,
-    )
-    sharing = shared_limits.admit(
-        tables, slots, now, limit=limit, misfire_threshold=misfire_threshold, passed_over=passed_over
-    )
-    waiting = _Waiting(tables, slots, now, misfire_threshold, passed_over)
-    met = _Met(waiting, limit, now + look_ahead, opened)
-    rows = met.rows
-    decisions = met.decide(limit)
-    for row, decision in zip(rows, decisions, strict=True):
+    front = _Front(tables, *_slots_of_keys(tables, node, available_slots), now, misfire_threshold, passed_over)
+    met = _Met(front, limit, now + look_ahead, opened)
+    met.decide(limit)
+    for row, decision in met.decided:
         match decision:
-            case Decision.PARK:
+            case Decision.PARK | Decision.REPLACE:
                 tables.move(row, TriggerState.BLOCKED)
-                if row.job.overlap_policy is OverlapPolicy.CANCEL_OTHER:
+                if decision is Decision.REPLACE:
                     _cancel_oldest(tables, row)
+            case Decision.PARK_AT_SET:
+                tables.move(row, TriggerState.BLOCKED, parked_at=row.job.limits)
             case Decision.UNPARK:
-                tables.move(row, TriggerState.WAITING)
+                _let_wait(tables, row, now)
                 tables.notifications.add(Notification.SCHEDULED)
-    for row, decision in zip(rows, decisions, strict=True):
+    for row, decision in met.decided:
         at = row.progress.next_fire_time
         assert at is not None
         match decision:
             case Decision.REFILL:
                 if row.state is TriggerState.BLOCKED:
-                    tables.move(row, TriggerState.WAITING)
+                    _let_wait(tables, row, now)
                 result.unfilled.append(_unfilled(tables, row))
             case Decision.SKIP:
                 result.skipped.append(_skip(tables, node, row, *_following(row, row.upcoming, 0), now))
@@ -108,24 +99,32 @@ def acquire(
                     passed = passed[: len(row.upcoming.instants) - 1]
                 coalesced_fire_times = (at, *passed) if passed else ()
                 to = _following(row, row.upcoming, len(passed))
-                result.fired.append(_fire_row(tables, node, row, *to, max(now, at), coalesced_fire_times))
-    spend(tables, admitted, now)
-    taken = {fired.trigger_key: fired.fire_id for fired in result.fired}
-    shared_limits.charge(tables, sharing, taken, now)
-    turns = (
-        next_turn(tables, slots, passed_over),
-        shared_limits.next_turn(tables, slots, now, misfire_threshold=misfire_threshold, passed_over=passed_over),
-    )
-    remaining = next(waiting.rows(1), None)
+                catches_up = now if _catches_up(row) else None
+                result.fired.append(
+                    _fire_row(tables, node, row, *to, max(now, at), coalesced_fire_times, catch_up_until=catches_up)
+                )
+    met.settle()
+    remaining = next(front.rows(1), None)
     return Acquisition(
         now,
         tuple(result.fired),
-        min((at for at in (remaining and remaining.entry.at, *turns) if at), default=None),
+        min((*tables.opens.values(), *([] if remaining is None else [remaining.entry.at])), default=None),
         tuple(result.skipped),
-        undecided,
+        front.undecided,
         tables.due.slot_pools,
         unfilled=tuple(result.unfilled),
     )
+
+
+def _catches_up(row: TriggerRow) -> bool:
+    """Return True if a rate, or a limit that others share, has held a trigger back: then nothing of it is too late."""
+    return row.state is TriggerState.BLOCKED and not row.job.has_slots_alone
+
+
+def _let_wait(tables: Tables, row: TriggerRow, now: datetime) -> None:
+    """Let a parked trigger wait for any node."""
+    catch_up_until = max(now, row.catch_up_until or now) if _catches_up(row) else None
+    tables.move(row, TriggerState.WAITING, progress=row.progress, catch_up_until=catch_up_until)
 
 
 def decide(tables: Tables, node: Node, runs: Mapping[DispatchKey, bool]) -> bool:
@@ -139,21 +138,20 @@ def decide(tables: Tables, node: Node, runs: Mapping[DispatchKey, bool]) -> bool
 
 
 def _slots_of_keys(
-    tables: Tables, node: Node, available_slots: Sequence[AvailableSlots], opened: Collection[Gate]
-) -> tuple[dict[DispatchKey, AvailableSlots], list[DispatchKey]]:
-    """Return the slots for each dispatch key that the node runs, and the keys about which it has said nothing."""
+    tables: Tables, node: Node, available_slots: Sequence[AvailableSlots]
+) -> tuple[Callable[[DispatchKey], AvailableSlots | None], set[DispatchKey]]:
+    """Return how to look up the slots for a dispatch key, None where the node cannot take it; and the keys about which
+    the node has said nothing, of those that were looked up."""
     of_pool = {slots.slot_pool: slots for slots in available_slots}
     decided = tables.runs.get(node.epoch, {})
-    slots_of, undecided = {}, []
-    parked = {row.job.dispatch_key for gate in opened if (row := tables.first_parked(gate)) is not None}
-    for key in tables.due.dispatch_keys() | parked:
+    undecided: set[DispatchKey] = set()
+
+    def slots_of(key: DispatchKey) -> AvailableSlots | None:
         slots = of_pool.get(key.slot_pool)
-        if slots is None:
-            continue
-        if key not in decided:
-            undecided.append(key)
-        elif decided[key]:
-            slots_of[key] = slots
+        if slots is not None and key not in decided:
+            undecided.add(key)
+        return slots if decided.get(key) else None
+
     return slots_of, undecided
 
 
@@ -181,20 +179,21 @@ def _cancel_oldest(tables: Tables, row: TriggerRow) -> None:
 
 
 @dataclass(frozen=True)
-class _Waiting:
+class _Front:
     """The waiting triggers that a step may look at."""
 
     tables: Tables
-    slots_of: Mapping[DispatchKey, AvailableSlots]
+    slots_of: Callable[[DispatchKey], AvailableSlots | None]
+    undecided: Collection[DispatchKey]
     now: datetime
     threshold: timedelta
     passed_over: Collection[int]
 
     def rows(self, limit: int, *, least: int = 0) -> Iterator[TriggerRow]:
         """Yield them in order: as many of each dispatch key as its slots and `limit` allow, at least `least`."""
-        beyond = len(self.passed_over)
+        slots_of = {key: slots for key in self.tables.due.dispatch_keys() if (slots := self.slots_of(key)) is not None}
         for entry in self.tables.due.on_time(
-            self.slots_of, self.now, self.threshold, limit, least=least, beyond=beyond
+            slots_of, self.now, self.threshold, limit, least=least, beyond=len(self.passed_over)
         ):
             row = self.tables.triggers[entry.key]
             if row.generation not in self.passed_over:
@@ -204,27 +203,45 @@ class _Waiting:
 class _Met:
     """The triggers that a step has met: the front of the waiting ones, and those that are parked at open gates."""
 
-    def __init__(self, waiting: _Waiting, limit: int, until: datetime, opened: Collection[Gate]) -> None:
-        self._waiting = waiting
-        self._tables = tables = waiting.tables
+    def __init__(self, front: _Front, limit: int, until: datetime, opened: Collection[Gate]) -> None:
+        self._front = front
+        self._tables = tables = front.tables
         self._until = until
-        front = waiting.rows(limit, least=LEAST_MET) if limit else iter(())
-        met = list(takewhile(lambda row: row.entry.at <= until, front))
-        gates = {row.gate for row in met if row.job.limit is not None} | {*opened}
-        self._running = {gate: tables.running_at(gate) for gate in gates}
-        parked = [row for gate in gates for row in self._parked(gate)]
-        self.rows = sorted([*met, *parked], key=_order)
-        self._occupied = {
-            gate for gate in gates if (first := tables.first_parked(gate)) is not None and tables.free_slots(first) == 0
-        }
+        waiting = list(
+            takewhile(lambda row: row.entry.at <= until, front.rows(limit, least=LEAST_MET) if limit else ())
+        )
+        by_time = [gate for gate, at in tables.opens.items() if at <= front.now]
+        gates = (_gate(row) for row in waiting)
+        self._asked = {limit for gate in (*gates, *opened, *by_time) for limit in limits_of(gate)}
+        sets = [gate for gate in tables.parked if gate.limits and not self._asked.isdisjoint(limits_of(gate))]
+        self._asked.update(limit for gate in sets for limit in limits_of(gate))
+        self._ask()
+        own = [gate for gate in self._asked if gate.job_name]
+        parked = [row for gate in own for row in self._parked(gate)] + [
+            row for gate in sets for row in self._parked(gate)
+        ]
+        # The job of what waits for limits that it shares may have a limit of its own.
+        self._asked.update(limit for row in parked for limit in limits_of(_gate(row)))
+        self._ask()
+        self.rows = sorted([*waiting, *parked], key=_order)
+        self._occupied = {gate for gate in own if gate in tables.parked and self._free[gate].places <= 0}
+        self.decided: list[tuple[TriggerRow, Decision]] = []
+
+    def _ask(self) -> None:
+        self._free = {limit: free(self._tables, limit) for limit in self._asked}
 
     def _parked(self, gate: Gate) -> Iterator[TriggerRow]:
-        """Yield the soonest that are parked at a gate, as many as may run; and as many that are late."""
+        """Yield the soonest that are parked at a gate, as many as may run; and as many that are late.
+
+        The first that waits for several limits is met even if they do not allow it, once it is overdue.
+        """
         first = self._tables.first_parked(gate)
-        free = 0 if first is None else self._tables.free_slots(first) or 0
-        if first is None or not free:
+        if first is None:
             return
-        most = free if first.job.overlap_policy is OverlapPolicy.BLOCK else len(self._tables.parked[gate])
+        places = min(self._free[limit].places for limit in limits_of(gate))
+        if places > 0 and not gate.limits and first.job.overlap_policy is not OverlapPolicy.BLOCK:
+            places = inf
+        most = max(places, self._is_overdue(first)) if gate.limits else places
         numbers: Counter[bool] = Counter()
         for row in self._tables.parked_at(gate):
             is_late = self._is_late(row)
@@ -235,23 +252,33 @@ class _Met:
                 return
 
     def _is_late(self, row: TriggerRow) -> bool:
+        """Return True if the misfire step takes a parked trigger."""
         assert row.progress.next_fire_time is not None
-        return row.progress.next_fire_time < row.part.earliest_on_time(self._waiting.now, self._waiting.threshold)
+        earliest = row.part.earliest_on_time(self._front.now, self._front.threshold)
+        return row.job.has_slots_alone and row.progress.next_fire_time < earliest
+
+    def _is_overdue(self, row: TriggerRow) -> bool:
+        """Return True if a trigger has waited for longer than the misfire threshold, and a live node runs it."""
+        assert row.progress.next_fire_time is not None
+        if row.progress.next_fire_time >= self._front.now - self._front.threshold:
+            return False
+        epochs = {record.epoch for record in self._tables.nodes.values()}
+        runs = self._tables.runs
+        return any(runs.get(epoch, {}).get(row.job.dispatch_key, False) for epoch in epochs)
 
     def _slots(self, row: TriggerRow) -> AvailableSlots | None:
         """Return the slots for a trigger; None if this node cannot take it now."""
-        slots = self._waiting.slots_of.get(row.job.dispatch_key)
+        slots = self._front.slots_of(row.job.dispatch_key)
         at = row.progress.next_fire_time
         assert at is not None
         if row.state is TriggerState.WAITING:
             return slots
-        is_excluded = at > self._until or row.generation in self._waiting.passed_over or self._is_late(row)
-        # What has a rate limit asks it first.
-        return None if is_excluded or row.part.rule is MisfireRule.RATE_LIMIT else slots
+        is_excluded = at > self._until or row.generation in self._front.passed_over or self._is_late(row)
+        return None if is_excluded else slots
 
-    def decide(self, limit: int) -> list[Decision]:
-        """Return what becomes of each trigger, if the node takes at most `limit`."""
-        rows, now = self.rows, self._waiting.now
+    def decide(self, limit: int) -> None:
+        """Decide what becomes of each trigger, if the node takes at most `limit`."""
+        rows, now = self.rows, self._front.now
         slots = [self._slots(row) for row in rows]
         of_executor: Counter[str] = Counter()
         of_group: Counter[str] = Counter()
@@ -271,17 +298,47 @@ class _Met:
         candidates = [
             Candidate(
                 order=_order(row),
-                gate=None if row.job.limit is None else row.gate,
-                limit=row.job.limit or 0,
+                gate=row.gate if row.job.has_own_limit else None,
+                slots=row.job.limit,
+                shares=tuple(map(shared_gate, names_from_text(row.job.limits))),
                 policy=row.job.overlap_policy,
-                is_parked=row.state is TriggerState.BLOCKED,
+                parked=_where_parked(row),
                 is_filled=_is_filled(row, now),
                 runs_here=slots[n] is not None,
                 is_late=row.state is TriggerState.BLOCKED and self._is_late(row),
+                is_overdue=row.job.limits is not None and self._is_overdue(row),
             )
             for n, row in enumerate(rows)
         ]
-        return decide_all(candidates, self._running, self._occupied, takes)
+        self.decided = list(zip(rows, decide_all(candidates, self._free, self._occupied, takes), strict=True))
+        self._moved = [
+            shared_gate(row.parked_at)
+            for row, decision in self.decided
+            if row.parked_at is not None and decision in (Decision.PARK, Decision.REPLACE)
+        ]
+
+    def settle(self) -> None:
+        """Charge the limits for what has fired, and note when they are to be asked again."""
+        used: dict[Decision, Counter[Gate]] = {Decision.FIRE: Counter(), Decision.UNPARK: Counter()}
+        for row, decision in self.decided:
+            if decision in used:
+                used[decision].update(limits_of(_gate(row)))
+        charge(self._tables, used[Decision.FIRE])
+        # As many of a set were met as may run. Where one of them waits for its job's own limit instead, others follow.
+        at_once = [limit for gate in self._moved if gate in self._tables.parked for limit in limits_of(gate)]
+        ask_again(self._tables, self._asked, used[Decision.UNPARK], at_once)
+
+
+def _gate(row: TriggerRow) -> Gate:
+    """Return the limits that hold for a trigger."""
+    own = row.gate if row.job.has_own_limit else NO_GATE
+    return own._replace(limits=row.job.limits or "")
+
+
+def _where_parked(row: TriggerRow) -> Decision | None:
+    if row.state is not TriggerState.BLOCKED:
+        return None
+    return Decision.PARK if row.parked_at is None else Decision.PARK_AT_SET
 
 
 def _is_filled(row: TriggerRow, now: datetime) -> bool:
@@ -349,6 +406,8 @@ def _fire_row(
     upcoming: UpcomingFireTimes,
     now: datetime,
     coalesced_fire_times: tuple[datetime, ...] = (),
+    *,
+    catch_up_until: datetime | None = None,
 ) -> FiredTrigger:
     """Fire a trigger: move it on to `progress`."""
     job = row.job
@@ -357,7 +416,7 @@ def _fire_row(
     previous = row.progress.previous_fire_time
     state = TriggerState.COMPLETE if progress.next_fire_time is None else TriggerState.WAITING
     last = fire_id if state is TriggerState.COMPLETE else None
-    tables.move(row, state, progress=progress, upcoming=upcoming, fire_id=last)
+    tables.move(row, state, progress=progress, upcoming=upcoming, fire_id=last, catch_up_until=catch_up_until)
     calendar = tables.calendar_of(row)
     few = upcoming.if_few()
     facts = FireFacts(
@@ -390,7 +449,7 @@ def _fire_row(
         capture_logs=job.detail.capture_logs,
         limits=job.limits,
         is_joined=bool(tables.jobs_after(job.key)),
-        gate_key=None if job.limit is None or job.overlap_policy is OverlapPolicy.SKIP else row.concurrency_key,
+        gate_key=row.concurrency_key if _may_wait_for_slots(job) else None,
     )
     execution.fired = LoadedFire.of(
         facts,
@@ -401,6 +460,11 @@ def _fire_row(
     row.coalesced_fire_times = ()
     tables.start(execution)
     return execution.fired
+
+
+def _may_wait_for_slots(job: JobRow) -> bool:
+    """Return True if triggers may be parked for an end of the job. One that skips is parked for its rate alone."""
+    return job.limit is not None and (job.overlap_policy is not OverlapPolicy.SKIP or job.rate_limit is not None)
 
 
 def _coalesced(missed: tuple[datetime, ...], passed: tuple[datetime, ...]) -> tuple[datetime, ...]:
@@ -423,6 +487,7 @@ def _fired_row(node: Node, row: TriggerRow, fire_id: int, now: datetime) -> Fire
         scheduled_time=scheduled,
         priority=row.bare.priority,
         limited=row.job.limit is not None,
+        limits=row.job.limits,
         concurrency_key=row.concurrency_key,
         requests_recovery=row.job.detail.requests_recovery,
         attempt=row.attempt,

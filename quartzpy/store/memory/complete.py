@@ -11,8 +11,8 @@ from typing import NamedTuple
 from quartzpy.jobs.context import Progress
 from quartzpy.keys import JobKey
 from quartzpy.states import JoinState, Outcome, TriggerState
-from quartzpy.store.memory import shared_limits
 from quartzpy.store.memory.joins import Arrivals
+from quartzpy.store.memory.limits import forget_past
 from quartzpy.store.memory.pausing import pause_schedule
 from quartzpy.store.memory.rerun import follow, repeat
 from quartzpy.store.memory.rows import FiredRow, TriggerRow
@@ -45,7 +45,6 @@ def complete(
     fenced: set[int] = set()
     ends: list[End] = []
     stopped: set[int] = set()
-    handed_back: list[FiredRow] = []
     for completion in completions:
         row = tables.fired.get(completion.fired.fire_id)
         if row is None or row.epoch != node.epoch:
@@ -73,8 +72,6 @@ def complete(
         _store_data(tables, row, completion)
         if job is not None and completion.outcome is Outcome.SUCCEEDED:
             job.node_deaths = 0
-        if completion.is_handed_back:
-            handed_back.append(row)
         ends.append(
             End(
                 row,
@@ -83,7 +80,6 @@ def complete(
                 repeats_after=completion.retry_after,
                 continues=completion.fired.continues,
                 joins=completion.fired.joins,
-                is_handed_back=completion.is_handed_back,
             )
         )
         ended.append(completion)
@@ -91,11 +87,7 @@ def complete(
     paused = _count_failures(tables, ended)
     for completion in ended:
         _end_trigger(tables, completion)
-    shared_limits.give_back(tables, handed_back, now)
-    times = [row.progress.next_fire_time for row in waiting if row.progress.next_fire_time]
-    if asking := shared_limits.freed(tables, (completion.fired.limits for completion in ended)):
-        times.append(asking)
-    earliest = min(times, default=None)
+    earliest = min((row.progress.next_fire_time for row in waiting if row.progress.next_fire_time), default=None)
     return CompletionOutcome(
         now, fenced=frozenset(fenced), earliest_unblocked=earliest, paused=paused, stopped=frozenset(stopped)
     )
@@ -111,7 +103,6 @@ class End(NamedTuple):
     """How long it is until it runs again; None: it has ended for good."""
     continues: bool = True
     joins: bool = True
-    is_handed_back: bool = False
 
 
 def change_others(tables: Tables, ends: Sequence[End]) -> list[TriggerRow]:
@@ -124,8 +115,7 @@ def change_others(tables: Tables, ends: Sequence[End]) -> list[TriggerRow]:
     for end in ends:
         row, job = end.row, tables.jobs.get(end.row.job_key)
         if end.repeats_after is not None and job is not None:
-            after, outcome = end.repeats_after, end.outcome
-            stored.append(repeat(tables, row, job, after, outcome, keeps_admission=end.is_handed_back))
+            stored.append(repeat(tables, row, job, end.repeats_after, end.outcome))
             continue
         if end.continues and job is not None:
             stored += follow(tables, row, job, end.outcome, end.result)
@@ -280,6 +270,7 @@ def purge_history(
     most: int | None = None,
 ) -> Purged:
     """Delete old history and ended triggers; see `ClusterStore.purge_history`. There is no audit log."""
+    forget_past(tables, limit)
     ended_triggers = ended_triggers or older_than
     if ended_triggers is not None:
         _purge_ended(tables, tables.now() - ended_triggers)

@@ -7,7 +7,6 @@ cannot run, or that the misfire step must handle.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from heapq import merge
@@ -102,8 +101,6 @@ class Part(NamedTuple):
     rule: MisfireRule
     threshold: timedelta | None
     """The threshold of triggers with one of their own."""
-    limits: str | None = None
-    """The limits that are to be asked first, of triggers of jobs that share some."""
 
     def earliest_on_time(self, now: datetime, threshold: timedelta) -> datetime:
         """Return the instant before which a due trigger has misfired; `threshold` is the scheduler's."""
@@ -118,41 +115,21 @@ class Part(NamedTuple):
                 return _BEGINNING
 
 
-_RATE_LIMITED = Part(MisfireRule.RATE_LIMIT, None)
-"""Its entries have the instants at which the limits are asked."""
-
-
 class DueIndex:
     """The entries of all dispatch keys."""
 
     def __init__(self) -> None:
         self._dispatch_keys: dict[DispatchKey, dict[Part, SortedEntries]] = {}
-        self._rate_limited = 0
-        self._sharing: Counter[DispatchKey] = Counter()
-        """The number of entries that wait for limits which jobs share."""
-
-    @property
-    def has_rate_limits(self) -> bool:
-        """True if a waiting trigger has a rate limit."""
-        return self._rate_limited > 0
 
     def add(self, dispatch_key: DispatchKey, part: Part, entry: Entry) -> None:
         parts = self._dispatch_keys.setdefault(dispatch_key, {})
         if part not in parts:
             parts[part] = SortedEntries()
         parts[part].add(entry)
-        self._rate_limited += part == _RATE_LIMITED
-        if part.limits is not None:
-            self._sharing[dispatch_key] += 1
 
     def remove(self, dispatch_key: DispatchKey, part: Part, entry: Entry) -> None:
         parts = self._dispatch_keys[dispatch_key]
         parts[part].remove(entry)
-        self._rate_limited -= part == _RATE_LIMITED
-        if part.limits is not None:
-            self._sharing[dispatch_key] -= 1
-            if not self._sharing[dispatch_key]:
-                del self._sharing[dispatch_key]
         if not parts[part]:
             del parts[part]
             if not parts:
@@ -179,28 +156,6 @@ class DueIndex:
                 for dispatch_key, slot in slots.items()
                 for part, entries in self._dispatch_keys.get(dispatch_key, {}).items()
                 if part.rule in _ACQUIRED
-            )
-        )
-
-    def sets_of_limits(self) -> Iterator[tuple[DispatchKey, str, Entry]]:
-        """Yield the sets of limits that are to be asked, with the first entry of each, for each dispatch key."""
-        for dispatch_key in self._sharing:
-            for part, entries in self._dispatch_keys[dispatch_key].items():
-                if part.limits is not None:
-                    yield dispatch_key, part.limits, next(entries.since(_BEGINNING))
-
-    def sharing(self, dispatch_key: DispatchKey, part: Part) -> Iterator[Entry]:
-        """Yield the entries of a dispatch key that wait for one set of limits, in order."""
-        entries = self._dispatch_keys.get(dispatch_key, {}).get(part)
-        return iter(()) if entries is None else entries.since(_BEGINNING)
-
-    def turns(self, dispatch_keys: Iterable[DispatchKey], limit: int) -> Iterator[Entry]:
-        """Yield, in order, the entries with a rate limit: the first ones of each dispatch key."""
-        return merge(
-            *(
-                islice(self._dispatch_keys[dispatch_key][_RATE_LIMITED].since(_BEGINNING), limit)
-                for dispatch_key in dict.fromkeys(dispatch_keys)
-                if _RATE_LIMITED in self._dispatch_keys.get(dispatch_key, {})
             )
         )
 

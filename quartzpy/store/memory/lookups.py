@@ -7,19 +7,23 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from heapq import nlargest, nsmallest
+from itertools import islice, takewhile
 from typing import Any, TypeVar, cast
 
 from quartzpy.jobs.job import JobDetail
+from quartzpy.jobs.shared_limit import names_from_text
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.placement import placement_from_text
-from quartzpy.states import FiredState, TriggerState
+from quartzpy.states import FiredState, HeldBy, TriggerState
+from quartzpy.store.memory.limits import limits_of
 from quartzpy.store.memory.rows import FiredRow, TriggerRow, load_trigger
 from quartzpy.store.memory.tables import Tables
 from quartzpy.store.node_states import states_of
 from quartzpy.store.protocol import NO_NOTE, DispatchKey, NameKind
 from quartzpy.store.records import (
     LATE_AFTER,
+    MOST_WAITING,
     ClusterLoad,
     ExecutionRecord,
     JobHeader,
@@ -27,6 +31,7 @@ from quartzpy.store.records import (
     Pauses,
     RunningRecord,
     TriggerRecord,
+    held_by,
 )
 
 _Key = TypeVar("_Key", JobKey, TriggerKey)
@@ -36,18 +41,23 @@ def trigger_record(tables: Tables, row: TriggerRow) -> TriggerRecord:
     """Return the record of a trigger's row."""
     paused_at, note = row.pause if row.pause and row.state is TriggerState.PAUSED else (None, NO_NOTE)
     own = row.own_pause if row.state is TriggerState.PAUSED else None
+    state, waits_for = tables.seen_state(row), None
+    if state is TriggerState.BLOCKED:
+        waits_for = held_by(is_full=tables.free_slots(row) == 0, parked_at=row.parked_at, has_rate=row.job.has_rate)
     return TriggerRecord(
         key=row.key,
         job_key=row.job.key,
         load_trigger=partial(load_trigger, row.bare, row.data),
         job_type=row.job.job_type,
-        state=tables.seen_state(row),
+        state=state,
         progress=row.progress,
         generation=row.generation,
         upcoming=row.upcoming.instants,
         error=row.error,
         catch_up_until=row.catch_up_until,
-        rate_limited_until=row.rate_limited_until,
+        held_by=waits_for,
+        shared_limits=names_from_text(row.parked_at) if waits_for is HeldBy.SHARED else (),
+        opens_at=None if waits_for in (None, HeldBy.SLOT) else _opens_at(tables, row),
         resumed_at=row.resumed_at,
         kind=row.bare.kind,
         calendar=row.bare.calendar,
@@ -68,6 +78,20 @@ def jobs(tables: Tables, keys: Collection[JobKey]) -> dict[JobKey, JobDetail]:
 
 def triggers(tables: Tables, keys: Collection[TriggerKey]) -> dict[TriggerKey, TriggerRecord]:
     return {key: trigger_record(tables, tables.triggers[key]) for key in keys if key in tables.triggers}
+
+
+def _opens_at(tables: Tables, row: TriggerRow) -> datetime | None:
+    """Return the instant at which the rate for which a trigger is parked admits the next fire; of several, the last."""
+    return max((at for limit in limits_of(row.place) if (at := tables.opens.get(limit)) is not None), default=None)
+
+
+def ahead(tables: Tables, key: TriggerKey) -> int:
+    """See `QueryStore.ahead`."""
+    row = tables.triggers.get(key)
+    if row is None or row.state is not TriggerState.BLOCKED:
+        return 0
+    before = takewhile(lambda other: other is not row, tables.parked_at(row.place))
+    return len(list(islice(before, MOST_WAITING)))
 
 
 def job_headers(tables: Tables, keys: Collection[JobKey]) -> dict[JobKey, JobHeader]:
@@ -182,15 +206,13 @@ def cluster_load(tables: Tables) -> ClusterLoad:
     now = tables.now()
     by_state = tables.by_state
     scheduled = [*by_state[TriggerState.WAITING].values(), *by_state[TriggerState.BLOCKED].values()]
-    waiting = [
-        (at, row) for row in scheduled if (at := _next(row)) <= now and tables.seen_state(row) is TriggerState.WAITING
-    ]
+    waiting = [at for row in scheduled if (at := _next(row)) <= now and tables.seen_state(row) is TriggerState.WAITING]
     claimed = sum(row.fire_time > now for row in tables.fired.values())
     alive = sum(state.is_alive for state in states_of(tables.nodes.values(), now).values())
     return ClusterLoad(
-        due=sum(row.rate_limited_until is None or row.rate_limited_until <= now for _, row in waiting),
+        due=len(waiting),
         late=sum(_next(row) < now - LATE_AFTER for row in scheduled),
-        longest_due=now - min(at for at, _ in waiting) if waiting else None,
+        longest_due=now - min(waiting) if waiting else None,
         in_error=len(by_state[TriggerState.ERROR]),
         claimed=claimed,
         executing=len(tables.fired) - claimed,

@@ -53,7 +53,7 @@ def _late_at_gates(
     """Return these late triggers without those of full jobs, which are parked; and those that are parked beside them.
 
     A trigger that waits for a place which nobody leaves is late by design, and this is no misfire. Where a place is
-    free, nothing holds up what is parked.
+    free, nothing holds up what is parked; but a rate, or a limit that others share, may have done so until now.
     """
     late = []
     gates: set[Gate] = set()
@@ -62,7 +62,7 @@ def _late_at_gates(
             tables.move(row, TriggerState.BLOCKED)
             continue
         late.append(row)
-        if row.job.overlap_policy is OverlapPolicy.BLOCK and row.job.limit is not None:
+        if row.job.overlap_policy is OverlapPolicy.BLOCK and row.job.has_slots_alone:
             gates.add(row.gate)
     late += (row for gate in gates for row in tables.parked_at(gate) if _is_late(row, now, threshold))
     return sorted(late, key=lambda row: row.entry)

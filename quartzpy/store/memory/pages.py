@@ -10,9 +10,10 @@ from heapq import nsmallest
 from typing import Any, TypeVar, cast
 
 from quartzpy.errors import InvalidValueError
+from quartzpy.jobs.shared_limit import names_from_text
 from quartzpy.keys import UNSCHEDULED_GROUPS, Key
 from quartzpy.matchers import GroupMatcher
-from quartzpy.states import ExecutionState, TriggerState
+from quartzpy.states import ExecutionState, HeldBy, TriggerState
 from quartzpy.store.memory.lookups import trigger_record
 from quartzpy.store.memory.rows import JobRow, TriggerRow, load_job
 from quartzpy.store.memory.tables import Tables
@@ -27,7 +28,15 @@ from quartzpy.store.queries import (
     TriggerOrder,
     TriggerQuery,
 )
-from quartzpy.store.records import ExecutionRecord, JobRecord, JoinRecord, MisfireRecord, TriggerRecord, next_fire_of
+from quartzpy.store.records import (
+    ExecutionRecord,
+    JobRecord,
+    JoinRecord,
+    MisfireRecord,
+    TriggerRecord,
+    held_by_of_job,
+    next_fire_of,
+)
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -91,12 +100,16 @@ def _job_record(tables: Tables, row: JobRow, most_triggers: int | None) -> JobRe
             fires[state] = min(at, fires.get(state) or at)
     has_error = any(trigger.state is TriggerState.ERROR for trigger in triggers)
     following, next_state = next_fire_of(fires, has_error=has_error)
-    turns = [
-        max(trigger.progress.next_fire_time, trigger.rate_limited_until or trigger.progress.next_fire_time)
-        for trigger in triggers
-        if tables.seen_state(trigger) is TriggerState.WAITING and trigger.progress.next_fire_time is not None
-    ]
-    turn = min(turns, default=None) if next_state is TriggerState.WAITING else None
+    first = min(
+        (trigger for trigger in triggers if trigger.state is TriggerState.BLOCKED),
+        key=lambda trigger: trigger.entry,
+        default=None,
+    )
+    parked_at = None if first is None else first.parked_at
+    waits_for = None
+    if next_state is TriggerState.BLOCKED:
+        has_slots, has_rate = row.limit is not None, row.has_rate
+        waits_for = held_by_of_job(parked_at=parked_at, has_slots=has_slots, has_rate=has_rate)
     previous = [t.progress.previous_fire_time for t in triggers]
     return JobRecord(
         key=row.key,
@@ -107,7 +120,8 @@ def _job_record(tables: Tables, row: JobRow, most_triggers: int | None) -> JobRe
         display_name=row.detail.display_name,
         next_fire_time=following,
         next_state=TriggerState.PAUSED if next_state is TriggerState.PAUSED_BLOCKED else next_state,
-        rate_limited_until=turn if turn != following else None,
+        held_by=waits_for,
+        shared_limits=names_from_text(parked_at) if waits_for is HeldBy.SHARED else (),
         previous_fire_time=max((at for at in previous if at is not None), default=None),
         has_more_triggers=has_more,
     )
@@ -148,7 +162,6 @@ def _trigger_matches(tables: Tables, row: TriggerRow, query: TriggerQuery) -> bo
         and query.kind in (None, row.bare.kind)
         and (query.since is None or (at is not None and at >= query.since))
         and (query.until is None or (at is not None and at < query.until))
-        and (query.due_until is None or (at is not None and max(at, row.rate_limited_until or at) < query.due_until))
         and (not query.by_schedule or _is_by_schedule(row))
     )
 
@@ -167,7 +180,7 @@ def executions(
     records += (row.record(now) for row in tables.fired.values())
     if ExecutionState.SCHEDULED in query.states:
         scheduled = [*tables.by_state[TriggerState.WAITING].values(), *tables.by_state[TriggerState.BLOCKED].values()]
-        records += (_scheduled(row) for row in scheduled if tables.seen_state(row) is TriggerState.WAITING)
+        records += (_scheduled(row) for row in scheduled if tables.is_to_come(row))
 
     def place(position: Position) -> Position:
         is_to_come, instant, fire_id, group, name = position

@@ -15,6 +15,8 @@ from quartzpy.placement import Capabilities
 from quartzpy.states import NodeMode, Outcome, OverlapPolicy, TriggerState
 from quartzpy.store import node_problems, refusals
 from quartzpy.store.memory.complete import End, change_others
+from quartzpy.store.memory.limits import open_gates
+from quartzpy.store.memory.rows import TriggerRow
 from quartzpy.store.memory.tables import Tables
 from quartzpy.store.memory.time_off import next_change
 from quartzpy.store.node_problems import NodeProblem
@@ -121,7 +123,7 @@ def recover(
     quarantined = _quarantine(tables, max_node_deaths)
     repaired = _repair(tables)
     return RecoveryOutcome(
-        tuple(removed), recovered, lost, repaired, quarantined, next_change(tables), tables.open_gates()
+        tuple(removed), recovered, lost, repaired, quarantined, next_change(tables), open_gates(tables)
     )
 
 
@@ -169,7 +171,7 @@ def _repair(tables: Tables) -> int:
     """
     odd = 0
     for row in list(tables.by_state[TriggerState.BLOCKED].values()):
-        if row.job.overlap_policy is OverlapPolicy.SKIP or row.job.limit is None:
+        if _is_parked_in_vain(row):
             tables.move(row, TriggerState.WAITING)
             odd += 1
     for row in list(tables.by_state[TriggerState.COMPLETE].values()):
@@ -177,3 +179,11 @@ def _repair(tables: Tables) -> int:
             tables.remove_trigger(row)
             tables.drop_orphans([row.job.key])
     return odd
+
+
+def _is_parked_in_vain(row: TriggerRow) -> bool:
+    """Return True if a trigger waits at a gate that nothing opens."""
+    if row.parked_at is not None:
+        return row.parked_at != row.job.limits
+    skips = row.job.overlap_policy is OverlapPolicy.SKIP
+    return row.job.rate_limit is None and (row.job.limit is None or skips)

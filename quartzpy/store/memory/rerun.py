@@ -19,20 +19,16 @@ from quartzpy.jobs.internal_entries import (
     repeats,
 )
 from quartzpy.keys import CONTINUATIONS, RECOVERING_JOBS, RETRYING_JOBS
-from quartzpy.states import Admission, Outcome, TriggerState
+from quartzpy.states import Outcome, TriggerState
 from quartzpy.store.memory.rows import FiredRow, JobRow, TriggerRow, concurrency_key
 from quartzpy.store.memory.tables import Tables
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import UpcomingFireTimes
 
 
-def repeat(
-    tables: Tables, row: FiredRow, job: JobRow, after: timedelta, outcome: Outcome, *, keeps_admission: bool
-) -> TriggerRow:
+def repeat(tables: Tables, row: FiredRow, job: JobRow, after: timedelta, outcome: Outcome) -> TriggerRow:
     """Store a trigger that fires once: for the next attempt at an execution that failed, or that was snoozed, or at its
     own instant and under Quartz's names for one whose node died.
-
-    With `keeps_admission`, the rate limit was charged for this run already.
     """
     if outcome is Outcome.TERMINATED:
         original = recovery_data(LostExecution(row.trigger_key, row.fire_time, row.scheduled_time))
@@ -42,7 +38,7 @@ def repeat(
     attempt = row.attempt + (outcome is Outcome.FAILED)
     name = f"retry_{row.attempt}_{row.fire_id}"
     at = tables.now() + after
-    return store_once(tables, row, job, RETRYING_JOBS, name, at, attempt, original, keeps_admission=keeps_admission)
+    return store_once(tables, row, job, RETRYING_JOBS, name, at, attempt, original)
 
 
 def follow(tables: Tables, row: FiredRow, job: JobRow, outcome: Outcome, result: str | None) -> list[TriggerRow]:
@@ -77,8 +73,6 @@ def store_once(
     at: datetime,
     attempt: int,
     original: Mapping[str, Any],
-    *,
-    keeps_admission: bool = False,
 ) -> TriggerRow:
     """Store a trigger that fires a job once."""
     trigger = SimpleTrigger(
@@ -96,8 +90,6 @@ def store_once(
     again.attempt = attempt
     again.concurrency_key = concurrency_key(job.concurrency_key, job.data, again.data)
     again.coalesced_fire_times = () if row.fired is None else row.fired.coalesced_fire_times
-    if keeps_admission and job.rate_limit is not None:
-        again.admission = Admission.CHARGED
     paused = tables.pauses.cover(again.key, job)
     tables.add_trigger(again, TriggerState.PAUSED if paused else TriggerState.WAITING)
     return again

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from quartzpy.job_data import decode, encode
@@ -13,10 +13,8 @@ from quartzpy.jobs.continuation import Predecessor
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.join import Join, as_join
 from quartzpy.jobs.rate_limit import RateLimit
-from quartzpy.jobs.shared_limit import Limit
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import (
-    Admission,
     ExecutionState,
     JobMode,
     JoinState,
@@ -32,27 +30,6 @@ from quartzpy.store.protocol import DispatchKey, FiredTrigger, Gate, PauseNote
 from quartzpy.store.records import ExecutionRecord, WindowRecord
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 from quartzpy.triggers.upcoming import UpcomingFireTimes
-
-
-@dataclass(slots=True)
-class RateRow:
-    """The state of the rate limit of a job for one value of its concurrency key; see `RateLimit`."""
-
-    tat: datetime | None = None
-    queued_until: datetime | None = None
-    """The last turn that was given to a trigger."""
-    queued_interval: timedelta | None = None
-    """The interval between turns at that time."""
-
-
-@dataclass(slots=True)
-class LimitRow:
-    """A limit that jobs share."""
-
-    limit: Limit
-    full_until: datetime
-    """All its slots were taken until then, or it was another one: nothing that waited for it is late."""
-    tat: datetime | None = None
 
 
 @dataclass(slots=True)
@@ -124,6 +101,20 @@ class JobRow:
         self.consecutive_failures = 0
         self.become(detail)
 
+    @property
+    def has_own_limit(self) -> bool:
+        return self.limit is not None or self.rate_limit is not None
+
+    @property
+    def has_slots_alone(self) -> bool:
+        """True if it has a limit of executions, and no rate and no limit that it shares."""
+        return self.limit is not None and self.rate_limit is None and self.limits is None
+
+    @property
+    def has_rate(self) -> bool:
+        """True if it has a rate limit of its own."""
+        return self.rate_limit is not None
+
     def become(self, detail: JobDetail) -> None:
         self.job_type = detail.job_type
         self.limit = detail.max_concurrent
@@ -161,7 +152,6 @@ class TriggerRow:
     `catch_up_until`."""
 
     __slots__ = (
-        "admission",
         "attempt",
         "bare",
         "catch_up_until",
@@ -177,9 +167,9 @@ class TriggerRow:
         "missed_policy",
         "own_pause",
         "owner",
+        "parked_at",
         "pause",
         "progress",
-        "rate_limited_until",
         "resumed_at",
         "schedule_hash",
         "state",
@@ -209,8 +199,8 @@ class TriggerRow:
         self.missed_policy = Missed.MISFIRE
         self.resumed_at: datetime | None = None
         """The instant of the last resumption. The policy SKIP does not concern what comes due after it."""
-        self.admission: Admission | None = None
-        self.rate_limited_until: datetime | None = None
+        self.parked_at: str | None = None
+        """The shared limits for which it waits, if it is BLOCKED; None: for its job's own one."""
         self.state = TriggerState.COMPLETE
         self.progress = progress
         self.upcoming = upcoming
@@ -236,29 +226,24 @@ class TriggerRow:
             has_threshold=self.bare.misfire_threshold is not None,
             catches_up=self.catch_up_until is not None,
             missed_policy=self.missed_policy,
-            has_rate_limit=self.job.rate_limit is not None,
-            shares_limits=self.job.limits is not None,
-            admission=self.admission,
         )
         threshold = self.bare.misfire_threshold if rule is MisfireRule.OWN else None
-        return Part(rule, threshold, self.job.limits if rule is MisfireRule.RATE_LIMIT else None)
+        return Part(rule, threshold)
 
     @property
     def gate(self) -> Gate:
-        """The job and the concurrency key, for which a limit of executions holds."""
+        """The job and the concurrency key, for which its own limit holds."""
         return Gate(self.job.key.group, self.job.key.name, self.concurrency_key)
 
     @property
-    def bucket(self) -> tuple[JobKey, str]:
-        """The job and the concurrency key, for which a rate limit holds."""
-        return self.job.key, self.concurrency_key
+    def place(self) -> Gate:
+        """Where it is parked, if it is BLOCKED."""
+        return self.gate if self.parked_at is None else shared_gate(self.parked_at)
 
     @property
     def entry(self) -> Entry:
         at = self.progress.next_fire_time
         assert at is not None
-        if self.rate_limited_until is not None and self.part.rule is MisfireRule.RATE_LIMIT:
-            at = max(at, self.rate_limited_until)
         return Entry(at, -self.bare.priority, self.key.group, self.key.name)
 
 
@@ -277,6 +262,8 @@ class FiredRow:
     scheduled_time: datetime
     priority: int
     limited: bool
+    limits: str | None
+    """The limits that it uses beside that of its job."""
     concurrency_key: str
     requests_recovery: bool
     attempt: int
@@ -318,6 +305,11 @@ class FiredRow:
     def counts(self) -> bool:
         """True if the execution counts against its job's limit."""
         return self.limited
+
+
+def shared_gate(limits: str) -> Gate:
+    """Return the gate of a set of shared limits, or of one of them."""
+    return Gate("", "", "", limits)
 
 
 def concurrency_key(entry: str | None, job_data: str | None, trigger_data: str | None) -> str:

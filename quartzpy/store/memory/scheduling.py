@@ -12,9 +12,9 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.store import refusals
 from quartzpy.store.definition_differences import refuse_other_job, refuse_other_trigger
 from quartzpy.store.memory.joins import abandon, decide_again
+from quartzpy.store.memory.limits import require_limits
 from quartzpy.store.memory.lookups import trigger_record
 from quartzpy.store.memory.rows import JobRow, JoinRow, TriggerRow
-from quartzpy.store.memory.shared_limits import require_limits
 from quartzpy.store.memory.tables import Pauses, Tables
 from quartzpy.store.protocol import BatchEntry, JobEntry
 from quartzpy.store.records import Owned
@@ -159,8 +159,6 @@ def _store_trigger(tables: Tables, prepared: PreparedTrigger) -> None:
     revision = None if trigger.calendar is None else tables.calendars[trigger.calendar].revision
     horizon = prepared.upcoming if prepared.calendar_revision == revision else UpcomingFireTimes()
     row = TriggerRow(trigger, job, tables.next_number(), prepared.progress, horizon, prepared.schedule_hash)
-    if old is not None and old.bucket == row.bucket:
-        row.rate_limited_until = old.rate_limited_until
     tables.add_trigger(row, tables.state_of_new(row))
 
 

@@ -22,7 +22,8 @@ from quartzpy.store.memory import acquire as acquire_step
 from quartzpy.store.memory import calendars as memory_calendars
 from quartzpy.store.memory import complete as complete_step
 from quartzpy.store.memory import holdings as held
-from quartzpy.store.memory import lookups, misfire, pages, pausing, scheduling, shared_limits, time_off
+from quartzpy.store.memory import limits as memory_limits
+from quartzpy.store.memory import lookups, misfire, pages, pausing, scheduling, time_off
 from quartzpy.store.memory import recover as recover_step
 from quartzpy.store.memory.joins import settle_left_batches
 from quartzpy.store.memory.notifications import Notifications
@@ -190,8 +191,8 @@ class RamJobStore:
     own = _locked(scheduling.own)
     put_calendar = _locked(memory_calendars.put_calendar)
     delete_calendar = _locked(memory_calendars.delete_calendar)
-    put_limit = _locked(shared_limits.put_limit)
-    delete_limit = _locked(shared_limits.delete_limit)
+    put_limit = _locked(memory_limits.put_limit)
+    delete_limit = _locked(memory_limits.delete_limit)
     move_triggers = _locked(memory_calendars.move_triggers)
     pause = _locked(pausing.pause)
     resume = _locked(pausing.resume)
@@ -208,7 +209,7 @@ class RamJobStore:
     pauses = _locked(lookups.pauses)
     windows = _locked(time_off.windows)
     calendars = _locked(memory_calendars.calendars)
-    limits = _locked(shared_limits.limits)
+    limits = _locked(memory_limits.limits)
     waiting_dispatch_keys = _locked(lookups.waiting_dispatch_keys)
     list_running = _locked(lookups.list_running)
     execution = _locked(lookups.execution)
@@ -218,6 +219,10 @@ class RamJobStore:
     def keys(self, kind: type[_Key], matcher: GroupMatcher) -> set[_Key]:
         with self._lock:
             return lookups.keys(self._tables, kind, matcher)
+
+    def ahead(self, key: TriggerKey) -> int:
+        with self._lock:
+            return lookups.ahead(self._tables, key)
 
     def near_keys(self, key: _Key, limit: int) -> set[_Key]:
         with self._lock:

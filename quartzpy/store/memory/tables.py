@@ -19,10 +19,10 @@ from quartzpy.clock import Clock
 from quartzpy.job_data import BATCH
 from quartzpy.jobs.internal_entries import BatchKey, batch_of
 from quartzpy.jobs.job import JobDetail
+from quartzpy.jobs.shared_limit import Limit, names_from_text
 from quartzpy.keys import MANUAL_TRIGGERS, UNSCHEDULED_GROUPS, JobKey, TriggerKey
 from quartzpy.states import (
     STORED_STATES,
-    Admission,
     JobMode,
     JoinState,
     Missed,
@@ -35,12 +35,11 @@ from quartzpy.store.memory.rows import (
     FiredRow,
     JobRow,
     JoinRow,
-    LimitRow,
     PauseMark,
-    RateRow,
     TriggerRow,
     WindowRow,
     concurrency_key,
+    shared_gate,
 )
 from quartzpy.store.protocol import DispatchKey, Gate, Node, Notification, StoredCalendar
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, NodeRecord
@@ -133,10 +132,12 @@ class Tables:
         self.versions: dict[str, str] = {}
         self.history: deque[ExecutionRecord] = deque(maxlen=HISTORY)
         self.misfires: deque[MisfireRecord] = deque(maxlen=HISTORY)
-        self.rate_limits: dict[tuple[JobKey, str], RateRow] = {}
-        self.limits: dict[str, LimitRow] = {}
-        self.limit_uses: dict[str, set[int]] = {}
-        """The executions that use slots of each limit, those that have ended since it was asked included."""
+        self.limits: dict[str, Limit] = {}
+        """Those that jobs share, by their names."""
+        self.tats: dict[Gate, datetime] = {}
+        """The theoretical arrival time of the next fire of each rate; see `RateLimit`."""
+        self.opens: dict[Gate, datetime] = {}
+        """The instant at which each limit is to be asked again, while triggers are parked there."""
         self.joining: dict[JobKey, JobRow] = {}
         """The jobs that run after others."""
         self.joins: dict[tuple[JobKey, str], JoinRow] = {}
@@ -145,7 +146,7 @@ class Tables:
         """The batches of triggers that have ended without a fire, and that are not counted yet."""
         self.due = DueIndex()
         self.parked: dict[Gate, SortedEntries] = {}
-        """The triggers that wait at each gate."""
+        """The triggers that wait at each gate: a job's own limit, or a set of those that jobs share."""
         self.by_state: dict[TriggerState, dict[TriggerKey, TriggerRow]] = {state: {} for state in STORED_STATES}
         self.notifications: set[Notification] = set()
         """The notifications that are not sent yet."""
@@ -243,6 +244,7 @@ class Tables:
         fire_id: int | None = None,
         catch_up_until: datetime | None = None,
         missed_policy: Missed | None = None,
+        parked_at: str | None = None,
     ) -> None:
         """Set `state`. A trigger that caught up may misfire again."""
         batch = self._awaited_by(row) if state is TriggerState.COMPLETE else None
@@ -250,9 +252,8 @@ class Tables:
         if missed_policy is not None:
             row.missed_policy = missed_policy
             row.catch_up_until = row.catch_up_until if missed_policy is Missed.MISFIRE else None
-        if row.admission is not Admission.CHARGED:
-            row.admission = None
         row.state = state
+        row.parked_at = parked_at
         row.fire_id = fire_id
         if progress is not None:
             row.progress = progress
@@ -264,22 +265,9 @@ class Tables:
             self.left_batches.append(batch)
         self._enter(row)
 
-    def set_admission(self, row: TriggerRow, admission: Admission | None) -> None:
-        """Change what the rate limit says of the next fire of a waiting trigger."""
-        self._exit(row)
-        row.admission = admission
-        self._enter(row)
-
-    def hold_back(self, row: TriggerRow, until: datetime) -> None:
-        """Let a waiting trigger wait for its rate limit until this instant."""
-        self._exit(row)
-        row.rate_limited_until = until
-        self._enter(row)
-
     def redefine(self, job: JobRow, detail: JobDetail) -> None:
         """Replace a job's definition; and re-index its triggers."""
-        limits_before = job.rate_limit, job.limits
-        gate_before = job.limit, job.overlap_policy, job.concurrency_key
+        gate_before = job.limit, job.rate_limit, job.limits, job.overlap_policy, job.concurrency_key
         waiting = [row for row in job.triggers.values() if row.state is TriggerState.WAITING]
         for row in waiting:
             self.due.remove(job.dispatch_key, row.part, row.entry)
@@ -287,13 +275,9 @@ class Tables:
         for row in parked:
             self._exit(row)
         job.become(detail)
-        if (job.rate_limit, job.limits) != limits_before:
-            for row in job.triggers.values():
-                row.rate_limited_until = None
-                row.admission = None
         for row in waiting:
             self.due.add(job.dispatch_key, row.part, row.entry)
-        is_same = gate_before == (job.limit, job.overlap_policy, job.concurrency_key)
+        gate = job.limit, job.rate_limit, job.limits, job.overlap_policy, job.concurrency_key
         for row in job.triggers.values():
             key_before, row.concurrency_key = (
                 row.concurrency_key,
@@ -301,7 +285,7 @@ class Tables:
             )
             if row.state is TriggerState.BLOCKED:
                 # What is parked asks its gate again if that is another one, or has other places.
-                if not (is_same and key_before == row.concurrency_key):
+                if not (gate == gate_before and key_before == row.concurrency_key):
                     row.state = TriggerState.WAITING
                 self._enter(row)
 
@@ -321,17 +305,17 @@ class Tables:
         if row.state is TriggerState.WAITING:
             self.due.add(row.job.dispatch_key, row.part, row.entry)
         elif row.state is TriggerState.BLOCKED:
-            self.parked.setdefault(row.gate, SortedEntries()).add(row.entry)
+            self.parked.setdefault(row.place, SortedEntries()).add(row.entry)
 
     def _exit(self, row: TriggerRow) -> None:
         del self.by_state[row.state][row.key]
         if row.state is TriggerState.WAITING:
             self.due.remove(row.job.dispatch_key, row.part, row.entry)
         elif row.state is TriggerState.BLOCKED:
-            at_gate = self.parked[row.gate]
+            at_gate = self.parked[row.place]
             at_gate.remove(row.entry)
             if not at_gate:
-                del self.parked[row.gate]
+                del self.parked[row.place]
 
     def parked_at(self, gate: Gate) -> Iterator[TriggerRow]:
         """Yield the triggers that are parked at a gate, in order."""
@@ -340,11 +324,6 @@ class Tables:
 
     def first_parked(self, gate: Gate) -> TriggerRow | None:
         return next(self.parked_at(gate), None)
-
-    def open_gates(self) -> list[Gate]:
-        """Return the gates with a free place at which triggers are parked."""
-        firsts = {gate: self.first_parked(gate) for gate in self.parked}
-        return [gate for gate, first in firsts.items() if first is not None and self.free_slots(first)]
 
     def state_of_new(self, row: TriggerRow) -> TriggerState:
         """The state of a trigger that is stored now."""
@@ -357,7 +336,20 @@ class Tables:
             return state
         if self.free_slots(row) == 0:
             return TriggerState.PAUSED_BLOCKED if state is TriggerState.PAUSED else TriggerState.BLOCKED
+        if row.job.rate_limit is not None or row.job.limits:
+            return state
         return TriggerState.WAITING if state is TriggerState.BLOCKED else state
+
+    def is_to_come(self, row: TriggerRow) -> bool:
+        """Whether nothing but its instant, a rate, shared limits, or a worker keeps a trigger from its fire."""
+        if row.state not in (TriggerState.WAITING, TriggerState.BLOCKED):
+            return False
+        if row.job.overlap_policy is not OverlapPolicy.BLOCK and row.state is TriggerState.WAITING:
+            return True
+        waits_for_its_turn = row.job.rate_limit is not None or row.job.limits
+        if row.job.overlap_policy is not OverlapPolicy.BLOCK and not waits_for_its_turn:
+            return False
+        return self.free_slots(row) != 0
 
     def drop_orphans(self, keys: Collection[JobKey]) -> None:
         """Remove the given jobs that are not durable and have no trigger left."""
@@ -377,7 +369,7 @@ class Tables:
         return None if limit is None else max(0, limit - self._running[row.gate])
 
     def running_at(self, gate: Gate) -> int:
-        """The number of executions that count for a gate."""
+        """The number of executions that count for a job's own limit, or for one that jobs share."""
         return self._running[gate]
 
     def is_blocked(self, row: TriggerRow) -> bool:
@@ -386,12 +378,16 @@ class Tables:
 
     def start(self, row: FiredRow) -> None:
         self.fired[row.fire_id] = row
-        if row.counts:
-            self._running[row.gate] += 1
+        self._running.update(self._counting(row))
 
     def drop(self, row: FiredRow) -> None:
         del self.fired[row.fire_id]
-        if row.counts:
-            self._running[row.gate] -= 1
-            if not self._running[row.gate]:
-                del self._running[row.gate]
+        for limit in self._counting(row):
+            self._running[limit] -= 1
+            if not self._running[limit]:
+                del self._running[limit]
+
+    @staticmethod
+    def _counting(row: FiredRow) -> list[Gate]:
+        """Return the limits for which an execution counts."""
+        return [*map(shared_gate, names_from_text(row.limits)), *([row.gate] if row.counts else ())]

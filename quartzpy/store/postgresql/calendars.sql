@@ -74,7 +74,6 @@ moved AS (
            upcoming_is_complete = h.is_complete, times_triggered = h.times,
            -- A catch-up ends with the fire times before its end.
            missed_policy = CASE WHEN h.next_fire_time = h.expected THEN t.missed_policy END,
-           -- include: admission_afresh
            catch_up_until = CASE WHEN t.catch_up_until >= h.next_fire_time THEN t.catch_up_until END
       FROM affected h
      WHERE t.sched_name = :'sched' AND t.trigger_group = h.trigger_group AND t.trigger_name = h.trigger_name

@@ -122,10 +122,9 @@ SELECT *
         SELECT
                -- include: scheduled_columns
           FROM qrtz_triggers t
-         WHERE sched_name = :'sched' AND trigger_state IN ('WAITING', 'BLOCKED')
+         WHERE sched_name = :'sched'
            AND
-               -- include: seen_state
-               = 'WAITING'
+               -- include: is_to_come
            -- include: is_of
            -- include: is_in_span
          ORDER BY next_fire_time, trigger_group, trigger_name LIMIT :'limit'::int
@@ -141,10 +140,9 @@ SELECT *
           FROM (SELECT
                        -- include: scheduled_columns
                   FROM qrtz_triggers t
-                 WHERE sched_name || '' = :'sched' AND trigger_state IN ('WAITING', 'BLOCKED')
+                 WHERE sched_name || '' = :'sched'
                    AND
-                       -- include: seen_state
-                       = 'WAITING'
+                       -- include: is_to_come
                    -- include: is_of
                    -- include: is_in_span
                  ORDER BY next_fire_time, trigger_group, trigger_name LIMIT :'limit'::int) AS t
@@ -170,8 +168,7 @@ SELECT *
                      SELECT * FROM qrtz_triggers t
                       WHERE sched_name = :'sched' AND trigger_state = 'WAITING'
                         AND
-                            -- include: seen_state
-                            = 'WAITING'
+                            -- include: is_to_come
                         -- include: is_of
                         -- include: is_in_span
                         AND slot_pool = w.slot_pool AND misfire_rule = rule.name
@@ -181,21 +178,23 @@ SELECT *
                    FROM (SELECT t.*
                            FROM held h
                           CROSS JOIN LATERAL (
-                             SELECT h.*, j.overlap_policy, j.max_concurrent
+                             SELECT h.*,
+                                    -- include: limits_of_job
                                FROM qrtz_job_details j
                               WHERE j.sched_name = :'sched' AND j.job_group = h.job_group AND j.job_name = h.job_name
                               LIMIT 1) AS t
                           WHERE t.trigger_state = 'BLOCKED'
                             AND
-                                -- include: seen_state
-                                = 'WAITING'
+                                -- include: is_to_come
                          OFFSET 0) AS k
                   CROSS JOIN LATERAL (
                      SELECT * FROM qrtz_triggers t
                       WHERE t.sched_name || '' = :'sched' AND trigger_state = 'BLOCKED'
                         AND job_group || '' = k.job_group AND job_name || '' = k.job_name
                         AND concurrency_key || '' = k.concurrency_key
-                        AND misfire_rule = k.misfire_rule
+                        AND
+                            -- include: held_lane
+                            = k.lane
                         -- include: is_of
                         -- include: is_in_span
                       ORDER BY next_fire_time FETCH FIRST (:'limit'::int) ROWS WITH TIES) AS of_key)) AS t

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from quartzpy.jobs.shared_limit import names_from_text
 from quartzpy.keys import JobKey
 from quartzpy.matchers import MatchOperator
-from quartzpy.states import JobMode, TriggerState
+from quartzpy.states import HeldBy, JobMode, TriggerState
 from quartzpy.store.postgresql.lookups import group_matcher
 from quartzpy.store.postgresql.schema.rows import JobColumns
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.queries import JobQuery, Position
-from quartzpy.store.records import JobRecord, next_fire_of
+from quartzpy.store.records import JobRecord, held_by_of_job, next_fire_of
 
 _SQL = SqlFile("job_pages.sql")
 
@@ -65,7 +66,7 @@ class JobSummaryColumns(NamedTuple):
     next_waiting: datetime | None
     next_blocked: datetime | None
     next_paused: datetime | None
-    next_turn: datetime | None
+    parked_at: str | None
     has_error: bool
     previous_fire_time: datetime | None
     mode: str
@@ -85,6 +86,10 @@ def job_of(row: Sequence[Any], most_triggers: int | None) -> JobRecord:
         TriggerState.PAUSED: about.next_paused,
     }
     at, state = (None, None) if has_more else next_fire_of(fires, has_error=about.has_error)
+    waits_for = None
+    if state is TriggerState.BLOCKED:
+        has_slots, has_rate = columns.max_concurrent is not None, columns.has_rate
+        waits_for = held_by_of_job(parked_at=about.parked_at, has_slots=has_slots, has_rate=has_rate)
     return JobRecord(
         key=JobKey(columns.job_name, columns.job_group),
         job_type=columns.job_type,
@@ -93,7 +98,8 @@ def job_of(row: Sequence[Any], most_triggers: int | None) -> JobRecord:
         mode=JobMode(about.mode),
         next_fire_time=at,
         next_state=state,
-        rate_limited_until=about.next_turn if state is TriggerState.WAITING and about.next_turn != at else None,
+        held_by=waits_for,
+        shared_limits=names_from_text(about.parked_at) if waits_for is HeldBy.SHARED else (),
         previous_fire_time=None if has_more else about.previous_fire_time,
         display_name=columns.display_name,
         has_more_triggers=has_more,

@@ -5,7 +5,7 @@
 \if :count
 SELECT count(*) FROM (
 \endif
-SELECT s.trigger_count, s.next_waiting, s.next_blocked, s.next_paused, s.next_turn, s.has_error,
+SELECT s.trigger_count, s.next_waiting, s.next_blocked, s.next_paused, s.parked_at, s.has_error,
        s.previous_fire_time, j.mode,
        -- include: job_columns
        -- include: rest_of_job
@@ -48,10 +48,10 @@ SELECT s.trigger_count, s.next_waiting, s.next_blocked, s.next_paused, s.next_tu
            min(next_fire_time) FILTER (WHERE trigger_state = 'WAITING') AS next_waiting,
            min(next_fire_time) FILTER (WHERE trigger_state = 'BLOCKED') AS next_blocked,
            min(next_fire_time) FILTER (WHERE trigger_state = 'PAUSED') AS next_paused,
-           min(greatest(next_fire_time, rate_limited_until)) FILTER (WHERE trigger_state = 'WAITING') AS next_turn,
+           (array_agg(parked_at ORDER BY next_fire_time) FILTER (WHERE trigger_state = 'BLOCKED'))[1] AS parked_at,
            coalesce(bool_or(trigger_state = 'ERROR'), false) AS has_error,
            max(prev_fire_time) AS previous_fire_time
-      FROM (SELECT next_fire_time, prev_fire_time, trigger_state, rate_limited_until FROM qrtz_triggers t
+      FROM (SELECT next_fire_time, prev_fire_time, trigger_state, parked_at FROM qrtz_triggers t
              WHERE t.sched_name || '' = :'sched' AND t.job_group = j.job_group AND t.job_name = j.job_name
              LIMIT :'most_triggers'::int + 1) AS t) AS s
  ORDER BY j.job_group, j.job_name

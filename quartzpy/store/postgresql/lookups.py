@@ -8,10 +8,11 @@ from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
 from quartzpy.jobs.job import JobDetail
+from quartzpy.jobs.shared_limit import names_from_text
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher, MatchOperator
 from quartzpy.placement import placement_from_text
-from quartzpy.states import PAUSED_STATES, ExecutionState, JobMode, Missed, TriggerState
+from quartzpy.states import PAUSED_STATES, ExecutionState, HeldBy, JobMode, Missed, TriggerState
 from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.schema.rows import JobColumns, TriggerColumns, key_columns
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
@@ -20,6 +21,7 @@ from quartzpy.store.protocol import DispatchKey, NameKind
 from quartzpy.store.records import (
     LATE_AFTER,
     MOST_COUNTED,
+    MOST_WAITING,
     ClusterLoad,
     ExecutionRecord,
     JobHeader,
@@ -27,6 +29,7 @@ from quartzpy.store.records import (
     Pauses,
     RunningRecord,
     TriggerRecord,
+    held_by,
 )
 from quartzpy.triggers.trigger import TriggerProgress
 
@@ -41,6 +44,7 @@ WAITING_DISPATCH_KEYS = _SQL("waiting_dispatch_keys")
 PAUSED = _SQL("paused")
 RUNNING = _SQL("running")
 EXECUTION = _SQL("execution")
+AHEAD = _SQL("ahead")
 JOB_HEADERS = _SQL("job_headers")
 NEAR_JOBS = _SQL("near_jobs")
 NEAR_TRIGGERS = _SQL("near_triggers")
@@ -78,8 +82,11 @@ class TriggerProgressColumns(NamedTuple):
     pause_reason: str | None
     pause_until: datetime | None
     pause_missed: str | None
-    rate_limited_until: datetime | None
     resumed_at: datetime | None
+    is_full: bool
+    parked_at: str | None
+    has_rate: bool
+    opens_at: datetime | None
 
 
 STORED_TRIGGER = (*TriggerColumns._fields, *TriggerProgressColumns._fields)
@@ -92,6 +99,9 @@ def trigger_record(row: tuple[Any, ...]) -> TriggerRecord:
     columns, stored = TriggerColumns._make(row[:built_of]), TriggerProgressColumns._make(row[built_of:])
     state = TriggerState(stored.trigger_state)
     is_paused = state in PAUSED_STATES
+    waits_for = None
+    if state is TriggerState.BLOCKED:
+        waits_for = held_by(is_full=stored.is_full, parked_at=stored.parked_at, has_rate=stored.has_rate)
     return TriggerRecord(
         key=TriggerKey(columns.trigger_name, columns.trigger_group),
         job_key=JobKey(columns.job_name, columns.job_group),
@@ -113,7 +123,9 @@ def trigger_record(row: tuple[Any, ...]) -> TriggerRecord:
         pause_reason=stored.pause_reason if is_paused else None,
         paused_until=stored.pause_until if is_paused else None,
         pause_missed=None if stored.pause_missed is None or not is_paused else Missed(stored.pause_missed),
-        rate_limited_until=stored.rate_limited_until,
+        held_by=waits_for,
+        shared_limits=names_from_text(stored.parked_at) if waits_for is HeldBy.SHARED else (),
+        opens_at=None if waits_for in (None, HeldBy.SLOT) else stored.opens_at,
         resumed_at=stored.resumed_at,
     )
 
@@ -121,6 +133,12 @@ def trigger_record(row: tuple[Any, ...]) -> TriggerRecord:
 def triggers(session: SqlSession, keys: Collection[TriggerKey]) -> dict[TriggerKey, TriggerRecord]:
     records = [trigger_record(row) for row in session.read_one(TRIGGERS, **key_columns(keys))]
     return {record.key: record for record in records}
+
+
+def ahead(session: SqlSession, key: TriggerKey) -> int:
+    """See `QueryStore.ahead`."""
+    [(number,)] = session.read_one(AHEAD, group=key.group, name=key.name, most=MOST_WAITING)
+    return int(number)
 
 
 def job_headers(session: SqlSession, keys: Collection[JobKey]) -> dict[JobKey, JobHeader]:

@@ -20,6 +20,37 @@ SELECT
   JOIN unnest(:'groups'::text[], :'names'::text[]) AS k(trigger_group, trigger_name)
     ON t.sched_name = :'sched' AND t.trigger_group = k.trigger_group AND t.trigger_name = k.trigger_name;
 
+-- name: ahead
+-- How many triggers are parked where this one is, and before it: at most `most`, and of each lane among the first `most`.
+-- What is parked at the limit of a job is found by the index of held triggers, and what is parked at limits that jobs
+-- share by that of their sets.
+SELECT least(count(*), :'most'::int)
+  FROM (SELECT * FROM qrtz_triggers
+         WHERE sched_name = :'sched' AND trigger_group = :'group' AND trigger_name = :'name'
+           AND trigger_state = 'BLOCKED') AS it
+ CROSS JOIN LATERAL (
+    (SELECT of_lane.*
+       FROM
+          -- include: each_lane
+      CROSS JOIN LATERAL (
+         SELECT t.next_fire_time, t.priority, t.trigger_group, t.trigger_name FROM qrtz_triggers t
+          WHERE t.sched_name || '' = :'sched' AND t.job_group || '' = it.job_group AND t.job_name || '' = it.job_name
+            AND t.concurrency_key || '' = it.concurrency_key AND t.trigger_state = 'BLOCKED'
+            AND t.trigger_state IN ('BLOCKED', 'COMPLETE')
+            AND
+                -- include: held_lane
+                = lane.name
+            AND t.next_fire_time <= it.next_fire_time
+          ORDER BY t.next_fire_time, t.priority DESC LIMIT :'most'::int + 1) AS of_lane
+      WHERE it.parked_at IS NULL AND lane.name <> '')
+    UNION ALL
+    (SELECT t.next_fire_time, t.priority, t.trigger_group, t.trigger_name FROM qrtz_triggers t
+      WHERE t.sched_name || '' = :'sched' AND t.parked_at = it.parked_at AND t.trigger_state = 'BLOCKED'
+        AND t.next_fire_time <= it.next_fire_time
+      ORDER BY t.next_fire_time, t.priority DESC LIMIT :'most'::int + 1)) AS o
+ WHERE (o.next_fire_time, -o.priority, o.trigger_group, o.trigger_name)
+       < (it.next_fire_time, -it.priority, it.trigger_group, it.trigger_name);
+
 -- name: job_keys
 -- Compares a group with a matcher by text functions, not LIKE, so that every character is literal.
 SELECT job_group, job_name FROM qrtz_job_details
@@ -223,7 +254,7 @@ due AS (
       FROM clock
      CROSS JOIN dispatched d
      CROSS JOIN LATERAL (
-        SELECT t.next_fire_time, t.rate_limited_until,
+        SELECT t.next_fire_time,
                -- include: seen_state
                AS state
           FROM qrtz_triggers t
@@ -249,7 +280,7 @@ earliest AS (
          WHERE front.state = 'WAITING' ORDER BY front.next_fire_time LIMIT 1) AS of_key
 ),
 held AS MATERIALIZED (
-    SELECT t.next_fire_time, t.rate_limited_until,
+    SELECT t.next_fire_time,
            -- include: seen_state
            AS state
       FROM qrtz_triggers t
@@ -270,8 +301,7 @@ SELECT number.due, number.late,
                  WHERE h.state = 'WAITING' AND h.next_fire_time <= clock.at) AS first, clock
          GROUP BY clock.at),
        in_error.number, fired.claimed, fired.executing
-  FROM (SELECT count(*) FILTER (WHERE state = 'WAITING' AND next_fire_time <= clock.at
-                                  AND (rate_limited_until IS NULL OR rate_limited_until <= clock.at)) AS due,
+  FROM (SELECT count(*) FILTER (WHERE state = 'WAITING' AND next_fire_time <= clock.at) AS due,
                count(*) FILTER (WHERE next_fire_time < clock.at - :'late_after'::interval) AS late
           FROM counted, clock) AS number,
        (SELECT count(*) AS number

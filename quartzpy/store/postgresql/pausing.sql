@@ -178,7 +178,6 @@ UPDATE qrtz_triggers t
                            WHEN t.unreconciled IS NOT NULL THEN 'NEW' END,
        missed_policy = CASE WHEN affected.is_forbidden THEN t.missed_policy ELSE affected.missed_policy END,
        catch_up_until = CASE WHEN affected.is_forbidden OR affected.missed_policy IS NULL THEN t.catch_up_until END,
-       -- include: admission_afresh
        resumed_at = CASE WHEN affected.is_forbidden THEN t.resumed_at ELSE :now END
   FROM affected
  -- include: own_of_affected
@@ -229,7 +228,7 @@ DELETE FROM qrtz_paused_trigger_groups WHERE sched_name = :'sched' AND scope = '
 UPDATE qrtz_triggers t
    SET error = NULL, pause_until = NULL, pause_missed = NULL,
        -- As `prepared_once` of the steps.
-       admission = t.admission,
+       catch_up_until = t.catch_up_until,
        trigger_state =
            CASE WHEN t.next_fire_time IS NULL THEN 'COMPLETE'
                 WHEN

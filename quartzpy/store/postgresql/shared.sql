@@ -16,13 +16,50 @@ full_jobs AS MATERIALIZED (
      WHERE sched_name = :'sched' AND max_concurrent IS NOT NULL
 )
 
+-- part: is_full
+(t.max_concurrent IS NOT NULL
+ AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs))
+
 -- part: seen_state
+-- What waits for a rate, or for limits that jobs share, is BLOCKED in its row.
 CASE WHEN t.overlap_policy <> 'block' OR t.trigger_state IN ('COMPLETE', 'ERROR') THEN t.trigger_state
-     WHEN t.max_concurrent IS NOT NULL
-          AND (t.job_group, t.job_name, t.concurrency_key, t.max_concurrent) IN (SELECT * FROM full_jobs)
+     WHEN
+          -- include: is_full
      THEN CASE WHEN t.trigger_state = 'PAUSED' THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END
+     WHEN t.trigger_state = 'BLOCKED' AND num_nonnulls(t.rate_limit, t.limits) > 0 THEN 'BLOCKED'
      WHEN t.trigger_state = 'BLOCKED' THEN 'WAITING'
      ELSE t.trigger_state
+END
+
+-- part: limits_of_job
+j.overlap_policy, j.max_concurrent, j.rate_limit, j.limits
+
+-- part: is_to_come
+-- Nothing but its instant, a rate, limits that jobs share, or a worker keeps it from its fire.
+CASE WHEN t.trigger_state NOT IN ('WAITING', 'BLOCKED') THEN false
+     WHEN t.overlap_policy <> 'block' AND t.trigger_state = 'WAITING' THEN true
+     WHEN t.overlap_policy <> 'block' AND num_nonnulls(t.rate_limit, t.limits) = 0 THEN false
+     ELSE NOT
+          -- include: is_full
+END
+
+-- part: held_lane
+-- As the index of held triggers has it.
+coalesce(left(t.parked_at, 0), t.misfire_rule)
+
+-- part: each_lane
+(VALUES ('NODE'), ('OWN'), ('IGNORE'), ('LATE'), ('NEW'), ('')) AS lane(name)
+
+-- part: opens_at
+-- The instant at which the rate for which a trigger is parked admits the next fire; of several, the last one.
+CASE WHEN t.trigger_state <> 'BLOCKED' THEN NULL
+     WHEN t.parked_at IS NOT NULL
+     THEN (SELECT max(l.opens_at) FROM qrtz_limits l
+            WHERE l.sched_name = :'sched' AND l.limit_name = ANY(string_to_array(t.parked_at, ',')))
+     WHEN t.rate_limit IS NOT NULL
+     THEN (SELECT l.opens_at FROM qrtz_limits l
+            WHERE l.sched_name = :'sched' AND l.limit_name = '' AND l.job_group = t.job_group
+              AND l.job_name = t.job_name AND l.concurrency_key = t.concurrency_key)
 END
 
 -- part: incident
@@ -43,7 +80,7 @@ SELECT other.slot_pool
      ORDER BY t.slot_pool LIMIT 1) AS other
 
 -- part: each_rule
-(VALUES ('NODE'), ('OWN'), ('IGNORE'), ('LATE'), ('RATE_LIMIT'), ('NEW')) AS rule(name)
+(VALUES ('NODE'), ('OWN'), ('IGNORE'), ('LATE'), ('NEW')) AS rule(name)
 
 -- part: full_keys
 -- The jobs and concurrency keys that wait for a slot, by which an index finds their triggers.
@@ -59,7 +96,7 @@ SELECT other.slot_pool
 -- part: cleared
 SET upcoming = '{}', upcoming_is_complete = false,
     -- As in `prepared_once` of the steps.
-    admission = t.admission
+    catch_up_until = t.catch_up_until
 
 -- part: is_computed
 -- It has values that were computed from its calendar.
@@ -160,22 +197,27 @@ AND (next_fire_time, trigger_group, trigger_name)
 
 -- part: held_ranges
 (SELECT job_group || '' AS job_group, job_name || '' AS job_name, concurrency_key || '' AS concurrency_key,
-        trigger_state, misfire_rule
-   FROM qrtz_triggers
+        trigger_state,
+        -- include: held_lane
+        AS lane
+   FROM qrtz_triggers t
   WHERE sched_name || '' = :'sched' AND trigger_state IN ('BLOCKED', 'COMPLETE')
-  ORDER BY job_group || '', job_name || '', concurrency_key || '', trigger_state, misfire_rule
+  ORDER BY 1, 2, 3, 4, 5
   LIMIT 1)
 UNION ALL
 SELECT other.*
   FROM held h
  CROSS JOIN LATERAL (
     SELECT t.job_group || '' AS job_group, t.job_name || '' AS job_name,
-           t.concurrency_key || '' AS concurrency_key, t.trigger_state, t.misfire_rule
+           t.concurrency_key || '' AS concurrency_key, t.trigger_state,
+           -- include: held_lane
+           AS lane
       FROM qrtz_triggers t
      WHERE t.sched_name || '' = :'sched' AND t.trigger_state IN ('BLOCKED', 'COMPLETE')
-       AND (t.job_group || '', t.job_name || '', t.concurrency_key || '', t.trigger_state, t.misfire_rule)
-           > (h.job_group, h.job_name, h.concurrency_key, h.trigger_state, h.misfire_rule)
-     ORDER BY t.job_group || '', t.job_name || '', t.concurrency_key || '', t.trigger_state, t.misfire_rule
+       AND (t.job_group || '', t.job_name || '', t.concurrency_key || '', t.trigger_state,
+            -- include: held_lane
+           ) > (h.job_group, h.job_name, h.concurrency_key, h.trigger_state, h.lane)
+     ORDER BY 1, 2, 3, 4, 5
      LIMIT 1) AS other
 
 -- part: job_columns
@@ -191,8 +233,12 @@ t.calendar_name, t.job_data::text AS trigger_data, t.job_type,
 
 -- part: trigger_progress
 t.next_fire_time, t.prev_fire_time, t.times_triggered, t.generation, t.upcoming, t.error, t.catch_up_until,
-t.schedule_hash, t.paused_at, t.paused_by, t.pause_reason, t.pause_until, t.pause_missed, t.rate_limited_until,
-t.resumed_at
+t.schedule_hash, t.paused_at, t.paused_by, t.pause_reason, t.pause_until, t.pause_missed, t.resumed_at,
+-- include: is_full
+AS is_full,
+CASE WHEN t.trigger_state = 'BLOCKED' THEN t.parked_at END AS parked_at, t.rate_limit IS NOT NULL AS has_rate,
+-- include: opens_at
+AS opens_at
 
 -- part: may_be_paused
 (t.trigger_state IN ('WAITING', 'BLOCKED')
@@ -336,9 +382,6 @@ AND t.next_fire_time >= :'since'::timestamptz
 \endif
 \if :until
 AND t.next_fire_time < :'until'::timestamptz
-\endif
-\if :due_until
-AND GREATEST(t.next_fire_time, t.rate_limited_until) < :'due_until'::timestamptz
 \endif
 \if :by_schedule
 AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')

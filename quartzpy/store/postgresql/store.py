@@ -51,7 +51,7 @@ from quartzpy.store.postgresql.connection.sources import Database
 from quartzpy.store.postgresql.scheduler_names import scheduler_names
 from quartzpy.store.postgresql.schema.naming import DATABASE_CLOCK, Names
 from quartzpy.store.postgresql.steps import acquire as acquire_step
-from quartzpy.store.postgresql.steps import cancel, checkin, facts, misfire, node_keys, progress, purge, shared_limits
+from quartzpy.store.postgresql.steps import cancel, checkin, facts, limits, misfire, node_keys, progress, purge
 from quartzpy.store.postgresql.steps import complete as complete_step
 from quartzpy.store.postgresql.steps import holdings as holdings_step
 from quartzpy.store.postgresql.steps import recover as recover_step
@@ -333,21 +333,22 @@ class SqlJobStore:
     put_calendar = calls(sql_calendars.put_calendar)
     delete_calendar = calls(sql_calendars.delete_calendar)
     move_triggers = calls(sql_calendars.move_triggers)
-    put_limit = calls(shared_limits.put_limit)
-    delete_limit = calls(shared_limits.delete_limit)
+    put_limit = calls(limits.put_limit)
+    delete_limit = calls(limits.delete_limit)
 
     # --- what is read
 
     jobs = calls(lookups.jobs)
     job_headers = calls(lookups.job_headers)
     triggers = calls(lookups.triggers)
+    ahead = calls(lookups.ahead)
     names = calls(lookups.names)
     pauses = calls(lookups.pauses)
     windows = calls(time_off.windows)
     noted_zones = calls(zone_rules.noted)
     waiting_dispatch_keys = calls(lookups.waiting_dispatch_keys)
     calendars = calls(sql_calendars.calendars)
-    limits = calls(shared_limits.limits)
+    limits = calls(limits.limits)
     list_running = calls(lookups.list_running)
     execution = calls(lookups.execution)
     count = calls(pages.count)

@@ -51,7 +51,7 @@ from quartzpy.store.postgresql.schema.rows import (
     trigger_columns,
 )
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
-from quartzpy.store.postgresql.steps.shared_limits import require_limits
+from quartzpy.store.postgresql.steps.limits import require_limits
 from quartzpy.store.postgresql.zone_rules import renew_some
 from quartzpy.store.protocol import BatchEntry, JobEntry
 from quartzpy.triggers.upcoming import PreparedTrigger, UnpreparedTrigger, UpcomingFireTimes

@@ -233,10 +233,7 @@ replaced AS (
                    OFFSET 0) AS same),
            job_group = excluded.job_group, job_name = excluded.job_name, job_type = excluded.job_type,
            max_concurrent = excluded.max_concurrent, overlap_policy = excluded.overlap_policy,
-           placement = excluded.placement, rate_limit = excluded.rate_limit, limits = excluded.limits, admission = NULL,
-           rate_limited_until = CASE WHEN (t.job_group, t.job_name, t.concurrency_key)
-                                        = (excluded.job_group, excluded.job_name, excluded.concurrency_key)
-                                     THEN t.rate_limited_until END,
+           placement = excluded.placement, rate_limit = excluded.rate_limit, limits = excluded.limits,
            concurrency_key = excluded.concurrency_key, description = excluded.description, kind = excluded.kind,
            end_time = excluded.end_time, priority = excluded.priority,
            misfire_instruction = excluded.misfire_instruction, misfire_threshold = excluded.misfire_threshold, calendar_name = excluded.calendar_name,
@@ -303,8 +300,7 @@ SELECT t.sched_name, t.trigger_group, t.trigger_name, t.generation, clock.at,
 UPDATE qrtz_triggers t
    SET trigger_state = j.new_state, held_by_mode = j.new_hold,
        job_type = j.job_type, max_concurrent = j.max_concurrent, overlap_policy = j.overlap_policy,
-       placement = j.placement, concurrency_key = j.new_key, rate_limit = j.rate_limit, limits = j.limits,
-       -- include: admission_of_job
+       placement = j.placement, concurrency_key = j.new_key, rate_limit = j.rate_limit, limits = j.limits
   FROM (SELECT o.row, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits, own.new_key,
                -- include: new_state
                AS new_state,
@@ -391,12 +387,11 @@ UPDATE qrtz_triggers t
        concurrency_key =
            -- include: key_of_t
        ,
-       -- include: admission_of_job
-       ,
        trigger_state =
            -- What is parked asks its gate again if that is another one, or has other places.
            CASE WHEN t.trigger_state = 'BLOCKED'
-                     AND (t.max_concurrent IS DISTINCT FROM j.max_concurrent OR t.overlap_policy <> j.overlap_policy
+                     AND ((t.max_concurrent, t.overlap_policy, t.rate_limit, t.limits)
+                          IS DISTINCT FROM (j.max_concurrent, j.overlap_policy, j.rate_limit, j.limits)
                           OR t.concurrency_key <>
                              -- include: key_of_t
                          )

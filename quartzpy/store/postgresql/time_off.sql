@@ -36,7 +36,6 @@ ended AS (
            unreconciled = CASE WHEN going.is_so AND t.unreconciled IS NOT NULL THEN 'NEW' ELSE t.unreconciled END,
            missed_policy = CASE WHEN going.is_so THEN affected.missed_policy ELSE t.missed_policy END,
            catch_up_until = CASE WHEN NOT going.is_so OR affected.missed_policy IS NULL THEN t.catch_up_until END,
-           admission = CASE WHEN going.is_so THEN nullif(t.admission, 'LATE') ELSE t.admission END,
            resumed_at = CASE WHEN going.is_so
                              THEN :now ELSE t.resumed_at END
       FROM affected

@@ -252,7 +252,8 @@ SELECT
                   FROM (SELECT t.*
                           FROM held h
                          CROSS JOIN LATERAL (
-                            SELECT h.*, j.overlap_policy, j.max_concurrent
+                            SELECT h.*,
+                                   -- include: limits_of_job
                               FROM qrtz_job_details j
                              WHERE j.sched_name = :'sched' AND j.job_group = h.job_group AND j.job_name = h.job_name
                              LIMIT 1) AS t
@@ -268,7 +269,9 @@ SELECT
                      WHERE t.sched_name || '' = :'sched' AND t.job_group || '' = r.job_group AND t.job_name || '' = r.job_name
                        AND t.concurrency_key || '' = r.concurrency_key AND t.trigger_state = r.trigger_state
                        AND t.trigger_state IN ('BLOCKED', 'COMPLETE')
-                       AND t.misfire_rule = r.misfire_rule
+                       AND
+                           -- include: held_lane
+                           = r.lane
                        -- include: in_walk
                      ORDER BY t.next_fire_time, t.priority DESC FETCH FIRST (:'walked'::int) ROWS WITH TIES) AS of_range)
 \endif

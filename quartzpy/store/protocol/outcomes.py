@@ -243,7 +243,9 @@ class RecoveryOutcome:
     """How long it is until `apply_time_off` has something to do, negative where it should have been done; None:
     nothing is paused until an instant, and there is no maintenance window."""
     opened: Collection[Gate] = ()
-    """Gates with a free place at which triggers are parked: no node has looked there after the end that has left it."""
+    """Gates with a free place at which triggers are parked: no node has looked there after the end that has left it.
+
+    A job's own limit and a set of shared limits are gates of their own here."""
 
     @property
     def changed_anything(self) -> bool:

@@ -93,6 +93,13 @@ class QueryStore(Protocol):
         """Return the limits that jobs share, by their names."""
         ...
 
+    def ahead(self, key: TriggerKey) -> int:
+        """Return how many triggers wait for the same limits as this one, and are before it: at most `MOST_WAITING`.
+
+        It is 0 if the trigger is not parked, or not stored.
+        """
+        ...
+
     def waiting_dispatch_keys(self) -> set[DispatchKey]:
         """Return the dispatch keys for which triggers are WAITING."""
         ...

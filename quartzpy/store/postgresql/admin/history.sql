@@ -384,8 +384,8 @@ following AS (
                   FROM qrtz_triggers t
                  WHERE sched_name = :'sched' AND trigger_group = k.of_group AND trigger_name = k.of_name
                    AND
-                       -- include: seen_state
-                       = 'WAITING') AS any_stage
+                       -- include: is_to_come
+                       ) AS any_stage
          ORDER BY outcome = 'SCHEDULED', coalesce(ended_at, fired_time, scheduled_time) DESC, fire_id DESC
          LIMIT 1) AS e
      WHERE f.place < :'limit'::int

@@ -16,8 +16,7 @@ SELECT t.trigger_group || '.' || t.trigger_name
 -- A WAITING trigger that should be BLOCKED now is blocked by the next acquire step; a wrongly BLOCKED one is found as stuck.
 UPDATE qrtz_triggers t
    SET job_type = j.job_type, max_concurrent = j.max_concurrent, overlap_policy = j.overlap_policy,
-       placement = j.placement, rate_limit = j.rate_limit, limits = j.limits,
-       -- include: admission_of_job
+       placement = j.placement, rate_limit = j.rate_limit, limits = j.limits
   FROM (SELECT t.ctid AS row, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits
           FROM qrtz_triggers t
           JOIN qrtz_job_details j
@@ -43,7 +42,6 @@ SELECT t.job_type, t.placement, count(*)::int, min(t.next_fire_time)
     SELECT t.next_fire_time, t.job_type, t.placement FROM qrtz_triggers t
      WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.slot_pool = w.slot_pool
        AND t.misfire_rule = rule.name AND t.next_fire_time < bound.instant
-       AND (t.rate_limit IS NULL OR t.rate_limited_until IS NULL OR t.rate_limited_until < bound.instant)
     OFFSET 0) AS t
  GROUP BY 1, 2
  ORDER BY 4;

@@ -64,6 +64,7 @@ class Admin:
     overdue = calls(usage.overdue)
     paused_overdue = calls(usage.paused_overdue)
     other_schedulers = calls(server.other_schedulers)
+    blocked_triggers = calls(usage.blocked_triggers)
     slot_usage = calls(usage.slot_usage)
     rate_usage = calls(usage.rate_usage)
     trigger_group_tallies = calls(usage.trigger_group_tallies)

@@ -180,19 +180,26 @@ class FailingJob:
 
 @dataclass(frozen=True, slots=True)
 class OverdueJob:
-    """A job of which triggers are due that wait for a node, or that its rate limit holds back."""
+    """A job of which triggers are due that wait for a node, or for a rate or limits that jobs share."""
 
     job_key: JobKey
     job_type: str
     is_held: bool
-    """True for the triggers that the rate limit holds back, which are not late."""
+    """True for the triggers that a limit holds back, which are not late."""
     number: int
     due_at: datetime
     """The first of their fire times."""
-    turn: datetime
-    """The first instant from which one of them could fire."""
     total: int
     """The number of such triggers of all jobs."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockedTrigger:
+    """A trigger that waits for the end of an execution of its job."""
+
+    trigger_key: TriggerKey
+    job_key: JobKey
+    due_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,8 +349,8 @@ class RateUsage:
     limit: RateLimit
     theoretical_arrival: datetime
     """The theoretical arrival time of the next fire; see `RateLimit`."""
-    queued_until: datetime | None
-    """The last turn that was given to a trigger."""
+    waiting: int
+    """The number of triggers that wait for it; see `MOST_WAITING`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey, TriggerKey
 from quartzpy.states import TriggerState
-from quartzpy.store.postgresql.admin.records import GroupTally, OverdueJob, PausedOverdue, RateUsage, SlotUsage, Tallies
+from quartzpy.store.postgresql.admin.records import (
+    BlockedTrigger,
+    GroupTally,
+    OverdueJob,
+    PausedOverdue,
+    RateUsage,
+    SlotUsage,
+    Tallies,
+)
 from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
+from quartzpy.store.records import MOST_WAITING
 
 _SQL = SqlFile("admin/usage.sql")
 TALLIES = _SQL("tallies")
@@ -17,6 +26,7 @@ OVERDUE = _SQL("overdue")
 PAUSED_OVERDUE = _SQL("paused_overdue")
 SLOTS = _SQL("slots")
 RATES = _SQL("rates")
+BLOCKED = _SQL("blocked")
 TRIGGER_GROUPS = _SQL("trigger_groups")
 JOB_GROUPS = _SQL("job_groups")
 UNSCHEDULED = _SQL("unscheduled")
@@ -46,14 +56,22 @@ def paused_overdue(session: SqlSession, limit: int, *, most: int) -> list[Paused
     ]
 
 
+def blocked_triggers(session: SqlSession, until: datetime, limit: int) -> list[BlockedTrigger]:
+    """Return the triggers that have waited for a slot of their jobs since before `until`, the soonest first."""
+    return [
+        BlockedTrigger(TriggerKey(name, group), JobKey(job_name, job_group), due_at)
+        for job_group, job_name, group, name, due_at in session.read_one(BLOCKED, until=until, limit=limit)
+    ]
+
+
 def slot_usage(session: SqlSession, limit: int) -> list[SlotUsage]:
     return [SlotUsage(JobKey(name, group), *values) for group, name, *values in session.read_one(SLOTS, limit=limit)]
 
 
 def rate_usage(session: SqlSession, limit: int) -> list[RateUsage]:
     return [
-        RateUsage(JobKey(name, group), of_key, RateLimit.from_text(text), tat, queued_until)
-        for group, name, of_key, text, tat, queued_until in session.read_one(RATES, limit=limit)
+        RateUsage(JobKey(name, group), of_key, RateLimit.from_text(text), tat, waiting)
+        for group, name, of_key, text, tat, waiting in session.read_one(RATES, limit=limit, most=MOST_WAITING)
     ]
 
 

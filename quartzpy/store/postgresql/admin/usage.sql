@@ -52,7 +52,7 @@ examined AS MATERIALIZED (
                  -- include: each_rule
               CROSS JOIN LATERAL (
                  (SELECT t.ctid AS row, t.trigger_state, t.overlap_policy, t.max_concurrent, t.job_group, t.job_name,
-                         t.concurrency_key
+                         t.concurrency_key, t.rate_limit, t.limits
                     FROM qrtz_triggers t
                    WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.slot_pool = w.slot_pool
                      AND t.misfire_rule = rule.name
@@ -60,14 +60,15 @@ examined AS MATERIALIZED (
                    LIMIT 2 * :'most'::int)
                  UNION
                  (SELECT t.ctid AS row, t.trigger_state, t.overlap_policy, t.max_concurrent, t.job_group, t.job_name,
-                         t.concurrency_key
+                         t.concurrency_key, t.rate_limit, t.limits
                     FROM qrtz_triggers t
                    WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.slot_pool = w.slot_pool
                      AND t.misfire_rule = rule.name
                    ORDER BY t.next_fire_time DESC, t.priority
                    LIMIT 2 * :'most'::int)) AS of_range)
             UNION ALL
-            (SELECT ctid AS row, trigger_state, overlap_policy, max_concurrent, job_group, job_name, concurrency_key
+            (SELECT ctid AS row, trigger_state, overlap_policy, max_concurrent, job_group, job_name, concurrency_key,
+                    rate_limit, limits
                FROM qrtz_triggers
               WHERE sched_name = :'sched' AND trigger_state = 'PAUSED' LIMIT 2 * :'most'::int)) AS t
 )
@@ -109,34 +110,22 @@ SELECT (SELECT count(*) FROM (SELECT FROM qrtz_job_details
                                LIMIT :'most'::int + 1) AS counted);
 
 -- name: overdue
--- The triggers that are due and wait for a node, by job: those that are late, and those that a limit holds back.
--- They are counted among the first ones of each range of the due index, and among those whose rows say BLOCKED although
--- no execution blocks them any more. The clock is read once: an index condition cannot use a volatile expression, so
--- that all that wait would be read where nothing is late, and no subquery with one becomes part of another.
+-- The triggers that are due, by job: those that are late and wait for a node, and those that wait for a rate or for limits
+-- that jobs share. They are counted among the first ones of each range of the due index, and among those whose rows say
+-- BLOCKED. The clock is read once: an index condition cannot use a volatile expression, so that all that wait would be
+-- read where nothing is late, and no subquery with one becomes part of another.
 WITH RECURSIVE
 -- include: full_jobs
 , waiting AS (
     -- include: waiting
 ),
-bound AS MATERIALIZED (SELECT n.now, n.now - :'late'::interval AS late FROM (SELECT :now AS now) AS n),
--- The limits that jobs share and that admit nothing now.
-full_limits AS MATERIALIZED (
-    SELECT array_agg(l.limit_name::text) AS names
-      FROM qrtz_limits l
-     CROSS JOIN LATERAL (
-        SELECT count(*) AS number FROM qrtz_limit_uses u
-         WHERE u.sched_name = l.sched_name AND u.limit_name = l.limit_name
-           AND EXISTS (SELECT FROM qrtz_fired_triggers f WHERE f.fire_id = u.fire_id OFFSET 0)) AS used
-     WHERE l.sched_name = :'sched'
-       AND (l.max_concurrent <= used.number
-            OR l.tat - ((l.rate_limit ->> 'per_us')::bigint + (l.rate_limit ->> 'limit')::bigint - 1)
-                       / (l.rate_limit ->> 'limit')::bigint * ((l.rate_limit ->> 'burst')::bigint - 1)
-                       * interval '1 microsecond' > (SELECT now FROM bound))
-),
+bound AS MATERIALIZED (SELECT :now - :'late'::interval AS late),
 due AS (
-    SELECT t.job_group, t.job_name, t.job_type, t.next_fire_time, t.rate_limited_until, t.limits,
+    SELECT t.job_group, t.job_name, t.job_type, t.next_fire_time,
            -- include: seen_state
-           AS state
+           AS state,
+           -- include: is_full
+           AS is_full
       FROM ((SELECT of_range.*
                FROM waiting w
               CROSS JOIN
@@ -152,26 +141,66 @@ due AS (
               WHERE sched_name || '' = :'sched' AND trigger_state = 'BLOCKED' AND next_fire_time < (SELECT late FROM bound)
               LIMIT 2 * :'most'::int)) AS t
 ),
-counted AS (
-    SELECT *
-      FROM (SELECT job_group, job_name, job_type, next_fire_time,
-                   GREATEST(next_fire_time, rate_limited_until) AS turn,
-                   coalesce(rate_limited_until > (SELECT now FROM bound), false)
-                   OR coalesce(string_to_array(limits, ',') && (SELECT names FROM full_limits), false) AS is_held
-              FROM due WHERE state = 'WAITING') AS one
-     WHERE is_held OR turn < (SELECT late FROM bound)
-),
 of_jobs AS MATERIALIZED (
-    SELECT job_group, job_name, min(job_type) AS job_type, is_held, count(*) AS number,
-           min(next_fire_time) AS next_fire_time, min(turn) AS turn
-      FROM counted
-     GROUP BY job_group, job_name, is_held
+    SELECT job_group, job_name, min(job_type) AS job_type, state = 'BLOCKED' AS is_held, count(*) AS number,
+           min(next_fire_time) AS next_fire_time
+      FROM due
+     WHERE state = 'WAITING' OR (state = 'BLOCKED' AND NOT is_full)
+     GROUP BY job_group, job_name, state
 )
-SELECT job_group, job_name, job_type, is_held, number, next_fire_time, turn,
+SELECT job_group, job_name, job_type, is_held, number, next_fire_time,
        CASE WHEN is_held THEN (SELECT sum(number)::bigint FROM of_jobs WHERE is_held)
             ELSE (SELECT sum(number)::bigint FROM of_jobs WHERE NOT is_held) END
   FROM of_jobs
  ORDER BY next_fire_time, job_group, job_name LIMIT :'limit'::int;
+
+-- name: blocked
+-- The triggers that have waited for a slot of their jobs since before an instant: the first ones that are parked at each
+-- job and concurrency key, and those at the front of the due index that no step has met.
+WITH RECURSIVE
+-- include: full_jobs
+, waiting AS (
+    -- include: waiting
+),
+at_limit AS MATERIALIZED (
+    SELECT DISTINCT f.job_group, f.job_name, f.concurrency_key
+      FROM full_jobs f
+     WHERE EXISTS (SELECT FROM qrtz_job_details j
+                    WHERE j.sched_name = :'sched' AND j.job_group = f.job_group AND j.job_name = f.job_name
+                      AND j.max_concurrent = f.max_concurrent OFFSET 0)
+)
+SELECT t.job_group, t.job_name, t.trigger_group, t.trigger_name, t.next_fire_time
+  FROM ((SELECT parked.*
+           FROM at_limit k
+          CROSS JOIN
+             -- include: each_lane
+          CROSS JOIN LATERAL (
+             SELECT * FROM qrtz_triggers t
+              WHERE t.sched_name || '' = :'sched' AND t.job_group || '' = k.job_group AND t.job_name || '' = k.job_name
+                AND t.concurrency_key || '' = k.concurrency_key AND t.trigger_state = 'BLOCKED'
+                AND t.trigger_state IN ('BLOCKED', 'COMPLETE')
+                AND
+                    -- include: held_lane
+                    = lane.name
+                AND t.next_fire_time < :'until'::timestamptz
+              ORDER BY t.next_fire_time, t.priority DESC LIMIT :'limit'::int) AS parked)
+        UNION ALL
+        (SELECT of_range.*
+           FROM waiting w
+          CROSS JOIN
+             -- include: each_rule
+          CROSS JOIN LATERAL (
+             SELECT * FROM qrtz_triggers t
+              WHERE t.sched_name = :'sched' AND t.trigger_state = 'WAITING' AND t.slot_pool = w.slot_pool
+                AND t.misfire_rule = rule.name AND t.next_fire_time < :'until'::timestamptz
+              ORDER BY t.next_fire_time, t.priority DESC LIMIT :'limit'::int) AS of_range
+          WHERE EXISTS (SELECT FROM at_limit))) AS t
+ WHERE t.trigger_state = 'BLOCKED'
+    OR (t.overlap_policy = 'block'
+        AND
+            -- include: is_full
+       )
+ ORDER BY t.next_fire_time, t.trigger_group, t.trigger_name LIMIT :'limit'::int;
 
 -- name: paused_overdue
 -- The triggers that are paused although they are due, by their pauses: among those that have waited longest, as many as
@@ -194,7 +223,7 @@ SELECT trigger_group, min(trigger_name), job_group, job_name, paused_at, paused_
 
 -- name: slots
 -- The triggers that wait are counted among the first ones whose rows say so, where an overlap policy let them wait, and
--- among the first ones of jobs at their limits.
+-- among the first ones of jobs at their limits. What waits for a rate, or for limits that jobs share, is not among them.
 WITH
 -- include: full_jobs
 -- include: full_keys
@@ -220,15 +249,35 @@ SELECT job_group, job_name, concurrency_key, max(max_concurrent), sum(executing)
                   LIMIT 10000)) AS t
          WHERE
                -- include: seen_state
-               IN ('BLOCKED', 'PAUSED_BLOCKED')) AS used
+               IN ('BLOCKED', 'PAUSED_BLOCKED')
+           AND (num_nonnulls(t.rate_limit, t.limits) = 0
+                OR
+                   -- include: is_full
+               )) AS used
  GROUP BY job_group, job_name, concurrency_key
  ORDER BY job_group, job_name, concurrency_key LIMIT :'limit'::int;
 
 -- name: rates
-SELECT r.job_group, r.job_name, r.concurrency_key, j.rate_limit::text, r.tat, r.queued_until
-  FROM qrtz_rate_limits r
+-- The rates of jobs that are in use, each with the number of triggers that are parked for it: at most `most` of each lane.
+SELECT r.job_group, r.job_name, r.concurrency_key, j.rate_limit::text, r.tat, parked.number
+  FROM qrtz_limits r
   JOIN qrtz_job_details j USING (sched_name, job_group, job_name)
- WHERE r.sched_name = :'sched' AND r.tat > :now AND j.rate_limit IS NOT NULL
+ CROSS JOIN LATERAL (
+    SELECT count(*) AS number
+      FROM
+         -- include: each_lane
+     CROSS JOIN LATERAL (
+        SELECT FROM qrtz_triggers t
+         WHERE t.sched_name || '' = :'sched' AND t.job_group || '' = r.job_group AND t.job_name || '' = r.job_name
+           AND t.concurrency_key || '' = r.concurrency_key AND t.trigger_state = 'BLOCKED'
+           AND t.trigger_state IN ('BLOCKED', 'COMPLETE')
+           AND
+               -- include: held_lane
+               = lane.name
+         LIMIT :'most'::int) AS of_lane
+     WHERE lane.name <> '') AS parked
+ WHERE r.sched_name = :'sched' AND r.limit_name = '' AND (r.tat > :now OR r.opens_at IS NOT NULL)
+   AND j.rate_limit IS NOT NULL
  ORDER BY r.job_group, r.job_name, r.concurrency_key LIMIT :'limit'::int;
 
 -- name: trigger_groups

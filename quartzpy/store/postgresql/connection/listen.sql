@@ -27,9 +27,9 @@ SELECT pg_notify(:'channel', :'news' || ':' || extract(epoch FROM min(w.at)))
          GROUP BY j.key_hash) AS w
  WHERE w.at <= clock.at
     OR NOT EXISTS (
-        SELECT FROM (VALUES ('NODE'), ('OWN'), ('IGNORE'), ('RATE_LIMIT')) AS rule(name)
+        SELECT FROM (VALUES ('NODE'), ('OWN'), ('IGNORE')) AS rule(name)
          CROSS JOIN LATERAL (
-            SELECT t.limits,
+            SELECT
                    -- include: key_hash
                    AS key_hash
               FROM qrtz_triggers t
@@ -37,9 +37,7 @@ SELECT pg_notify(:'channel', :'news' || ':' || extract(epoch FROM min(w.at)))
                AND t.trigger_state = 'WAITING' AND t.next_fire_time > clock.at AND t.next_fire_time <= w.at
                AND t.xmin <> pg_current_xact_id()::xid
              ORDER BY t.next_fire_time LIMIT 20) AS earlier
-         -- No node looks for one that waits for a limit which is used up: the end of an execution wakes it.
-         WHERE earlier.limits IS NULL
-           AND NOT EXISTS (
+         WHERE NOT EXISTS (
             SELECT FROM refusing n
              WHERE n.refuses[width_bucket(earlier.key_hash, n.refuses)] = earlier.key_hash
                AND n.refuses[width_bucket(w.key_hash, n.refuses)] IS DISTINCT FROM w.key_hash OFFSET 0) OFFSET 0)

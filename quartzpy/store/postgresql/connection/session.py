@@ -148,12 +148,8 @@ class SqlSession:
         self.last_return = LastReturn()
         self.expects_new = False
         """True if the last call that stored without replacing found nothing of it stored; see `storing`."""
-        self.has_rate_limits = False
-        """True if a job had a rate limit at the last check; see `rate_limits`."""
-        self.has_own_rates = self.has_shared_limits = True
-        """Whether these were rate limits of jobs, and limits that jobs share."""
-        self.rates_have_limits = True
-        """True if such a job had a limit of executions as well."""
+        self.has_shared = True
+        """False if no job had a rate or shared limits at the last check; see `acquire`."""
         self.left_to_others: set[int] = set()
         """The generations of late triggers that this process cannot compute; see `misfire`."""
         self.misfire_batch = SliceSize(1_000, least=25, most=1_000, short=0.02, long=0.05)

@@ -59,10 +59,7 @@ TABLES: Mapping[str, Mapping[Use, tuple[str, ...]]] = {
         Use.CLIENT: ("SELECT", "INSERT", "DELETE"),
         Use.READER: _READ,
     },
-    "qrtz_rate_limits": {Use.NODE: _ALL, Use.CLIENT: _READ, Use.READER: _READ},
     "qrtz_limits": {Use.NODE: _ALL, Use.CLIENT: _ALL, Use.READER: _READ},
-    # A client counts the uses of a limit that it shows; only nodes use one.
-    "qrtz_limit_uses": {Use.NODE: _ALL, Use.CLIENT: _READ, Use.READER: _READ},
     # Whoever stores fire times notes the rules of the time zones by which they were computed.
     "qrtz_zone_rules": {Use.NODE: _ALL, Use.CLIENT: ("SELECT", "INSERT", "UPDATE"), Use.READER: _READ},
     "qrtz_identity": {Use.NODE: ("SELECT", "INSERT"), Use.CLIENT: _READ, Use.READER: _READ},

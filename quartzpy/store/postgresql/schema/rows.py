@@ -197,6 +197,11 @@ class JobColumns(NamedTuple):
             expect=job.expect.as_text() if job.expect else None,
         )
 
+    @property
+    def has_rate(self) -> bool:
+        """True if it has a rate limit of its own."""
+        return self.rate_limit is not None
+
     def job(self) -> JobDetail:
         """Build the job."""
         where = placement_from_text(self.placement)

@@ -1,9 +1,10 @@
 """The acquire step. Lock: TRIGGER_ACCESS. Fires triggers that are due, or soon will be.
 
-There are two statements, and each has a shorter form for nodes with one executor and no groups. `ACQUIRE_UNLIMITED`
-takes triggers of jobs without a limit, as nothing has to be decided about them; `ACQUIRE` takes all. The first leaves
-triggers of jobs with a limit where they are, and `NEXT_DUE`, which follows in the same round trip, tells that they are
-due. So a wrong expectation costs a second round trip, and never a fire.
+There are three statements, and each has a shorter form for nodes with one executor and no groups. `ACQUIRE_UNLIMITED`
+takes triggers of jobs without a limit, as nothing has to be decided about them; `ACQUIRE` takes those of jobs with
+slots of their own as well, and `ACQUIRE_SHARED` those with rates and shared limits, too. Each leaves the others where
+they are, and `NEXT_DUE`, which follows in the same round trip, tells that they are due. So a wrong expectation costs a
+second round trip, and never a fire.
 
 A node that expects nothing, or that others were faster, reads first, without the lock.
 """
@@ -23,7 +24,6 @@ from quartzpy.store.postgresql.connection.session import SqlSession, require_epo
 from quartzpy.store.postgresql.schema.rows import CLAIMED, by_outcome, without_unparked
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.bad_rows import set_aside_waiting
-from quartzpy.store.postgresql.steps.rate_limits import ClaimWithinLimits, around
 from quartzpy.store.protocol import Acquisition, AvailableSlots, DispatchKey, Gate, Node
 
 BACKLOG = 50
@@ -35,9 +35,11 @@ _AT, _SCHEDULED_TIME, _NEXT_FIRE_TIME, _DECISION = map(
 
 _SQL = SqlFile("steps/acquire.sql")
 ACQUIRE = _SQL("acquire", several_pools=True)
+ACQUIRE_SHARED = _SQL("acquire", several_pools=True, shared=True)
 ACQUIRE_UNLIMITED = _SQL("acquire_unlimited", several_pools=True)
 # Most nodes have one executor and no groups.
 ACQUIRE_OF_ONE_POOL = _SQL("acquire")
+ACQUIRE_SHARED_OF_ONE_POOL = _SQL("acquire", shared=True)
 ACQUIRE_UNLIMITED_OF_ONE_POOL = _SQL("acquire_unlimited")
 NEXT_DUE = _SQL("next_due")
 WHOLE_POOLS = 8
@@ -127,12 +129,14 @@ class _Step:
             "opened_groups": [gate.job_group for gate in opened],
             "opened_jobs": [gate.job_name for gate in opened],
             "opened_keys": [gate.concurrency_key for gate in opened],
+            "opened_limits": [gate.limits for gate in opened],
         }
         self._looks_at_gates = bool(opened)
         self._available_slots = available_slots
         self._limit = limit
         self._look_ahead = look_ahead
-        self.everything = ACQUIRE_OF_ONE_POOL if of_one_pool else ACQUIRE
+        self.limited = ACQUIRE_OF_ONE_POOL if of_one_pool else ACQUIRE
+        self.everything = ACQUIRE_SHARED_OF_ONE_POOL if of_one_pool else ACQUIRE_SHARED
         self.unlimited = ACQUIRE_UNLIMITED_OF_ONE_POOL if of_one_pool else ACQUIRE_UNLIMITED
         self._others = (node.epoch, tuple(self._due["passed_over"]))
         self._pools: list[str] = self._due["slot_pools"]
@@ -141,23 +145,20 @@ class _Step:
     def looks_first(self, reads_first: bool) -> bool:
         """Return whether to look before a claim: nothing is expected, or others are expected to be faster."""
         session = self._session
-        if session.has_new or session.has_rate_limits or self._looks_at_gates:
+        if session.has_new or self._looks_at_gates:
             return False
         return reads_first or not session.next_due.is_due(self.slots, self._look_ahead)
 
     def needs(self) -> frozenset[str]:
         """Return what a claim does beside taking triggers of jobs without limits, as far as is known."""
         session = self._session
-        has_rates = session.has_rate_limits
+        has_limits = (
+            self._looks_at_gates or session.has_new or session.next_due.limited_is_due(self.slots, self._look_ahead)
+        )
         needs = {
             "new triggers": session.has_new,
-            "jobs with a limit": self._looks_at_gates
-            or session.has_new
-            or (has_rates and session.rates_have_limits)
-            or session.next_due.limited_is_due(self.slots, self._look_ahead),
-            "rate limits": has_rates,
-            "own rate limits": has_rates and session.has_own_rates,
-            "shared limits": has_rates and session.has_shared_limits,
+            "jobs with a limit": has_limits,
+            "rates and shared limits": has_limits and session.has_shared,
         }
         return frozenset(need for need, is_needed in needs.items() if is_needed)
 
@@ -176,10 +177,8 @@ class _Step:
             session.next_due.meet(waiting.new_pools)
         session.has_new = waiting.new is not None
         session.next_due.note_waiting(waiting.new)
-        if waiting.has_rate_limits and not session.has_rate_limits:
-            session.has_own_rates = session.has_shared_limits = True
-        session.has_rate_limits = waiting.has_rate_limits
-        session.next_due.note(self.slots, waiting.now, done.soonest, waiting.soonest_limited)
+        session.has_shared = waiting.has_shared
+        session.next_due.note(self.slots, waiting.now, done.soonest, waiting.limited_at)
         session.next_due.note_read(
             done.read, self._pools, self._others, waiting.now, waiting.soonest_of_pools, waiting.took
         )
@@ -190,7 +189,7 @@ class _Step:
         session, read = self._session, self._next_read()
         [answer] = session.read(self._next_due(_begins(read)))
         waiting = _Waiting(*require_epoch(self._node, answer))
-        return self._noted(_RoundTrip(waiting, taken, None, read, self._look_ahead))
+        return self._noted(_RoundTrip(waiting, taken, read, self._look_ahead))
 
     def _taken(self, result: Result, sinces: Sequence[datetime | str]) -> Sequence[tuple[Any, ...]]:
         """Return what a claim has taken. What was parked may wait now before the next read would begin."""
@@ -205,50 +204,42 @@ class _Step:
     def claim(self) -> _RoundTrip:
         """Claim triggers, and read what waits then."""
         session, needs = self._session, self.needs()
-        text = self.everything if "jobs with a limit" in needs else self.unlimited
+        text = self._text(needs)
         if self.is_costly:
             # A read without the lock walks over the triggers of other nodes, and the step begins behind them.
             self.peek()
         read = self._next_read()
         sinces = _begins(read)
-        claiming, before = self._claiming(text, sinces), self._before()
-        statements = [*before, *claiming.statements, self._next_due(sinces)]
-        *results, answer = session.locked(*statements, keeps_next_due=True)
-        results = results[len(before) :]
-        taken = results[claiming.of_acquire]
+        *_, taken, answer = session.locked(*self._statements(text, sinces), keeps_next_due=True)
         waiting = _Waiting(*require_epoch(self._node, answer))
-        turn, undecided = claiming.note(session, results, waiting.now) if claiming.turns else (None, set())
-        if waiting.has_rate_limits and "rate limits" not in needs:
-            turn = waiting.now
         rows = self._taken(taken, sinces)
-        return self._noted(_RoundTrip(waiting, rows, turn, read, self._look_ahead, needs, undecided))
+        return self._noted(_RoundTrip(waiting, rows, read, self._look_ahead, needs))
 
-    def _before(self) -> list[BoundStatement]:
-        return [self._session.bind(RECONCILE_NEW)] if self._session.has_new else []
-
-    def _claiming(self, text: str, sinces: Sequence[datetime | str], **values: Any) -> ClaimWithinLimits:
-        """Return the statement that claims triggers, with those that ask the limits of jobs where there are any."""
-        claim = self._claim(text, sinces, **values)
-        if self._session.has_rate_limits:
-            return around(self._session, claim)
-        return ClaimWithinLimits([claim], 0, ())
+    def _text(self, needs: frozenset[str]) -> str:
+        if "rates and shared limits" in needs:
+            return self.everything
+        return self.limited if "jobs with a limit" in needs else self.unlimited
 
     def _statements(self, text: str, sinces: Sequence[datetime | str], **values: Any) -> list[BoundStatement]:
-        claiming = self._claiming(text, sinces, **values)
-        return [*self._before(), *claiming.statements, self._next_due(sinces, **values)]
+        before = [self._session.bind(RECONCILE_NEW)] if self._session.has_new else []
+        return [*before, self._claim(text, sinces, **values), self._next_due(sinces, **values)]
 
     def _claim(self, text: str, sinces: Sequence[datetime | str], **values: Any) -> BoundStatement:
         changing: dict[str, Any] = {
             "sinces": sinces,
-            "admits": self._session.has_rate_limits,
-            "pool_limits": self._pool_limits(LEAST_MET if text == self.everything else 0),
+            "pool_limits": self._pool_limits(0 if text == self.unlimited else LEAST_MET),
         }
         return self._session.bind(text, **{**self._due, **values}, **self._take, **changing)
 
     def _next_due(self, sinces: Sequence[datetime | str], **values: Any) -> BoundStatement:
         # In the order of the tables, whose collation of this column is that of Python.
         met = sorted(self._session.next_due.slot_pools)
-        more: dict[str, Any] = {"sinces": sinces, "met_pools": met, "following_pools": [*met[1:], LAST_POOL]}
+        more: dict[str, Any] = {
+            "sinces": sinces,
+            "met_pools": met,
+            "following_pools": [*met[1:], LAST_POOL],
+            "look_ahead": self._look_ahead,
+        }
         return self._session.bind(NEXT_DUE, **{**self._due, **values, **more})
 
     def set_bad_rows_aside(self) -> bool:
@@ -284,7 +275,7 @@ class _Step:
     def backlog(self) -> Backlog | None:
         """Return what is expected to be due of what the last step left; None if that has to be looked up."""
         session = self._session
-        if session.has_new or session.has_rate_limits:
+        if session.has_new:
             return None
         backlog = session.next_due.backlog(self.slots)
         return None if backlog is None or (self._looks_at_gates and not backlog.has_limits) else backlog
@@ -293,7 +284,8 @@ class _Step:
         """Claim triggers of a backlog. What is left need not be looked up after each batch."""
         if backlog.has_limits:
             # A trigger that was parked may have waited for longer.
-            text, sinces = self.everything, _begins(self._next_read())
+            text = self.everything if self._session.has_shared else self.limited
+            sinces = _begins(self._next_read())
         else:
             text, sinces = self.unlimited, [backlog.taken_up_to] * len(self._pools)
         [result] = self._session.locked(self._claim(text, sinces), keeps_next_due=True)
@@ -339,7 +331,10 @@ class _Waiting(NamedTuple):
     """The soonest trigger that waits to be reconciled, which must happen before the next acquire step."""
     soonest_limited: datetime | None
     """The soonest trigger of a job with a limit."""
-    has_rate_limits: bool
+    opens_at: datetime | None
+    """The first instant at which a limit opens by time."""
+    has_shared: bool
+    """True if there is a job with a rate or shared limits."""
     new_pools: list[str]
     """Slot pools for which triggers wait, and that were not known here."""
     soonest_of_pools: list[datetime | None]
@@ -350,43 +345,43 @@ class _Waiting(NamedTuple):
     took: float
     """The time of this read on the server, in seconds."""
 
+    @property
+    def limited_at(self) -> datetime | None:
+        """When jobs with limits have something to do."""
+        return min((at for at in (self.soonest_limited, self.opens_at) if at is not None), default=None)
+
 
 @dataclass(frozen=True, slots=True)
 class _RoundTrip:
-    """What waits, the rows of the statement before it, the next turn by a rate limit, and where the read began."""
+    """What waits, the rows of the statement before it, and where the read began."""
 
     waiting: _Waiting
     taken: Sequence[tuple[Any, ...]]
-    turn: datetime | None
     read: NextDueRead
     look_ahead: timedelta
     needs: frozenset[str] = frozenset()
     """What the claim has done beside taking triggers of jobs without limits."""
-    undecided: Collection[DispatchKey] = ()
-    """Those of triggers that wait for their turns about which this node has yet to say whether it runs them."""
     met_pools: Collection[str] = ()
     """The slot pools for which triggers have waited."""
 
     @property
     def soonest(self) -> datetime | None:
-        """The soonest waiting trigger."""
-        return min((at for at in self.waiting.soonest_of_pools if at is not None), default=None)
+        """The soonest waiting trigger, or the first instant at which a rate opens."""
+        instants = (self.waiting.opens_at, *self.waiting.soonest_of_pools)
+        return min((at for at in instants if at is not None), default=None)
 
     @property
     def is_due(self) -> bool:
-        """Return whether a trigger is left that is due, has yet to be reconciled, or may wait for a rate limit."""
+        """Return whether a trigger is left that is due, or has yet to be reconciled."""
         waiting = self.waiting
-        return (
-            waiting.new is not None
-            or waiting.has_rate_limits
-            or ((soonest := self.soonest) is not None and soonest <= waiting.now + self.look_ahead)
+        return waiting.new is not None or (
+            (soonest := self.soonest) is not None and soonest <= waiting.now + self.look_ahead
         )
 
     def limited_is_due(self, look_ahead: timedelta) -> bool:
         """Return whether a trigger of a job with a limit is left that is due."""
-        return (
-            self.waiting.soonest_limited is not None and self.waiting.soonest_limited <= self.waiting.now + look_ahead
-        )
+        limited_at = self.waiting.limited_at
+        return limited_at is not None and limited_at <= self.waiting.now + look_ahead
 
     def outcome(self) -> Acquisition:
         waiting = self.waiting
@@ -397,12 +392,9 @@ class _RoundTrip:
         return Acquisition(
             waiting.now,
             fired,
-            min((at for at in (waiting.new, self.soonest, self.turn, next_full_read) if at is not None), default=None),
+            min((at for at in (waiting.new, self.soonest, next_full_read) if at is not None), default=None),
             skipped,
-            undecided={
-                *self.undecided,
-                *map(DispatchKey, waiting.undecided_types, waiting.undecided_placements),
-            },
+            undecided=set(map(DispatchKey, waiting.undecided_types, waiting.undecided_placements)),
             slot_pools=self.met_pools,
             unfilled=unfilled,
         )

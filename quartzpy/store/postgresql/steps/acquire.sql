@@ -31,7 +31,15 @@
 -- ended (`opened_...`), and this step takes what is parked there together with the front, in one order. It counts under
 -- the lock: either this step sees the end, or the one that parked a trigger beside it was before, and this one sees the
 -- trigger.
+\if :shared
+--
+-- A job has rates, too, and limits that it shares with others by their names, which are parts of the gate: it needs a
+-- place at each. What finds one at its job's own limit, and none at the shared ones, is parked at their set. A rate is
+-- charged here for what fires; while somebody is parked for it, `opens_at` tells when it admits the next one.
+WITH RECURSIVE
+\else
 WITH
+\endif
 -- include: node
 -- include: keys
 ,
@@ -56,49 +64,102 @@ front AS MATERIALIZED (
          WHERE t.sched_name = :'sched' AND t.slot_pool = slots.slot_pool
            AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
            AND t.next_fire_time <= node.at + :'look_ahead'::interval
-           -- What a rate limit has admitted may be due at any time.
-           AND t.next_fire_time >= CASE WHEN :'admits'::bool AND rule.name = 'IGNORE' THEN '-infinity' ELSE slots.since END
+           AND t.next_fire_time >= slots.since
            -- include: is_in_time
+           -- include: has_slots_only
            -- include: runs_here
          ORDER BY t.next_fire_time, t.priority DESC
          LIMIT slots.pool_limit
            FOR NO KEY UPDATE OF t SKIP LOCKED
      ) AS of_range
 ),
+\if :shared
+-- include: shared_limits
+\endif
 -- Their gates, and those that have opened, with what is free there. What is parked at a gate says its limit as well.
 gates AS MATERIALIZED (
-    SELECT row_number() OVER () AS gate, asked.job_group, asked.job_name, asked.concurrency_key, executions.running,
+    SELECT row_number() OVER () AS gate, asked.job_group, asked.job_name, asked.concurrency_key,
+\if :shared
+           least(slots.free, CASE WHEN stored.is_held THEN 0 ELSE rate.admits END) AS free,
+           coalesce(slots.free, 1000000) AS free_slots, rate.*, stored.tat, stored.opens_at, stored.is_held,
+           parked.is_patient,
+\else
            coalesce(asked.slots, parked.max_concurrent) - executions.running AS free,
+\endif
            parked.overlap_policy AS policy_of_parked
       FROM (SELECT job_group, job_name, concurrency_key, min(slots) AS slots
+\if :shared
+                   , min(rate_limit::text)::jsonb AS rate_limit, bool_or(by_time) AS by_time
+\endif
               FROM (SELECT job_group, job_name, concurrency_key, max_concurrent AS slots
+\if :shared
+                           , rate_limit, false AS by_time
+                      FROM front WHERE num_nonnulls(max_concurrent, rate_limit) > 0
+                     UNION ALL
+                    SELECT job_group, job_name, concurrency_key, max_concurrent, rate_limit, false
+                      FROM at_sets WHERE num_nonnulls(max_concurrent, rate_limit) > 0
+                     UNION ALL
+                    SELECT job_group, job_name, concurrency_key, NULL, NULL, by_time
+                      FROM opened_gates WHERE job_name > '') AS named
+\else
                       FROM front WHERE max_concurrent IS NOT NULL
                      UNION ALL
                     SELECT o.*, NULL
                       FROM node
                      CROSS JOIN unnest(:'opened_groups'::text[], :'opened_jobs'::text[], :'opened_keys'::text[])
                                 AS o(job_group, job_name, concurrency_key)) AS named
+\endif
              GROUP BY job_group, job_name, concurrency_key) AS asked
       LEFT JOIN LATERAL (
-        SELECT p.max_concurrent, p.overlap_policy FROM qrtz_triggers p
+        SELECT p.max_concurrent, p.overlap_policy
+\if :shared
+               , p.rate_limit, num_nonnulls(p.rate_limit, p.limits) > 0 AS is_patient
+\endif
+          FROM qrtz_triggers p
          WHERE p.sched_name || '' = :'sched' AND p.job_group || '' = asked.job_group
            AND p.job_name || '' = asked.job_name AND p.concurrency_key || '' = asked.concurrency_key
-           AND p.trigger_state = 'BLOCKED' LIMIT 1) AS parked ON true
+           AND p.trigger_state = 'BLOCKED'
+\if :shared
+           AND coalesce(left(p.parked_at, 0), p.misfire_rule) > ''
+\endif
+         LIMIT 1) AS parked ON true
      CROSS JOIN LATERAL (
         SELECT count(*) AS running FROM qrtz_fired_triggers r
          WHERE r.sched_name = :'sched' AND r.job_group = asked.job_group AND r.job_name = asked.job_name
            AND r.concurrency_key = asked.concurrency_key AND r.max_concurrent IS NOT NULL
      ) AS executions
+\if :shared
+     CROSS JOIN node
+     CROSS JOIN LATERAL (
+        SELECT coalesce(asked.slots, parked.max_concurrent) - executions.running AS free,
+               coalesce(asked.rate_limit, parked.rate_limit) AS rate_limit) AS slots
+      LEFT JOIN LATERAL (
+        SELECT o.tat, o.opens_at,
+               -- include: is_held
+               AS is_held
+          FROM qrtz_limits o
+         WHERE o.sched_name = :'sched' AND o.limit_name = '' AND o.job_group = asked.job_group
+           AND o.job_name = asked.job_name AND o.concurrency_key = asked.concurrency_key
+           AND (slots.rate_limit IS NOT NULL OR asked.by_time)
+         LIMIT 1) AS stored ON true
+     CROSS JOIN LATERAL (
+        -- include: rate
+       ) AS rate
+\else
      WHERE coalesce(asked.slots, parked.max_concurrent) IS NOT NULL
+\endif
 ),
 -- The soonest that are parked at these, as many as may run, of each range of the index; the few that wait by another
--- overlap policy, all of them. Those that are late are the misfire step's, and what has a rate limit asks it first.
+-- overlap policy, all of them.
+-- Those that are late are the misfire step's.
 parked AS MATERIALIZED (
-    SELECT node.at, of_gate.*, range.is_late, range.name = 'RATE_LIMIT' AS asks_first
+    SELECT node.at, of_gate.*, range.is_late
+\if :shared
+           , false AS reserves
+\endif
       FROM node
      CROSS JOIN (SELECT * FROM gates WHERE policy_of_parked IS NOT NULL AND free > 0) AS g
-     CROSS JOIN (VALUES ('NODE', false), ('OWN', false), ('IGNORE', false), ('RATE_LIMIT', false),
-                        ('NODE', true), ('OWN', true), ('LATE', true)) AS range(name, is_late)
+     CROSS JOIN (VALUES ('NODE', false), ('OWN', false), ('IGNORE', false), ('NODE', true), ('OWN', true), ('LATE', true)) AS range(name, is_late)
      CROSS JOIN LATERAL (
         SELECT t.slot_pool, t.generation,
                -- include: is_not_run
@@ -108,21 +169,38 @@ parked AS MATERIALIZED (
          -- include: passed_instants
          WHERE t.sched_name || '' = :'sched' AND t.job_group || '' = g.job_group AND t.job_name || '' = g.job_name
            AND t.concurrency_key || '' = g.concurrency_key AND t.trigger_state = 'BLOCKED'
-           AND t.misfire_rule = range.name
+           AND coalesce(left(t.parked_at, 0), t.misfire_rule) = range.name
            AND t.next_fire_time >= CASE WHEN range.name = 'NODE' AND NOT range.is_late
+\if :shared
+                                             AND NOT g.is_patient
+\endif
                                         THEN node.at - :'threshold'::interval ELSE '-infinity' END
            AND t.next_fire_time < CASE WHEN range.name = 'NODE' AND range.is_late
                                        THEN node.at - :'threshold'::interval ELSE 'infinity' END
-           AND (range.name <> 'OWN' OR (t.next_fire_time < node.at - t.misfire_threshold) = range.is_late)
+           -- include: has_slots_only
+           AND (range.name <> 'OWN' OR (t.next_fire_time < node.at - t.misfire_threshold) = range.is_late
+\if :shared
+                OR g.is_patient
+\endif
+               )
          ORDER BY t.next_fire_time, t.priority DESC
          LIMIT CASE g.policy_of_parked WHEN 'block' THEN g.free ELSE 1000 END
            FOR NO KEY UPDATE OF t SKIP LOCKED) AS of_gate
+\if :shared
+     -- What has waited for a rate or a shared limit is not late.
+     WHERE NOT (g.is_patient AND range.is_late AND range.name <> 'LATE')
+    UNION ALL
+    SELECT * FROM at_sets
+\endif
 ),
 -- All of these. What is parked of a slot pool or a type that this node does not run, or is late, waits for others.
 candidates AS MATERIALIZED (
     SELECT greatest(front.at, scheduled_time) AS at, row, scheduled_time, priority, max_concurrent, job_group, job_name,
            concurrency_key, overlap_policy, previous_time, following, following_is_complete, coalesced_fire_times,
            also_due, is_filled, false AS is_parked, true AS runs_here, false AS is_late
+\if :shared
+           , rate_limit, limits, NULL::text AS parked_at, false AS reserves
+\endif
 \if :several_pools
            , executor, workers, execution_group, group_slots
 \endif
@@ -131,10 +209,13 @@ candidates AS MATERIALIZED (
     SELECT greatest(parked.at, scheduled_time), row, scheduled_time, priority, max_concurrent, job_group, job_name,
            concurrency_key, overlap_policy, previous_time, following, following_is_complete, coalesced_fire_times,
            also_due, is_filled, true,
-           slots.slot_pool IS NOT NULL AND NOT is_late AND NOT asks_first AND NOT is_foreign
+           slots.slot_pool IS NOT NULL AND NOT is_late AND NOT is_foreign
                AND scheduled_time <= parked.at + :'look_ahead'::interval
                AND generation <> ALL(:'passed_over'::bigint[]),
            is_late
+\if :shared
+           , rate_limit, limits, parked_at, reserves
+\endif
 \if :several_pools
            , slots.executor, slots.workers, slots.execution_group, slots.group_slots
 \endif
@@ -147,16 +228,19 @@ candidates AS MATERIALIZED (
 -- include: placed
 -- What this node has room for: what may fire here, or be skipped.
 taken AS MATERIALIZED (
-    SELECT *, runs_here AND wish <> 'PARK'
+    SELECT *,
+           -- include: may
 \if :several_pools
               AND executor_rank <= workers AND group_rank <= group_slots
 \endif
               AS fits
       FROM (SELECT placed.*
 \if :several_pools
-                   , row_number() OVER (PARTITION BY executor, runs_here AND wish <> 'PARK'
+                   , row_number() OVER (PARTITION BY executor,
+                                                     -- include: may
                                             ORDER BY scheduled_time, priority DESC, row) AS executor_rank,
-                   row_number() OVER (PARTITION BY execution_group, runs_here AND wish <> 'PARK'
+                   row_number() OVER (PARTITION BY execution_group,
+                                                   -- include: may
                                           ORDER BY scheduled_time, priority DESC, row) AS group_rank
 \endif
               FROM placed) AS ranked
@@ -170,6 +254,10 @@ taken AS MATERIALIZED (
 ,
 -- include: overlaps
 ,
+\if :shared
+-- include: charged
+,
+\endif
 -- Another node may take what this one does not.
 notified AS (
     SELECT pg_notify(:'channel', 'scheduled') FROM advanced WHERE decision = 'UNPARK' LIMIT 1
@@ -197,15 +285,15 @@ front AS MATERIALIZED (
      CROSS JOIN
         -- include: acquired_rules
      CROSS JOIN LATERAL (
-        SELECT t.ctid AS row, t.next_fire_time AS scheduled_time, t.priority, t.max_concurrent,
+        SELECT t.ctid AS row, t.next_fire_time AS scheduled_time, t.priority,
+               num_nonnulls(t.max_concurrent, t.rate_limit, t.limits) > 0 AS is_limited,
                t.prev_fire_time AS previous_time, t.coalesced_fire_times,
                t.upcoming_is_complete OR cardinality(t.upcoming) > 0 AS is_filled
           FROM qrtz_triggers t
          WHERE t.sched_name = :'sched' AND t.slot_pool = slots.slot_pool
            AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
            AND t.next_fire_time <= node.at + :'look_ahead'::interval
-           -- What a rate limit has admitted may be due at any time.
-           AND t.next_fire_time >= CASE WHEN :'admits'::bool AND rule.name = 'IGNORE' THEN '-infinity' ELSE slots.since END
+           AND t.next_fire_time >= slots.since
            -- include: is_in_time
            -- include: runs_here
          ORDER BY t.next_fire_time, t.priority DESC
@@ -241,13 +329,12 @@ advanced AS (
            next_fire_time = CASE WHEN d.is_filled THEN t.upcoming[1] ELSE t.next_fire_time END,
            upcoming = CASE WHEN d.is_filled THEN t.upcoming[2:] ELSE t.upcoming END,
            coalesced_fire_times = CASE WHEN NOT d.is_filled THEN t.coalesced_fire_times END,
-           admission = CASE WHEN NOT d.is_filled THEN t.admission END,
            catch_up_until = CASE WHEN t.catch_up_until
                                       >= CASE WHEN d.is_filled THEN t.upcoming[1] ELSE t.next_fire_time END
                                  THEN t.catch_up_until END,
            times_triggered = t.times_triggered + d.is_filled::int
       FROM (SELECT *, nextval('qrtz_fire_ids') AS fire_id FROM candidates
-             WHERE max_concurrent IS NULL) AS d
+             WHERE NOT is_limited) AS d
      WHERE t.ctid = d.row
     RETURNING CASE WHEN d.is_filled THEN 'FIRE' ELSE 'REFILL' END AS decision, d.fire_id AS given_fire_id,
               greatest(d.at, d.scheduled_time) AS at,
@@ -279,7 +366,7 @@ waiting AS MATERIALIZED (
      CROSS JOIN
         -- include: acquired_rules
       LEFT JOIN LATERAL (
-            SELECT t.next_fire_time, t.max_concurrent, t.job_type, t.placement,
+            SELECT t.next_fire_time, num_nonnulls(t.max_concurrent, t.rate_limit, t.limits) > 0 AS is_limited, t.job_type, t.placement,
                    -- include: is_not_run
                    AS is_undecided
               FROM qrtz_triggers t
@@ -294,7 +381,10 @@ waiting AS MATERIALIZED (
 SELECT node.at,
        -- triggers that users' transactions have stored, and that no step has reconciled yet
        (SELECT min(n.next_fire_time) FROM qrtz_triggers n WHERE n.sched_name = :'sched' AND n.unreconciled = 'NEW'),
-       (SELECT min(next_fire_time) FROM waiting WHERE max_concurrent IS NOT NULL),
+       (SELECT min(next_fire_time) FROM waiting WHERE is_limited),
+       -- A limit opens at its instant, and not ahead of it.
+       (SELECT min(l.opens_at) + :'look_ahead'::interval FROM qrtz_limits l
+         WHERE l.sched_name = :'sched' AND l.opens_at IS NOT NULL),
        EXISTS (SELECT FROM qrtz_job_details WHERE sched_name = :'sched'
                                                    AND (rate_limit IS NOT NULL OR limits IS NOT NULL)),
        -- Slot pools for which triggers wait and that this node has not met: the first between each two that it has, and
@@ -321,8 +411,7 @@ SELECT node.at,
 UPDATE qrtz_triggers t
    SET trigger_state = j.new_state, held_by_mode = j.new_hold, unreconciled = NULL,
        job_type = j.job_type, max_concurrent = j.max_concurrent, overlap_policy = j.overlap_policy,
-       placement = j.placement, concurrency_key = j.new_key, rate_limit = j.rate_limit, limits = j.limits,
-       -- include: admission_of_job
+       placement = j.placement, concurrency_key = j.new_key, rate_limit = j.rate_limit, limits = j.limits
   FROM (SELECT o.row, j.*, own.new_key,
                CASE WHEN o.trigger_state IN ('WAITING', 'PAUSED', 'BLOCKED') THEN
                     -- include: new_state

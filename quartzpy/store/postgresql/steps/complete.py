@@ -22,7 +22,7 @@ from quartzpy.store.postgresql.connection.locks import LockName
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement, Result
 from quartzpy.store.postgresql.connection.session import SqlSession, Transaction
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
-from quartzpy.store.postgresql.steps import halts, plain_completions, shared_limits
+from quartzpy.store.postgresql.steps import halts, plain_completions
 from quartzpy.store.postgresql.steps.effects import data, failures, instructions, others, schedules
 from quartzpy.store.postgresql.steps.effects.effect import Completed, Flight, Results, earliest_of, fire_ids_of
 from quartzpy.store.protocol import Completion, CompletionOutcome, Node
@@ -63,8 +63,7 @@ def complete(
 def _makes_triggers_due(completion: Completion) -> bool:
     """Return whether an end may store or move a trigger, so that another one is due next."""
     return (
-        completion.fired.limits is not None
-        or completion.fired.continues
+        completion.fired.continues
         or completion.fired.joins
         or completion.retry_after is not None
         or completion.moves_its_trigger()
@@ -215,7 +214,6 @@ def statements(ends: Completed, *, tolerates: bool = False) -> Flight:
         **others.hold(ends),
         **data.store_data(ends),
         **others.change(ends),
-        **shared_limits.give_back(ends),
         **failures.count_failures(ends),
         **leave(ends.session, ends.fire_ids, [c.ends_its_trigger for c in ends.completions]),
         **instructions.follow_instructions(ends),
@@ -223,7 +221,6 @@ def statements(ends: Completed, *, tolerates: bool = False) -> Flight:
         **instructions.remove_orphans(ends),
         **schedules.move_by_end(ends),
         **schedules.refill(ends),
-        **shared_limits.freed(ends),
     }
 
 

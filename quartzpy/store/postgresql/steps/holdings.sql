@@ -56,7 +56,7 @@ SELECT f.fire_id, f.fired_time AS fire_time, f.trigger_group, f.trigger_name, f.
        CASE WHEN cardinality(t.upcoming) < 3 THEN t.upcoming END AS upcoming_instants,
        coalesce(t.upcoming_is_complete, true) AS upcoming_is_complete, f.coalesced_fire_times AS coalesced,
        coalesce(j.node_deaths, 0) AS node_deaths, j.pause_after_failures, j.continuations::text AS continuations,
-       f.max_concurrent, j.capture_logs, coalesce(j.is_durable, false) AS job_is_durable, j.limits,
+       f.max_concurrent, j.capture_logs, coalesce(j.is_durable, false) AS job_is_durable, f.limits,
        j.joined_by IS NOT NULL AS is_joined,
        -- To look at a gate where nothing waits costs a step.
        CASE WHEN f.max_concurrent IS NOT NULL THEN f.concurrency_key END AS gate_key,

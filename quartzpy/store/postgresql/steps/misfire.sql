@@ -41,12 +41,13 @@ waiting AS MATERIALIZED (
      LIMIT :'limit'::int
 ),
 -- Those that are parked at the gates of these, where a place is free: nothing holds them up. A trigger that waits for
--- a place which nobody leaves is late by design, and this is no misfire.
+-- a place which nobody leaves is late by design, and this is no misfire; nor is one that waits for a rate or a shared limit.
 blocked AS (
     SELECT late.*
       FROM node
      CROSS JOIN (SELECT job_group, job_name, concurrency_key, min(max_concurrent) AS slots
-                   FROM waiting WHERE overlap_policy = 'block' AND max_concurrent IS NOT NULL
+                   FROM waiting
+                  WHERE overlap_policy = 'block' AND max_concurrent IS NOT NULL AND num_nonnulls(rate_limit, limits) = 0
                   GROUP BY job_group, job_name, concurrency_key) AS job
      CROSS JOIN LATERAL (
         SELECT count(*) AS running FROM qrtz_fired_triggers r
@@ -60,7 +61,8 @@ blocked AS (
           FROM qrtz_triggers t
          WHERE t.sched_name || '' = :'sched' AND t.job_group || '' = job.job_group AND t.job_name || '' = job.job_name
            AND t.concurrency_key || '' = job.concurrency_key
-           AND t.misfire_rule = rule.name AND t.trigger_state = 'BLOCKED'
+           AND coalesce(left(t.parked_at, 0), t.misfire_rule) = rule.name
+           AND t.trigger_state = 'BLOCKED'
            -- include: is_late
          ORDER BY t.next_fire_time, t.priority DESC
          LIMIT :'limit'::int) AS late
@@ -134,7 +136,7 @@ held_up AS MATERIALIZED (
 ),
 parked AS (
     UPDATE qrtz_triggers t
-       SET trigger_state = 'BLOCKED',
+       SET trigger_state = 'BLOCKED', parked_at = NULL,
            -- include: prepared_once
       FROM held_up h
      WHERE t.ctid = h.row AND h.trigger_state = 'WAITING'
@@ -158,7 +160,8 @@ next_late AS (
             SELECT t.ctid AS row, t.next_fire_time FROM qrtz_triggers t
              WHERE t.sched_name || '' = :'sched' AND t.job_group || '' = job.job_group
                AND t.job_name || '' = job.job_name AND t.concurrency_key || '' = job.concurrency_key
-               AND t.trigger_state = 'BLOCKED' AND t.misfire_rule = rule.name
+               AND t.trigger_state = 'BLOCKED'
+               AND coalesce(left(t.parked_at, 0), t.misfire_rule) = rule.name
                -- include: is_overdue
                AND t.ctid NOT IN (SELECT row FROM unchanged)
              ORDER BY t.next_fire_time, t.priority DESC
@@ -177,7 +180,6 @@ moved AS (
            coalesced_fire_times = CASE WHEN l.coalesces
                          THEN (coalesce(t.coalesced_fire_times, '{}') || l.missed::timestamptz[])[:1000] END,
            missed_policy = NULL,
-           -- include: admission_afresh
            catch_up_until = CASE WHEN l.caught_up > 0 THEN :'at'::timestamptz END
       FROM late l
      WHERE t.ctid = l.row AND l.next_fire_time IS NOT NULL
@@ -187,7 +189,7 @@ moved AS (
 finalized AS (
     UPDATE qrtz_triggers t
        SET trigger_state = 'COMPLETE', next_fire_time = NULL, upcoming = '{}', upcoming_is_complete = true,
-           missed_policy = NULL, admission = NULL
+           missed_policy = NULL
       FROM late l
      WHERE t.ctid = l.row AND l.next_fire_time IS NULL
     RETURNING l.*

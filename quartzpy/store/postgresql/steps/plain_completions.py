@@ -1,7 +1,7 @@
 """The completion of executions that affect nothing else: no lock is taken.
 
-An execution ends plainly if its job shares no limit, has no data to store, no successors and nothing to count, if it
-does not move its trigger. Its completion deletes its own row of `fired_triggers`,
+An execution ends plainly if its job has no data to store, no successors and nothing to count, and if it does not move
+its trigger. Its completion deletes its own row of `fired_triggers`,
 adds its own row to the history, and may append fire times to its trigger, or delete that trigger if this was its last
 fire.
 
@@ -67,8 +67,7 @@ def is_plain(completion: Completion) -> bool:
     """Return whether an execution ends without an effect on anything but its own rows."""
     fired = completion.fired
     return (
-        fired.limits is None
-        and completion.instruction is CompletionInstruction.NOOP
+        completion.instruction is CompletionInstruction.NOOP
         and completion.job_data is None
         and completion.retry_after is None
         and not fired.continues

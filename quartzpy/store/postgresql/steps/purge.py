@@ -9,7 +9,6 @@ from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.left_batches import leave_ended
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.orphans import orphans
-from quartzpy.store.postgresql.steps.rate_limits import PRUNE
 from quartzpy.store.protocol import Purged
 from quartzpy.store.records import ACTION_SILENCE, UNHEARD
 
@@ -23,6 +22,7 @@ PURGE_INCIDENTS = _SQL("purge_incidents")
 PURGE_JOINS = _SQL("purge_joins")
 PURGE_BREACHES = _SQL("purge_breaches")
 PURGE_NOTIFICATIONS = _SQL("purge_notifications")
+PURGE_LIMITS = _SQL("purge_limits")
 INTERRUPT = _SQL("interrupt")
 
 _NEXT_INSTANT = timedelta(microseconds=1)
@@ -70,8 +70,7 @@ def purge_history(
         triggers = [session.bind(PURGE_ENDED, older_than=ended_triggers, limit=limit)]
     if not executions and not history and not triggers:
         return Purged(0)
-    # The acquire step deletes the rows of rate limits as well, but not once no job has a limit any more.
-    others = session.bind(PRUNE), interrupt_actions(session, ACTION_SILENCE)
+    others = session.bind(PURGE_LIMITS, limit=limit), interrupt_actions(session, ACTION_SILENCE)
     # A trigger of a batch that ended without a fire is counted before it is deleted.
     _, *results, _, _ = session.unlocked(leave_ended(session, limit=limit), *executions, *history, *triggers, *others)
     deleted = 0

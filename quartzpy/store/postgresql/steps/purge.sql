@@ -96,3 +96,13 @@ UPDATE qrtz_audit
  WHERE sched_name = :'sched' AND state = 'RUNNING' AND state <> 'SUCCEEDED'
    AND updated_at < :now - :'silent_for'::interval
 RETURNING id;
+
+-- name: purge_limits
+-- The states of the rates of jobs that mean nothing any more. The condition is repeated, so that it holds for the version
+-- of the row that is deleted: old minor versions do not compare the ctid of a row that has changed.
+DELETE FROM qrtz_limits
+ WHERE ctid = ANY(ARRAY(
+    SELECT ctid FROM qrtz_limits
+     WHERE sched_name = :'sched' AND limit_name = '' AND opens_at IS NULL AND tat <= :now
+     LIMIT :'limit'::int FOR UPDATE SKIP LOCKED))
+   AND opens_at IS NULL AND tat <= :now;

@@ -241,31 +241,76 @@ SELECT EXISTS (SELECT FROM stuck),
        EXISTS (SELECT FROM qrtz_job_details j WHERE j.sched_name = :'sched' AND j.node_deaths > 0 AND j.is_stopping);
 
 -- name: open_gates
--- The gates at which triggers are parked although a place is free, without a lock: the node that was to look there has
--- died, or what it has let wait was taken away. A loose index scan.
-WITH RECURSIVE parked AS (
-    (SELECT job_group, job_name, concurrency_key, max_concurrent FROM qrtz_triggers
+-- The gates at which triggers are parked although nothing holds them, without a lock: the node that was to look there has
+-- died, or what it has let wait was taken away. And those at rates of which nobody knows when they open. Loose index scans.
+WITH RECURSIVE node AS MATERIALIZED (SELECT :now AS at),
+parked AS (
+    (SELECT job_group, job_name, concurrency_key FROM qrtz_triggers
       WHERE sched_name || '' = :'sched' AND trigger_state = 'BLOCKED'
       ORDER BY job_group || '', job_name || '', concurrency_key || '' LIMIT 1)
     UNION ALL
     SELECT other.*
       FROM parked p
      CROSS JOIN LATERAL (
-        SELECT t.job_group, t.job_name, t.concurrency_key, t.max_concurrent FROM qrtz_triggers t
+        SELECT t.job_group, t.job_name, t.concurrency_key FROM qrtz_triggers t
          WHERE t.sched_name || '' = :'sched' AND t.trigger_state = 'BLOCKED'
            AND (t.job_group || '', t.job_name || '', t.concurrency_key || '')
                > (p.job_group, p.job_name, p.concurrency_key)
          ORDER BY t.job_group || '', t.job_name || '', t.concurrency_key || '' LIMIT 1) AS other
+),
+-- include: parked_sets
+,
+taken AS MATERIALIZED (
+    SELECT n.name, count(*) AS number
+      FROM qrtz_fired_triggers f
+     CROSS JOIN unnest(string_to_array(f.limits, ',')) AS n(name)
+     WHERE f.sched_name || '' = :'sched' AND f.limits IS NOT NULL
+     GROUP BY n.name
+),
+open_limits AS MATERIALIZED (
+    SELECT asked.name
+      FROM node
+     CROSS JOIN (SELECT DISTINCT n.name FROM parked_sets s CROSS JOIN unnest(string_to_array(s.limits, ',')) AS n(name)) AS asked
+     CROSS JOIN LATERAL (
+        SELECT l.max_concurrent, l.rate_limit, l.tat, l.opens_at FROM qrtz_limits l
+         WHERE l.sched_name = :'sched' AND l.limit_name = asked.name
+           AND l.job_group = '' AND l.job_name = '' AND l.concurrency_key = '' LIMIT 1) AS stored
+     CROSS JOIN LATERAL (SELECT stored.rate_limit) AS slots
+     CROSS JOIN LATERAL (
+        -- include: rate
+       ) AS rate
+      LEFT JOIN taken ON taken.name = asked.name
+     WHERE coalesce(stored.max_concurrent > coalesce(taken.number, 0), true)
+       AND (coalesce(rate.admits > 0, true) OR stored.opens_at IS NULL)
 )
-SELECT p.job_group, p.job_name, p.concurrency_key
-  FROM parked p
- CROSS JOIN LATERAL (
-    SELECT count(*) AS running FROM qrtz_fired_triggers r
-     WHERE r.sched_name = :'sched' AND r.job_group = p.job_group AND r.job_name = p.job_name
-       AND r.concurrency_key = p.concurrency_key AND r.max_concurrent IS NOT NULL
- ) AS executions
- WHERE p.max_concurrent > executions.running
- LIMIT 1000;
+(SELECT p.job_group, p.job_name, p.concurrency_key, ''
+   FROM node
+  CROSS JOIN parked p
+  CROSS JOIN LATERAL (
+     SELECT b.max_concurrent, b.rate_limit FROM qrtz_triggers b
+      WHERE b.sched_name || '' = :'sched' AND b.job_group || '' = p.job_group AND b.job_name || '' = p.job_name
+        AND b.concurrency_key || '' = p.concurrency_key AND b.trigger_state = 'BLOCKED'
+        AND coalesce(left(b.parked_at, 0), b.misfire_rule) > '' LIMIT 1) AS slots
+  CROSS JOIN LATERAL (
+     SELECT count(*) AS running FROM qrtz_fired_triggers r
+      WHERE r.sched_name = :'sched' AND r.job_group = p.job_group AND r.job_name = p.job_name
+        AND r.concurrency_key = p.concurrency_key AND r.max_concurrent IS NOT NULL
+  ) AS executions
+   LEFT JOIN LATERAL (
+     SELECT l.tat, l.opens_at FROM qrtz_limits l
+      WHERE l.sched_name = :'sched' AND l.limit_name = '' AND l.job_group = p.job_group AND l.job_name = p.job_name
+        AND l.concurrency_key = p.concurrency_key AND slots.rate_limit IS NOT NULL LIMIT 1) AS stored ON true
+  CROSS JOIN LATERAL (
+     -- include: rate
+    ) AS rate
+  WHERE num_nonnulls(slots.max_concurrent, slots.rate_limit) > 0
+    AND coalesce(slots.max_concurrent > executions.running, true)
+    AND (coalesce(rate.admits > 0, true) OR stored.opens_at IS NULL)
+  LIMIT 1000)
+UNION ALL
+(SELECT '', '', '', s.limits FROM parked_sets s
+  WHERE string_to_array(s.limits, ',') <@ ARRAY(SELECT name FROM open_limits)
+  LIMIT 1000);
 
 -- name: repair
 WITH RECURSIVE

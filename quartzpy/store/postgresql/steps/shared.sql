@@ -1,18 +1,9 @@
 -- Parts that the statements of several steps include.
 -- The planner is steered here: see docs/planner.md.
 
--- part: admission_of_job
--- What the former rate limit said means nothing to another one.
-admission = CASE WHEN t.rate_limit = j.rate_limit OR t.limits = j.limits THEN t.admission END,
-rate_limited_until = CASE WHEN t.rate_limit = j.rate_limit THEN t.rate_limited_until END
-
--- part: admission_afresh
--- A rate limit is asked again about a trigger that was late.
-admission = nullif(t.admission, 'LATE'),
-
 -- part: prepared_once
 -- PostgreSQL 18 prepares the generated columns for each row anew, unless a column that they depend on is set.
-admission = t.admission
+catch_up_until = t.catch_up_until
 
 -- part: rest_of_job
 j.description AS job_description, j.concurrency_key AS key_entry, j.rate_limit::text AS rate_limit,
@@ -66,6 +57,13 @@ AND t.next_fire_time >= CASE rule.name
 AND (rule.name <> 'OWN' OR t.next_fire_time >= node.at - t.misfire_threshold)
 AND t.generation <> ALL(:'passed_over'::bigint[])
 
+-- part: has_slots_only
+\if :shared
+\else
+-- Whoever knows of no rates and shared limits leaves what has them.
+AND num_nonnulls(t.rate_limit, t.limits) = 0
+\endif
+
 -- part: keys
 -- What the node runs, and what it refuses, in ascending order: a key is found by bisection, which takes a quarter of the
 -- time of a look-up. With `||`, a large array is read once, and not for each row.
@@ -107,6 +105,9 @@ t.upcoming_is_complete AS following_is_complete, t.coalesced_fire_times,
 -- At least one must remain for the trigger to wait for.
 least(late.passed, cardinality(t.upcoming) - CASE WHEN t.upcoming_is_complete THEN 0 ELSE 1 END) AS also_due,
 t.upcoming_is_complete OR cardinality(t.upcoming) > least(late.passed, 1000) AS is_filled
+\if :shared
+, t.rate_limit, t.limits, t.parked_at
+\endif
 
 -- part: passed_instants
 CROSS JOIN LATERAL (
@@ -115,22 +116,146 @@ CROSS JOIN LATERAL (
                       WHERE u.instant <= node.at)
                ELSE 0 END::int AS passed) AS late
 
+-- part: rate
+-- A rate as `slots.rate_limit` tells it, with its state `stored` at `node.at`: by the GCRA, in microseconds. `ahead` is how
+-- far its theoretical arrival time lies ahead, at most as far as the limit allows: it is later if the limit was another
+-- one, or the database's clock was set back. `admits` is the number of fires that conform now.
+SELECT r.gap, r.gap * (r.burst - 1) AS tolerance, r.ahead,
+       CASE WHEN r.gap IS NOT NULL
+            THEN greatest(floor((r.gap * (r.burst - 1) - r.ahead) / r.gap) + 1, 0)::int END AS admits
+  FROM (SELECT g.gap, g.burst,
+               least(greatest(extract(epoch FROM stored.tat - node.at) * 1000000, 0), g.gap * g.burst) AS ahead
+          FROM (SELECT div((slots.rate_limit ->> 'per_us')::numeric + (slots.rate_limit ->> 'limit')::numeric - 1,
+                           (slots.rate_limit ->> 'limit')::numeric) AS gap,
+                       (slots.rate_limit ->> 'burst')::numeric AS burst) AS g) AS r
+
+-- part: is_held
+-- Another transaction has locked it: it admits nothing now, and is not written.
+NOT EXISTS (SELECT FROM qrtz_limits f WHERE f.ctid = o.ctid FOR NO KEY UPDATE SKIP LOCKED)
+
+-- part: shared_limits
+-- The gates that have opened: by ends, and by time.
+opened_gates AS MATERIALIZED (
+    SELECT o.job_group, o.job_name, o.concurrency_key, o.limits, false AS by_time
+      FROM node
+     CROSS JOIN unnest(:'opened_groups'::text[], :'opened_jobs'::text[], :'opened_keys'::text[],
+                       :'opened_limits'::text[]) AS o(job_group, job_name, concurrency_key, limits)
+    UNION ALL
+    SELECT l.job_group, l.job_name, l.concurrency_key, coalesce(first_of_gate.limits, l.limit_name), true
+      FROM node
+     CROSS JOIN LATERAL (
+        SELECT * FROM qrtz_limits o WHERE o.sched_name = :'sched' AND o.opens_at <= node.at
+         ORDER BY o.opens_at LIMIT 100) AS l
+      LEFT JOIN LATERAL (
+        SELECT t.limits FROM qrtz_triggers t
+         WHERE t.sched_name || '' = :'sched' AND t.job_group || '' = l.job_group AND t.job_name || '' = l.job_name
+           AND t.concurrency_key || '' = l.concurrency_key AND t.trigger_state = 'BLOCKED'
+         LIMIT 1) AS first_of_gate ON true
+),
+-- The shared limits of these and of the front.
+named AS MATERIALIZED (
+    SELECT array_agg(DISTINCT n.name) AS names
+      FROM (SELECT limits FROM front UNION SELECT limits FROM opened_gates) AS s
+     CROSS JOIN unnest(string_to_array(s.limits, ',')) AS n(name)
+),
+-- include: parked_sets
+,
+-- The sets at which somebody is parked for one of these.
+sets AS MATERIALIZED (
+    SELECT s.*, string_to_array(s.limits, ',') AS names FROM parked_sets s
+     WHERE string_to_array(s.limits, ',') && (SELECT names FROM named)
+),
+-- What is free of all the limits that these ask. One that is not stored has no place.
+limits AS MATERIALIZED (
+    SELECT node.at, asked.name, stored.row, stored.tat, stored.opens_at, stored.is_held, rate.gap, rate.tolerance, rate.ahead,
+           CASE WHEN stored.row IS NULL OR stored.is_held THEN 0
+                ELSE greatest(least(stored.max_concurrent - coalesce(taken.number, 0), rate.admits, 1000000), 0)
+                END AS free
+      FROM node
+     CROSS JOIN (SELECT unnest(names) FROM named UNION SELECT unnest(names) FROM sets) AS asked(name)
+      LEFT JOIN LATERAL (
+        SELECT o.ctid AS row, o.max_concurrent, o.rate_limit, o.tat, o.opens_at,
+               num_nonnulls(o.rate_limit, o.opens_at) > 0 AND
+               -- include: is_held
+               AS is_held
+          FROM qrtz_limits o
+         WHERE o.sched_name = :'sched' AND o.limit_name = asked.name
+           AND o.job_group = '' AND o.job_name = '' AND o.concurrency_key = '' LIMIT 1) AS stored ON true
+      LEFT JOIN (
+        SELECT n.name, count(*) AS number
+          FROM qrtz_fired_triggers f
+         CROSS JOIN unnest(string_to_array(f.limits, ',')) AS n(name)
+         WHERE f.sched_name || '' = :'sched' AND f.limits IS NOT NULL AND (SELECT names FROM named) IS NOT NULL
+         GROUP BY n.name) AS taken ON taken.name = asked.name
+     CROSS JOIN LATERAL (SELECT stored.rate_limit) AS slots
+     CROSS JOIN LATERAL (
+        -- include: rate
+       ) AS rate
+),
+-- The soonest that are parked at these sets, as many as may run. Where nothing is free, the first one reserves what is
+-- left of its other limits, if it has waited for long and a live node runs it: else, others would take these for ever.
+at_sets AS MATERIALIZED (
+    SELECT node.at, of_set.*, a.free <= 0 AS reserves
+      FROM node
+     CROSS JOIN (
+        SELECT s.limits, min(s.next_fire_time) AS first_time, min(s.key_hash) AS key_hash, count(*) AS number,
+               min(l.free) AS free
+          FROM sets s
+         CROSS JOIN unnest(s.names) AS n(name)
+          JOIN limits l ON l.name = n.name
+         GROUP BY s.limits) AS a
+     CROSS JOIN LATERAL (
+        SELECT t.slot_pool, t.generation,
+               -- include: is_not_run
+               AS is_foreign,
+               -- include: candidate_columns
+               , t.misfire_rule = 'LATE' AS is_late
+          FROM qrtz_triggers t
+         -- include: passed_instants
+         WHERE t.sched_name || '' = :'sched' AND t.trigger_state = 'BLOCKED' AND t.parked_at = a.limits
+         ORDER BY t.next_fire_time, t.priority DESC
+         LIMIT CASE WHEN a.free > 0 THEN least(a.free, 1000) ELSE 1 END
+           FOR NO KEY UPDATE OF t SKIP LOCKED) AS of_set
+     WHERE a.free > 0
+        OR (a.first_time < node.at - :'threshold'::interval AND a.number > 1
+            -- include: runs_somewhere
+           )
+),
+
 -- part: placed
 -- The place of each candidate at its gate, and what becomes of it by that: it may FIRE, has to PARK, or is to SKIP this
 -- fire. The soonest come first, but the newest if they replace running executions; those that are late come behind. Those
 -- that are filled are counted apart from those that are not, unless they wait.
+\if :shared
+at_own AS MATERIALIZED (
+    SELECT c.*, NULL::bigint AS gate, NULL::int AS free, NULL::int AS free_slots, 1::bigint AS nth, false AS is_occupied,
+           'FIRE' AS wish
+      FROM candidates c WHERE num_nonnulls(c.max_concurrent, c.rate_limit) = 0
+\else
 placed AS MATERIALIZED (
-    SELECT c.*, NULL::bigint AS gate, 0::bigint AS running, 1::bigint AS nth, false AS is_occupied, 'FIRE' AS wish
+    SELECT c.*, NULL::bigint AS gate, NULL::int AS free, 1::bigint AS nth, false AS is_occupied, 'FIRE' AS wish
       FROM candidates c WHERE c.max_concurrent IS NULL
+\endif
     UNION ALL
     SELECT p.*,
-           CASE WHEN nth <= max_concurrent - running OR (overlap_policy <> 'block' AND NOT is_filled) THEN 'FIRE'
+           CASE WHEN nth <= free OR (overlap_policy <> 'block' AND NOT is_filled) THEN 'FIRE'
                 WHEN overlap_policy = 'block'
+\if :shared
+                  -- Its rate holds it up, and not an execution.
+                  OR nth <= free_slots
+\endif
                   OR (overlap_policy = 'cancel_other' AND nth <= max_concurrent)
                   OR (overlap_policy = 'buffer_one' AND NOT is_occupied
-                      AND nth = greatest(max_concurrent - running, 0) + 1) THEN 'PARK'
+\if :shared
+                      AND nth = greatest(free_slots, 0) + 1) THEN 'PARK'
+\else
+                      AND nth = greatest(free, 0) + 1) THEN 'PARK'
+\endif
                 ELSE 'SKIP' END
-      FROM (SELECT c.*, g.gate, g.running,
+      FROM (SELECT c.*, g.gate, g.free,
+\if :shared
+                   g.free_slots,
+\endif
                    row_number() OVER (PARTITION BY g.gate, c.overlap_policy <> 'block' AND c.is_filled
                                           ORDER BY CASE c.overlap_policy WHEN 'cancel_other' THEN c.scheduled_time END DESC,
                                                    c.is_late, c.scheduled_time, c.priority DESC, c.row) AS nth,
@@ -139,15 +264,46 @@ placed AS MATERIALIZED (
               FROM candidates c
               JOIN gates g ON g.job_group = c.job_group AND g.job_name = c.job_name
                           AND g.concurrency_key = c.concurrency_key
-             WHERE c.max_concurrent IS NOT NULL) AS p
+\if :shared
+             WHERE num_nonnulls(c.max_concurrent, c.rate_limit) > 0) AS p
 ),
+-- The places at shared limits of those that have one at their job's own. A set that lacks one takes none of the others,
+-- unless it reserves them.
+wishes AS MATERIALIZED (
+    SELECT w.*, row_number() OVER (PARTITION BY name ORDER BY scheduled_time, priority DESC, row) AS place
+      FROM (SELECT c.row, c.scheduled_time, c.priority, c.reserves, n.name, coalesce(l.free, 0) AS free,
+                   min(coalesce(l.free, 0)) OVER (PARTITION BY c.row) AS free_of_set
+              FROM at_own c
+             CROSS JOIN unnest(string_to_array(c.limits, ',')) AS n(name)
+              LEFT JOIN limits l ON l.name = n.name
+             WHERE c.wish = 'FIRE') AS w
+     WHERE free_of_set > 0 OR reserves
+),
+placed AS MATERIALIZED (
+    SELECT a.*, a.wish <> 'FIRE' OR a.limits IS NULL OR coalesce(got.all_places, false) AS gets
+      FROM at_own a
+      LEFT JOIN (SELECT row, bool_and(place <= free) AS all_places FROM wishes GROUP BY row) AS got ON got.row = a.row
+\else
+             WHERE c.max_concurrent IS NOT NULL) AS p
+\endif
+),
+
+-- part: may
+runs_here AND wish <> 'PARK'
+\if :shared
+AND gets
+\endif
 
 -- part: decisions
 -- The gates with an execution that is to be asked to stop, and whose row somebody else holds: nothing is parked for it now.
 unaskable AS MATERIALIZED (
     SELECT e.gate
       FROM (SELECT DISTINCT gate, job_group, job_name, concurrency_key
-              FROM placed WHERE overlap_policy = 'cancel_other' AND wish = 'PARK' AND NOT is_parked) AS job
+              FROM placed WHERE overlap_policy = 'cancel_other' AND wish = 'PARK' AND NOT is_parked
+\if :shared
+               AND nth > free_slots
+\endif
+           ) AS job
      CROSS JOIN LATERAL (
         SELECT r.ctid AS row, job.gate FROM qrtz_fired_triggers r
          WHERE r.sched_name = :'sched' AND r.job_group = job.job_group AND r.job_name = job.job_name
@@ -158,23 +314,53 @@ unaskable AS MATERIALIZED (
          WHERE o.ctid = e.row FOR NO KEY UPDATE SKIP LOCKED) AS f ON true
      WHERE f.is_free IS NULL
 ),
+counted AS (
+    SELECT t.*, count(*) FILTER (WHERE wish = 'FIRE' AND is_taken AND is_filled) OVER (PARTITION BY gate) AS fires
+      FROM (SELECT *, fits AND row_number() OVER (PARTITION BY fits ORDER BY scheduled_time, priority DESC, row)
+                               <= :'limit'::int AS is_taken
+              FROM taken) AS t
+),
+\if :shared
+-- The shared limits that have something left after this step.
+left_over AS MATERIALIZED (
+    SELECT coalesce(array_agg(l.name), '{}') AS names
+      FROM limits l
+      LEFT JOIN (SELECT n.name, count(*) AS number
+                   FROM counted c
+                  CROSS JOIN unnest(string_to_array(c.limits, ',')) AS n(name)
+                  WHERE c.wish = 'FIRE' AND c.is_taken AND c.is_filled
+                  GROUP BY n.name) AS fires ON fires.name = l.name
+      LEFT JOIN (SELECT w.name, count(*) AS number
+                   FROM wishes w WHERE w.reserves AND w.free_of_set <= 0 AND w.place <= w.free
+                  GROUP BY w.name) AS kept ON kept.name = l.name
+     WHERE l.free - coalesce(fires.number, 0) - coalesce(kept.number, 0) > 0
+),
+\endif
 -- One decision for each candidate. Where its gate has a place left after this step, what has found none waits for the
 -- next one.
 decisions AS MATERIALIZED (
     SELECT d.*, nextval('qrtz_fire_ids') AS fire_id
       FROM (SELECT counted.*,
                    CASE WHEN wish = 'FIRE' AND is_taken THEN CASE WHEN is_filled THEN 'FIRE' ELSE 'REFILL' END
+\if :shared
+                        WHEN wish = 'FIRE' AND gets THEN CASE WHEN is_parked THEN 'UNPARK' END
+                        WHEN wish = 'SKIP' AND fires >= free_slots THEN CASE WHEN is_taken THEN 'SKIP' END
+                        -- It is parked at the first of its limits that has nothing left.
+                        WHEN gate IS NULL OR fires < free
+                        THEN CASE WHEN NOT string_to_array(limits, ',') <@ (SELECT names FROM left_over)
+                                  THEN CASE WHEN parked_at IS DISTINCT FROM limits THEN 'PARK' END
+                                  WHEN is_parked THEN 'UNPARK' END
+\else
                         WHEN wish = 'FIRE' THEN CASE WHEN is_parked THEN 'UNPARK' END
-                        WHEN running + fires < max_concurrent THEN NULL
-                        WHEN wish = 'PARK'
-                        THEN CASE WHEN NOT is_parked AND gate NOT IN (SELECT gate FROM unaskable) THEN 'PARK' END
-                        WHEN is_taken THEN 'SKIP' END AS decision
-              FROM (SELECT t.*, count(*) FILTER (WHERE wish = 'FIRE' AND is_taken AND is_filled)
-                                    OVER (PARTITION BY gate) AS fires
-                      FROM (SELECT *, fits AND row_number() OVER (PARTITION BY fits
-                                                                      ORDER BY scheduled_time, priority DESC, row)
-                                               <= :'limit'::int AS is_taken
-                              FROM taken) AS t) AS counted) AS d
+                        WHEN fires < free THEN NULL
+                        WHEN wish = 'SKIP' THEN CASE WHEN is_taken THEN 'SKIP' END
+\endif
+                        WHEN (NOT is_parked
+\if :shared
+                              OR parked_at IS NOT NULL
+\endif
+                             ) AND gate NOT IN (SELECT gate FROM unaskable) THEN 'PARK' END AS decision
+              FROM counted) AS d
      WHERE d.decision IS NOT NULL
 ),
 
@@ -183,8 +369,7 @@ decisions AS MATERIALIZED (
 -- this fire does not coalesce, or to COMPLETE where there is none. A COMPLETE trigger keeps the id of its last fire,
 -- whose end removes it. The row is the one that was locked above.
 --
--- A trigger that catches up does so until its next fire time is later than the end of the catch-up. One that moves on
--- has to ask its rate limit again.
+-- A trigger that catches up does so until its next fire time is later than the end of the catch-up.
 advanced AS (
     UPDATE qrtz_triggers t
        SET trigger_state = CASE WHEN d.decision = 'PARK' THEN 'BLOCKED'
@@ -193,16 +378,32 @@ advanced AS (
            prev_fire_time = CASE d.decision WHEN 'FIRE' THEN t.next_fire_time ELSE t.prev_fire_time END,
            next_fire_time = CASE WHEN d.moves_on THEN d.following[1 + d.coalesced] ELSE t.next_fire_time END,
            coalesced_fire_times = CASE WHEN d.moves_on THEN NULL ELSE t.coalesced_fire_times END,
-           admission = CASE WHEN NOT d.moves_on THEN t.admission END,
+\if :shared
+           parked_at = CASE WHEN d.decision = 'PARK' AND (d.gate IS NULL OR d.fires < d.free) THEN t.limits END,
+\else
+           parked_at = NULL,
+\endif
+\if :shared
+           -- What a rate or a shared limit has held back is not late, nor are its next fire times by now.
+           catch_up_until = CASE WHEN greatest(t.catch_up_until, d.held_until)
+                                      >= CASE WHEN d.moves_on THEN d.following[1 + d.coalesced]
+                                              ELSE t.next_fire_time END
+                                 THEN greatest(t.catch_up_until, d.held_until) END,
+\else
            catch_up_until = CASE WHEN t.catch_up_until
                                       >= CASE WHEN d.moves_on THEN d.following[1 + d.coalesced]
                                               ELSE t.next_fire_time END
                                  THEN t.catch_up_until END,
+\endif
            upcoming = CASE WHEN d.moves_on THEN d.following[2 + d.coalesced:] ELSE t.upcoming END,
            upcoming_is_complete = CASE WHEN d.moves_on THEN d.following_is_complete ELSE t.upcoming_is_complete END,
            times_triggered = t.times_triggered + CASE WHEN d.moves_on THEN 1 + d.coalesced ELSE 0 END
       FROM (SELECT *, cardinality(following) = coalesced AS is_last
               FROM (SELECT *, decision IN ('FIRE', 'SKIP') AS moves_on,
+\if :shared
+                           CASE WHEN is_parked AND num_nonnulls(rate_limit, limits) > 0 AND NOT is_late
+                                 AND decision IN ('FIRE', 'REFILL', 'UNPARK') THEN at END AS held_until,
+\endif
                            CASE decision WHEN 'FIRE' THEN also_due ELSE 0 END AS coalesced
                       FROM decisions) AS made) AS d
      WHERE t.ctid = d.row
@@ -215,6 +416,9 @@ advanced AS (
               t.next_fire_time, t.upcoming, t.upcoming_is_complete, t.times_triggered, t.attempt, t.max_concurrent,
               t.overlap_policy, t.concurrency_key, t.placement, t.job_data, t.kind, t.schedule, t.description,
               t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold, t.calendar_name
+\if :shared
+              , t.limits, d.nth > d.free_slots AS replaces
+\endif
 ),
 
 -- part: claimed
@@ -229,9 +433,15 @@ claimed AS MATERIALIZED (
            c.revision AS calendar_revision,
            CASE WHEN cardinality(t.upcoming) < 3 THEN t.upcoming END AS upcoming_instants, t.upcoming_is_complete,
            t.coalesced, j.node_deaths, j.pause_after_failures, j.continuations::text AS continuations,
-           t.max_concurrent, j.capture_logs, j.is_durable AS job_is_durable, j.limits,
+           t.max_concurrent, j.capture_logs, j.is_durable AS job_is_durable,
+\if :shared
+           t.limits,
+\else
+           NULL::text AS limits,
+\endif
            j.joined_by IS NOT NULL AS is_joined,
-           CASE WHEN t.max_concurrent IS NOT NULL AND t.overlap_policy <> 'skip' THEN t.concurrency_key END AS gate_key,
+           CASE WHEN t.max_concurrent IS NOT NULL AND (t.overlap_policy <> 'skip' OR j.rate_limit IS NOT NULL)
+                THEN t.concurrency_key END AS gate_key,
            t.decision, t.concurrency_key, t.overlap_policy, j.requests_recovery, c.calendar::text AS calendar_text,
            t.kind, t.schedule::text AS schedule, t.description, t.start_time, t.end_time, t.priority,
            t.misfire_instruction, t.misfire_threshold, t.calendar_name,
@@ -252,12 +462,19 @@ claimed AS MATERIALIZED (
 stored AS (
     INSERT INTO qrtz_fired_triggers (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
         job_type, instance_id, epoch, fired_time, scheduled_time, priority, max_concurrent,
-        concurrency_key, requests_recovery, attempt, trigger_data, coalesced_fire_times)
+        concurrency_key, requests_recovery, attempt, trigger_data, coalesced_fire_times
+\if :shared
+        , limits
+\endif
+        )
     SELECT t.fire_id, :'sched', t.trigger_group, t.trigger_name, t.generation, t.job_group, t.job_name,
            t.job_type, :'instance', :'epoch'::bigint,
            t.fire_time, t.scheduled_fire_time,
            t.priority, t.max_concurrent, t.concurrency_key, t.requests_recovery, t.attempt, t.trigger_data::jsonb,
            t.coalesced
+\if :shared
+           , t.limits
+\endif
       FROM claimed t WHERE t.decision = 'FIRE'
 )
 
@@ -279,6 +496,9 @@ replaced AS (
        SET cancel_requested = true
       FROM (SELECT job_group, job_name, concurrency_key, count(*) AS replacing
               FROM advanced WHERE decision = 'PARK' AND overlap_policy = 'cancel_other'
+\if :shared
+               AND replaces
+\endif
              GROUP BY job_group, job_name, concurrency_key) AS job
      CROSS JOIN LATERAL (
         SELECT r.ctid AS row FROM qrtz_fired_triggers r
@@ -289,6 +509,65 @@ replaced AS (
          LIMIT job.replacing) AS oldest
      WHERE f.ctid = oldest.row
     RETURNING pg_notify(:'channel', 'cancelled')
+)
+
+-- part: charged
+-- The rates of the limits that this step has asked, with its fires, and those that it has let wait for any node, or at
+-- other limits: these have a place, too, and may fire later. An instant at which nobody is parked any more goes. Of a
+-- set, as many were met as may run: where one of these waits at its job's own limit now, the next step looks there again.
+rates AS MATERIALIZED (
+    SELECT node.at, '' AS limit_name, g.job_group, g.job_name, g.concurrency_key, g.gap, g.ahead, g.tolerance, g.tat,
+           g.opens_at, coalesce(u.fires, 0) AS fires, coalesce(u.others, 0) AS others, coalesce(u.parks, false) AS parks,
+           false AS is_left
+      FROM node
+     CROSS JOIN gates g
+      LEFT JOIN (SELECT d.gate, count(*) FILTER (WHERE d.decision = 'FIRE') AS fires,
+                        count(*) FILTER (WHERE d.decision <> 'FIRE' AND d.is_parked AND d.wish = 'FIRE') AS others,
+                        bool_or(d.decision = 'PARK' AND d.fires >= d.free) AS parks
+                   FROM decisions d GROUP BY d.gate) AS u ON u.gate = g.gate
+     WHERE g.is_held IS NOT TRUE AND num_nonnulls(g.gap, g.opens_at) > 0
+    UNION ALL
+    SELECT l.at, l.name, '', '', '', l.gap, l.ahead, l.tolerance, l.tat,
+           l.opens_at, coalesce(u.fires, 0), coalesce(u.others, 0), coalesce(u.parks, false), coalesce(u.moves, false)
+      FROM limits l
+      LEFT JOIN (SELECT n.name, count(*) FILTER (WHERE d.decision = 'FIRE') AS fires,
+                        count(*) FILTER (WHERE d.decision <> 'FIRE' AND d.is_parked AND d.wish = 'FIRE' AND d.gets) AS others,
+                        bool_or(d.decision = 'PARK' AND (d.gate IS NULL OR d.fires < d.free)) AS parks,
+                        bool_or(d.decision = 'PARK' AND d.parked_at IS NOT NULL AND d.fires >= d.free) AS moves
+                   FROM decisions d
+                  CROSS JOIN unnest(string_to_array(d.limits, ',')) AS n(name)
+                  GROUP BY n.name) AS u ON u.name = l.name
+     WHERE l.row IS NOT NULL AND l.is_held IS NOT TRUE AND (num_nonnulls(l.gap, l.opens_at) > 0 OR u.moves)
+),
+charged AS (
+    INSERT INTO qrtz_limits AS l (sched_name, limit_name, job_group, job_name, concurrency_key, tat, opens_at)
+    SELECT :'sched', r.limit_name, r.job_group, r.job_name, r.concurrency_key, r.tat, r.opens_at
+      FROM (SELECT r.limit_name, r.job_group, r.job_name, r.concurrency_key, r.tat AS former, r.opens_at AS opened,
+                   -- One that is too late is stored as it counts: later, it would count as a later one.
+                   CASE WHEN r.gap IS NULL OR (r.fires = 0 AND r.ahead < r.gap + r.tolerance) THEN r.tat
+                        ELSE r.at + least(r.ahead + r.gap * r.fires, 1e16)::float8 * interval '1 microsecond' END AS tat,
+                   CASE WHEN (r.is_left OR r.ahead + r.gap * (r.fires + r.others) > r.tolerance)
+                         AND (r.parks OR CASE WHEN r.limit_name = '' THEN EXISTS (
+                                SELECT FROM qrtz_triggers t
+                                 WHERE t.sched_name || '' = :'sched' AND t.job_group || '' = r.job_group
+                                   AND t.job_name || '' = r.job_name AND t.concurrency_key || '' = r.concurrency_key
+                                   AND t.trigger_state = 'BLOCKED' AND coalesce(left(t.parked_at, 0), t.misfire_rule) > ''
+                                   AND t.ctid NOT IN (SELECT d.row FROM decisions d WHERE d.is_parked))
+                              ELSE EXISTS (
+                                SELECT FROM parked_sets s
+                                 CROSS JOIN LATERAL (
+                                    SELECT FROM qrtz_triggers t
+                                     WHERE t.sched_name || '' = :'sched' AND t.trigger_state = 'BLOCKED'
+                                       AND t.parked_at = s.limits
+                                       AND t.ctid NOT IN (SELECT d.row FROM decisions d WHERE d.is_parked) LIMIT 1) AS left_there
+                                 WHERE r.limit_name = ANY(string_to_array(s.limits, ','))) END)
+                        THEN r.at + CASE WHEN r.is_left THEN 0
+                                         ELSE least(r.ahead + r.gap * (r.fires + r.others) - r.tolerance, 1e16) END::float8
+                                    * interval '1 microsecond' END AS opens_at
+              FROM rates r) AS r
+     WHERE (r.tat, r.opens_at) IS DISTINCT FROM (r.former, r.opened)
+        ON CONFLICT (sched_name, limit_name, job_group, job_name, concurrency_key) DO UPDATE
+       SET tat = excluded.tat, opens_at = excluded.opens_at
 )
 
 -- part: new_state
@@ -518,80 +797,49 @@ stuck AS (
            AND o.fire_id IS NOT NULL AND o.owner IS NULL
            AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f WHERE f.fire_id = o.fire_id OFFSET 0)
         UNION ALL
+        -- Those that are parked at a limit which their job does not have.
         SELECT o.ctid AS row, o.trigger_group, o.trigger_name, o.trigger_state, o.job_group, o.job_name
           FROM (
-            SELECT b.job_group, b.job_name, b.concurrency_key, b.max_concurrent, b.overlap_policy
+            SELECT b.job_group, b.job_name, b.concurrency_key,
+                   num_nonnulls(b.max_concurrent, b.rate_limit) = 0
+                   OR (b.overlap_policy = 'skip' AND b.rate_limit IS NULL) AS has_no_own, b.limits IS NULL AS shares_none
               FROM qrtz_triggers b
              WHERE b.sched_name || '' = :'sched' AND b.job_group || '' = h.job_group AND b.job_name || '' = h.job_name
                AND b.concurrency_key || '' = h.concurrency_key AND b.trigger_state = 'BLOCKED'
              LIMIT 1) AS any_one
+         CROSS JOIN (VALUES (false, 'A', 'Z'), (true, '', '')) AS lane(is_set, low, high)
          CROSS JOIN LATERAL (
             SELECT b.ctid, b.* FROM qrtz_triggers b
              WHERE b.sched_name || '' = :'sched' AND b.job_group || '' = any_one.job_group
                AND b.job_name || '' = any_one.job_name AND b.concurrency_key || '' = any_one.concurrency_key
-               AND b.trigger_state = 'BLOCKED' OFFSET 0) AS o
-         WHERE any_one.max_concurrent IS NULL OR any_one.overlap_policy = 'skip') AS t
+               AND b.trigger_state = 'BLOCKED'
+               AND coalesce(left(b.parked_at, 0), b.misfire_rule) BETWEEN lane.low AND lane.high OFFSET 0) AS o
+         WHERE CASE WHEN lane.is_set THEN any_one.shares_none ELSE any_one.has_no_own END) AS t
 )
 
--- part: limit_sets
--- The sets of limits for which triggers wait, with the first that waits in each slot pool: a loose index scan.
-sets AS (
-    (SELECT t.limits, t.slot_pool, t.next_fire_time, t.priority, t.max_concurrent,
+-- part: parked_sets
+-- The sets of shared limits at which triggers are parked, with the first of each: a loose index scan.
+parked_sets AS (
+    (SELECT t.parked_at AS limits, t.next_fire_time,
             -- include: key_hash
             AS key_hash
        FROM qrtz_triggers t
-      WHERE t.sched_name || '' = :'sched' AND t.limits IS NOT NULL AND t.trigger_state || '' = 'WAITING'
-        AND t.misfire_rule = 'RATE_LIMIT'
-      ORDER BY t.limits, t.slot_pool, t.next_fire_time, t.priority DESC LIMIT 1)
+      WHERE t.sched_name || '' = :'sched' AND t.trigger_state = 'BLOCKED' AND t.parked_at IS NOT NULL
+\if :shared
+        AND (SELECT names FROM named) IS NOT NULL
+\endif
+      ORDER BY t.parked_at, t.next_fire_time LIMIT 1)
     UNION ALL
     SELECT other.*
-      FROM sets s
+      FROM parked_sets s
      CROSS JOIN LATERAL (
-        SELECT t.limits, t.slot_pool, t.next_fire_time, t.priority, t.max_concurrent,
+        SELECT t.parked_at, t.next_fire_time,
                -- include: key_hash
                AS key_hash
           FROM qrtz_triggers t
-         WHERE t.sched_name || '' = :'sched' AND t.limits IS NOT NULL AND t.trigger_state || '' = 'WAITING'
-           AND t.misfire_rule = 'RATE_LIMIT' AND (t.limits, t.slot_pool) > (s.limits, s.slot_pool)
-         ORDER BY t.limits, t.slot_pool, t.next_fire_time, t.priority DESC LIMIT 1) AS other
-),
-
--- part: limits_in_use
--- How many slots of each limit are used, and how many triggers its rate admits now; `opens` is the instant at which it
--- admits the next one. All instants are finite, as in `rate_limits.sql`.
-counted AS MATERIALIZED (
-    SELECT named.at, named.name, l.row, l.max_concurrent, l.rate_limit IS NOT NULL AS has_rate, l.full_until,
-           uses.number, uses.ended, rate.gap, rate.gap * (rate.burst - 1) AS tolerance,
-           CASE WHEN l.rate_limit IS NOT NULL
-                THEN greatest(CASE WHEN l.tat IS NOT NULL THEN least(l.tat, named.at + rate.gap * rate.burst) END,
-                              timestamptz 'epoch') END AS tat
-      FROM (SELECT DISTINCT asking.at, n.name FROM asking CROSS JOIN unnest(asking.names) AS n(name)) AS named
-      LEFT JOIN LATERAL (
-        SELECT q.ctid AS row, q.max_concurrent, q.rate_limit, q.tat, q.full_until FROM qrtz_limits q
-         WHERE q.sched_name = :'sched' AND q.limit_name = named.name LIMIT 1) AS l ON true
-     CROSS JOIN LATERAL (
-        SELECT ((l.rate_limit ->> 'per_us')::bigint + (l.rate_limit ->> 'limit')::bigint - 1)
-               / (l.rate_limit ->> 'limit')::bigint * interval '1 microsecond' AS gap,
-               (l.rate_limit ->> 'burst')::bigint AS burst) AS rate
-     CROSS JOIN LATERAL (
-        SELECT count(*) AS number, count(*) FILTER (WHERE NOT held.is_there) AS ended
-          FROM qrtz_limit_uses u
-         CROSS JOIN LATERAL (
-            SELECT EXISTS (SELECT FROM qrtz_fired_triggers f WHERE f.fire_id = u.fire_id OFFSET 0) AS is_there) AS held
-         WHERE u.sched_name = :'sched' AND u.limit_name = named.name) AS uses
-),
-in_use AS MATERIALIZED (
-    SELECT c.*, c.row IS NOT NULL AND coalesce(c.max_concurrent > c.number - c.ended, true) AS has_slot,
-           c.number >= c.max_concurrent AS was_full, c.tat - c.tolerance AS opens,
-           CASE WHEN c.row IS NULL THEN 0
-                ELSE least(CASE WHEN c.max_concurrent IS NOT NULL
-                                THEN greatest(c.max_concurrent - (c.number - c.ended), 0) END,
-                           1000000,
-                           CASE WHEN c.tat - c.at > c.tolerance THEN 0
-                                ELSE floor(extract(epoch FROM c.tolerance - (greatest(c.tat, c.at) - c.at))
-                                           / extract(epoch FROM c.gap)) + 1 END) END::int AS free
-      FROM counted c
-),
+         WHERE t.sched_name || '' = :'sched' AND t.trigger_state = 'BLOCKED' AND t.parked_at > s.limits
+         ORDER BY t.parked_at, t.next_fire_time LIMIT 1) AS other
+)
 
 -- part: runs_somewhere
 -- A live node runs it.

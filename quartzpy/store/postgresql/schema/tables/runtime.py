@@ -1,4 +1,4 @@
-"""The tables of what happens now: running executions, rate limits, nodes and locks."""
+"""The tables of what happens now: running executions, limits, nodes and locks."""
 
 from __future__ import annotations
 
@@ -65,6 +65,8 @@ fired_triggers = Table(
     Column("progress_message", Text),
     # The last captured log lines of a running job, until the history has all of them.
     Column("recent_log", Text),
+    # The shared limits of which it has a place each, until this row is gone for whatever reason.
+    Column("limits", Key),
     PrimaryKeyConstraint("fire_id", name="qrtz_fired_triggers_pkey"),
     # What recovery computes with: a value that it cannot would hold up the recovery of all others.
     CheckConstraint(
@@ -85,55 +87,48 @@ Index(
     unique=True,
     postgresql_where=text("max_concurrent IS NOT NULL"),
 )
-# There is no index by epoch: the table has no more rows than the cluster has workers, and it would slow each fire.
-
-rate_limits = Table(
-    "qrtz_rate_limits",
-    metadata,
-    Column("sched_name", Name, nullable=False),
-    Column("job_group", Name, nullable=False),
-    Column("job_name", Name, nullable=False),
-    Column("concurrency_key", Key, nullable=False),
-    # The theoretical arrival time of the next fire, as GCRA defines it. A row without an instant in the future means
-    # nothing, and is deleted.
-    Column("tat", Instant, nullable=False),
-    # The last turn that was given to a trigger, and the interval between turns at that time.
-    Column("queued_until", Instant),
-    Column("queued_interval", Interval),
-    PrimaryKeyConstraint("sched_name", "job_group", "job_name", "concurrency_key", name="qrtz_rate_limits_pkey"),
+# acquire: the places of shared limits that are taken
+Index(
+    "qrtz_fired_triggers_limits",
+    BY_SCHEDULER,
+    fired_triggers.c.limits,
+    postgresql_where=text("limits IS NOT NULL"),
 )
-# acquire: the rows that mean nothing
-Index("qrtz_rate_limits_tat", BY_SCHEDULER, rate_limits.c.tat)
+# There is no index by epoch: the table has no more rows than the cluster has workers, and it would slow each fire.
 
 limits = Table(
     "qrtz_limits",
     metadata,
     Column("sched_name", Name, nullable=False),
+    # The name of a limit that jobs share. Empty: the state of the rate of one job, for one concurrency key, whose
+    # definition stands in its triggers.
     Column("limit_name", Name, nullable=False),
+    Column("job_group", Name, nullable=False, server_default=text("''")),
+    Column("job_name", Name, nullable=False, server_default=text("''")),
+    Column("concurrency_key", Key, nullable=False, server_default=text("''")),
     # The number of executions of all these jobs at the same time; NULL: any.
     Column("max_concurrent", Integer),
     # The fires of all these jobs in a period, in the form that jobs have; NULL: any.
     Column("rate_limit", JSONB),
-    # The theoretical arrival time of the next fire; see qrtz_rate_limits.
+    # The theoretical arrival time of the next fire, as GCRA defines it. An instant in the past means nothing.
     Column("tat", Instant),
-    # All slots were taken until this instant, or the limit was another one: nothing that waited for it is late.
-    Column("full_until", Instant, nullable=False),
-    PrimaryKeyConstraint("sched_name", "limit_name", name="qrtz_limits_pkey"),
+    # The instant at which the rate admits the next fire, while somebody is parked for it.
+    Column("opens_at", Instant),
+    PrimaryKeyConstraint(
+        "sched_name", "limit_name", "job_group", "job_name", "concurrency_key", name="qrtz_limits_pkey"
+    ),
     CheckConstraint("max_concurrent >= 0", name="qrtz_limits_max_concurrent_check"),
     CheckConstraint(IS_RATE_LIMIT, name="qrtz_limits_rate_limit_check"),
-    CheckConstraint(are_instants("tat", "full_until"), name="qrtz_limits_instants_check"),
+    CheckConstraint(are_instants("tat", "opens_at"), name="qrtz_limits_instants_check"),
+)
+# acquire: the limits that open by time
+Index(
+    "qrtz_limits_opens",
+    limits.c.sched_name,
+    limits.c.opens_at,
+    postgresql_where=text("opens_at IS NOT NULL"),
 )
 
-limit_uses = Table(
-    "qrtz_limit_uses",
-    metadata,
-    Column("sched_name", Name, nullable=False),
-    Column("limit_name", Name, nullable=False),
-    # The execution that uses a slot of the limit. The slot is free once its row is gone, for whatever
-    # reason: nothing has to give it back. Rows of free slots are deleted by the next acquire step that counts them.
-    Column("fire_id", BigInteger, nullable=False),
-    PrimaryKeyConstraint("sched_name", "limit_name", "fire_id", name="qrtz_limit_uses_pkey"),
-)
 # The rules of a time zone by which stored instants may have been computed. Usually there is one row for each zone.
 zone_rules = Table(
     "qrtz_zone_rules",

@@ -20,7 +20,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
-from quartzpy.states import STORED_STATES, Admission, JobMode, Missed, OverlapPolicy, Unreconciled
+from quartzpy.states import STORED_STATES, JobMode, Missed, OverlapPolicy, Unreconciled
 from quartzpy.store.postgresql.schema.tables.base import (
     BY_SCHEDULER,
     IS_AWAITED,
@@ -40,10 +40,8 @@ from quartzpy.store.postgresql.schema.tables.base import (
 # As `states.misfire_rule_of`. Its casts are those that the server writes: alembic compares the texts.
 MISFIRE_RULE = (
     "CASE WHEN unreconciled IS NOT NULL THEN 'NEW'::text"
-    " WHEN missed_policy IS NOT NULL OR admission::text = 'LATE'::text THEN 'LATE'::text"
-    " WHEN (rate_limit IS NOT NULL OR limits IS NOT NULL) AND admission IS NULL THEN 'RATE_LIMIT'::text"
-    " WHEN admission IS NOT NULL OR catch_up_until IS NOT NULL"
-    " OR misfire_instruction::text = 'ignore'::text THEN 'IGNORE'::text"
+    " WHEN missed_policy IS NOT NULL THEN 'LATE'::text"
+    " WHEN catch_up_until IS NOT NULL OR misfire_instruction::text = 'ignore'::text THEN 'IGNORE'::text"
     " WHEN misfire_threshold IS NULL THEN 'NODE'::text ELSE 'OWN'::text END"
 )
 
@@ -190,14 +188,15 @@ triggers = Table(
     Column("slot_pool", Key, Computed(SLOT_POOL, persisted=True), nullable=False),
     Column("rate_limit", JSONB),
     Column("limits", Key),
-    # The rate limit holds the trigger back until then, and is asked again; an instant in the past means nothing.
-    Column("rate_limited_until", Instant),
     Column("description", Text),
     Column("kind", String(40), nullable=False),
     Column("schedule", JSONB, nullable=False),
     # The schedule has an expectation of its own. It is computed here.
     Column("has_expectation", Boolean, Computed("schedule ? 'expect'", persisted=True), nullable=False),
     Column("trigger_state", word(16), nullable=False),
+    # The set of shared limits at which a BLOCKED trigger is parked; NULL: at the limit of its job's own. In any other
+    # state it means nothing.
+    Column("parked_at", Key),
     # A fire changes these columns. They are adjacent, so that the log of an update within a page, which leaves out the
     # common beginning and end of the two versions, is short.
     Column("times_triggered", BigInteger, nullable=False, server_default=text("0")),
@@ -227,8 +226,6 @@ triggers = Table(
     # NEW, or HELD while it is paused: a user's transaction stored the trigger, and no step has compared it with the
     # pauses, limits and definition of its job yet.
     Column("unreconciled", String(10)),
-    # What the rate limit says of the next fire; NULL: it was not asked, or there is none.
-    Column("admission", String(10)),
     Column("calendar_name", Name),
     Column("job_data", JSONB),
     # The last fire of a COMPLETE trigger, while its execution runs.
@@ -269,19 +266,12 @@ triggers = Table(
     CheckConstraint(one_of("missed_policy", (Missed.SKIP, Missed.ONCE)), name="qrtz_triggers_missed_policy_check"),
     CheckConstraint(one_of("pause_missed", Missed), name="qrtz_triggers_pause_missed_check"),
     CheckConstraint(one_of("unreconciled", Unreconciled), name="qrtz_triggers_unreconciled_check"),
-    CheckConstraint(
-        f"admission IS NULL OR ((rate_limit IS NOT NULL OR limits IS NOT NULL) AND {one_of('admission', Admission)})",
-        name="qrtz_triggers_admission_check",
-    ),
     # Within the range that an instant can be shifted by, because acquire subtracts it, even from hand-written rows.
     CheckConstraint(
         "misfire_threshold BETWEEN interval '0' AND interval '876600 hours'",
         name="qrtz_triggers_misfire_threshold_check",
     ),
-    CheckConstraint(
-        f"catch_up_until IS NULL OR {one_of('misfire_rule', ('IGNORE', 'RATE_LIMIT'))}",
-        name="qrtz_triggers_catch_up_check",
-    ),
+    CheckConstraint("catch_up_until IS NULL OR misfire_rule = 'IGNORE'", name="qrtz_triggers_catch_up_check"),
     CheckConstraint("fire_id IS NULL OR trigger_state = 'COMPLETE'", name="qrtz_triggers_fire_id_check"),
     CheckConstraint(IS_RATE_LIMIT, name="qrtz_triggers_rate_limit_check"),
     CheckConstraint(
@@ -315,25 +305,15 @@ Index(
     triggers.c.priority.desc(),
     postgresql_where=text("trigger_state = 'WAITING'"),
 )
-# acquire: triggers of jobs with a rate limit, by the instant at which the limit is asked. GREATEST ignores NULL.
+# acquire: triggers that are parked at sets of shared limits, in order. The sets come first, so that a step does not
+# walk over those that wait for a limit which is used up.
 Index(
-    "qrtz_triggers_rate_limited",
-    triggers.c.sched_name,
-    triggers.c.slot_pool,
-    text("GREATEST(rate_limited_until, next_fire_time)"),
-    postgresql_where=text("trigger_state = 'WAITING' AND rate_limit IS NOT NULL"),
-)
-# acquire: triggers that wait for limits which jobs share, in order. The names come first, so that a step does not walk
-# over those that wait for a limit which is used up. The scheduler is an expression, so that the due index, which has
-# these triggers in another order, does not serve what reads this one.
-Index(
-    "qrtz_triggers_limits",
+    "qrtz_triggers_parked",
     BY_SCHEDULER,
-    triggers.c.limits,
-    triggers.c.slot_pool,
+    triggers.c.parked_at,
     triggers.c.next_fire_time,
     triggers.c.priority.desc(),
-    postgresql_where=text("limits IS NOT NULL AND trigger_state || '' = 'WAITING' AND misfire_rule = 'RATE_LIMIT'"),
+    postgresql_where=text("trigger_state = 'BLOCKED' AND parked_at IS NOT NULL"),
 )
 # acquire: triggers that users' transactions stored
 Index(
@@ -360,8 +340,9 @@ Index(
     triggers.c.owner,
     postgresql_where=text("owner IS NOT NULL"),
 )
-# complete and recover: the triggers that are blocked or ended, by their job; of the blocked ones, the soonest
-# for each misfire rule, as in the due index. The scheduler, the job and its key are expressions: what does not write
+# complete and recover: the triggers that are blocked or ended, by their job; of those that wait at its own limit, the
+# soonest for each misfire rule, as in the due index. Those that are parked at shared limits are apart, so that
+# what reads the others does not walk over them. The scheduler, the job and its key are expressions: what does not write
 # them is not served by this index (see above), and what does is not served by the index of all triggers of a job. The
 # planner takes that one for as good where the table is small or most jobs have few triggers.
 Index(
@@ -371,7 +352,7 @@ Index(
     text("(job_name || '')"),
     text("(concurrency_key || '')"),
     triggers.c.trigger_state,
-    triggers.c.misfire_rule,
+    text('(COALESCE("left"(parked_at, 0), misfire_rule::text))'),
     triggers.c.next_fire_time,
     triggers.c.priority.desc(),
     postgresql_where=text("trigger_state IN ('BLOCKED', 'COMPLETE')"),

@@ -27,7 +27,6 @@ class Ends:
     """Those that run again: a failure that is retried, a snooze, a lost execution that is to be recovered."""
     continuing: Sequence[int]
     joining: Sequence[int]
-    handed_back: Sequence[int] = ()
     wakes_others: bool = False
 
     def waking(self, text: str, fire_ids: Sequence[int], **values: object) -> BoundStatement:
@@ -62,7 +61,6 @@ class Completed(Ends):
             repeating=fire_ids_of(c for c in completions if c.retry_after is not None),
             continuing=fire_ids_of(c for c in completions if c.fired.continues),
             joining=fire_ids_of(c for c in completions if c.fired.joins),
-            handed_back=fire_ids_of(c for c in completions if c.is_handed_back),
             wakes_others=wakes_others,
             node=node,
             completions=completions,
@@ -74,11 +72,11 @@ def fire_ids_of(completions: Iterable[Completion]) -> list[int]:
     return [completion.fired.fire_id for completion in completions]
 
 
-WAKING = ("repeat", "start_followers", "start_joined", "freed_limits")
-"""The statements whose first column is the soonest fire time of the triggers that they make wait, or that wait."""
+WAKING = ("repeat", "start_followers", "start_joined")
+"""The statements whose first column is the soonest fire time of the triggers that they make wait."""
 
 
 def earliest_of(results: Results) -> datetime | None:
-    """Return the soonest fire time of the triggers that the ends have stored, or that wait for limits of theirs."""
+    """Return the soonest fire time of the triggers that the ends have stored."""
     instants = (results[name].rows[0][0] for name in WAKING if name in results)
     return min((at for at in instants if at is not None), default=None)

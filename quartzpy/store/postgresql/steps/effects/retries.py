@@ -13,4 +13,4 @@ def repeat(ends: Ends) -> Flight:
     """Return what stores the triggers of executions that run again."""
     if not ends.repeating:
         return {}
-    return {"repeat": ends.waking(REPEAT, ends.repeating, handed_back_fire_ids=ends.handed_back)}
+    return {"repeat": ends.waking(REPEAT, ends.repeating)}

@@ -1,15 +1,13 @@
 -- name: repeat
 -- Stores a one-shot trigger for each execution that runs again, with the key and the times of the original, under
 -- Quartz's names for one whose node died; one that is repeated again keeps those of the first original. One that was
--- snoozed has not used up an attempt. The rate limit is not asked again about one that was handed back, because it was
--- charged for that run already; of one whose node died, nobody knows whether it had begun.
+-- snoozed has not used up an attempt.
 WITH
 -- include: ended
 repeated AS (
     INSERT INTO qrtz_triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
         max_concurrent, overlap_policy, placement, rate_limit, limits, concurrency_key, kind, schedule, trigger_state,
-        held_by_mode, next_fire_time, upcoming_is_complete, start_time, priority, misfire_instruction, admission,
-        attempt, coalesced_fire_times, job_data)
+        held_by_mode, next_fire_time, upcoming_is_complete, start_time, priority, misfire_instruction, attempt, coalesced_fire_times, job_data)
     SELECT f.sched_name, nextval('qrtz_fire_ids'), again.trigger_group, again.trigger_name,
            f.job_group, f.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits,
            -- As the job computes it now: it may have another one than when the execution began.
@@ -19,7 +17,6 @@ repeated AS (
            CASE WHEN pause.applies OR j.mode = 'DISABLED' THEN 'PAUSED' ELSE 'WAITING' END,
            j.mode = 'DISABLED' AND NOT pause.applies,
            again.at, true, again.at, f.priority, 'ignore',
-           CASE WHEN f.fire_id = ANY(:'handed_back_fire_ids'::bigint[]) AND j.rate_limit IS NOT NULL THEN 'CHARGED' END,
            f.attempt + (f.outcome = 'FAILED')::int, f.coalesced_fire_times,
            again.original || coalesce(f.trigger_data, '{}')
       FROM (SELECT *, trim_scale(extract(epoch FROM scheduled_time) * 1000)::text AS scheduled_ms
