@@ -19,9 +19,11 @@ from quartzpy.store.memory.rate_limits import admit, next_turn, spend
 from quartzpy.store.memory.rows import FiredRow, TriggerRow, load_job, load_trigger
 from quartzpy.store.memory.tables import Tables
 from quartzpy.store.protocol import (
+    ANYTHING,
     Acquisition,
     AvailableSlots,
     DispatchKey,
+    Expectation,
     FiredTrigger,
     Gate,
     Node,
@@ -60,7 +62,7 @@ def acquire(
     misfire_threshold: timedelta,
     passed_over: Collection[int] = (),
     opened: Collection[Gate] = (),
-    reads_first: bool = False,
+    expected: Expectation = ANYTHING,
 ) -> Acquisition:
     """Fire triggers; see `JobStore.acquire`."""
 
