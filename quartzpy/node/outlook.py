@@ -46,7 +46,7 @@ class Outlook:
     """What the next acquire step is expected to meet. By default nothing is known, so that it reads first."""
 
     soonest: datetime | None = None
-    limited: datetime | None = None
+    limited: datetime | None = EARLIEST
     """The soonest fire time of a job with a limit."""
     has_new: bool = False
     floors: Mapping[str, Floor] = field(default_factory=dict)

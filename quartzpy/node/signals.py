@@ -74,7 +74,7 @@ class SchedulerSignals:
         self.looks_again = True
         self.wakeup.set()
 
-    def notify(self, waits_from: datetime | None, then: Callable[[], None]) -> None:
+    def notify(self, then: Callable[[], None], waits_from: datetime | None = None) -> None:
         """Look for due triggers soon: another process has announced one, perhaps to many nodes.
 
         `waits_from` is its fire time, if that is known. `then` is called when the pass that looks has ended.
@@ -166,7 +166,7 @@ class Signals:
 
         Another process has let a trigger wait, perhaps from this fire time on.
         """
-        self.scheduler.notify(waits_from, then=self.misfires.set)
+        self.scheduler.notify(self.misfires.set, waits_from)
 
     def look_for_due(self) -> None:
         """Wake the scheduler thread, and then the misfire handler: triggers may wait from any time on."""

@@ -100,6 +100,8 @@ class Unfilled:
     def refill(self, node: Node, refills: list[Refill]) -> None:
         self.refills += refills
 
+    met_pools = frozenset({""})
+
     def meet(self, slot_pools: object) -> bool:
         return False
 

@@ -162,7 +162,8 @@ class _Step:
             self._seconds = waiting.took
         self.expected = replace(
             self.expected,
-            has_limited=_is_until(waiting.soonest_limited, waiting.now + self._look_ahead),
+            # A read sees only the soonest of each range, behind which others may wait.
+            has_limited=self.expected.has_limited or _is_until(waiting.soonest_limited, waiting.now + self._look_ahead),
             has_new=waiting.new is not None,
             fronts={**self.expected.fronts, **done.fronts(self._pools)},
             begins=self._pools,
