@@ -205,7 +205,7 @@ class Harness(ABC):
         opened: Collection[Gate] = (),
         types: Sequence[str | Slots] = (REPORT,),
     ) -> Acquisition:
-        """Take a step with what the node expects after its last one: that may be wrong, as it was told nothing since."""
+        """Take a step with what the node expects after its last one. Nothing has told it since, so it may be wrong."""
         available_slots = self._nodes.run(self.store, node, types)
         outlook = self._outlooks.get(node, Outlook())
         expected = outlook.expectation(

@@ -210,7 +210,7 @@ def test_nothing_waits_below_a_floor_but_what_nobody_told_of_and_that_not_for_lo
 def test_full_dear_reads_take_a_small_share_of_the_time(course: list[Any]) -> None:
     outlook, monotonic = Outlook(), 0.0
     last = None
-    for kind, value, where in course:
+    for kind, value, _ in course:
         if kind == "time":
             monotonic += value
         elif kind == "step":
