@@ -14,7 +14,7 @@ PROTECTIONS = (
         (
             Edit(
                 f"{_SQL}.steps.acquire",
-                "session.locked(*statements, keeps_next_due=True)",
+                "session.locked(*statements)",
                 "session.unlocked(*statements)",
             ),
         ),
@@ -191,15 +191,6 @@ PROTECTIONS = (
         (
             "tests/postgresql/test_plain_completions.py"
             "::test_the_last_fire_of_a_trigger_that_was_replaced_meanwhile_does_not_end_the_new_one",
-        ),
-    ),
-    Sabotage(
-        "what_is_left_behind_a_backlog_is_never_looked_for",
-        "a trigger that is due before those of a backlog waits for its end",
-        (Edit(f"{_SQL}.connection.next_due", " or backlog.passes > MOST_BLIND_PASSES", ""),),
-        (
-            "tests/postgresql/test_next_due.py"
-            "::test_a_backlog_is_taken_without_a_read_after_each_batch_and_nothing_is_left",
         ),
     ),
     Sabotage(
