@@ -215,7 +215,7 @@ PROTECTIONS = (
             Edit(
                 f"{_SQL}.connection.pipeline",
                 "        if remaining <= 0 or not self._poller.poll(remaining * 1000):\n",
-                "        if not self._poller.poll(None if left < 1e9 else 0):\n",
+                "        if not self._poller.poll(None if remaining < 1e9 else 0):\n",
             ),
         ),
         (
