@@ -25,7 +25,7 @@ Span: TypeAlias = timedelta | float | str
 LONGEST_SPAN = timedelta(days=36_525)
 """The longest span that is accepted, 100 years: any instant of our time plus or minus it is a valid datetime."""
 FIRST_YEAR_ASKED, LAST_YEAR_ASKED = 1900, 9900
-LATEST = datetime.max.replace(tzinfo=UTC)
+EARLIEST, LATEST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 _Accepted = TypeVar("_Accepted")
 _Held = TypeVar("_Held")
 _UNITS = {

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from quartzpy.store.postgresql.connection import next_due
+from quartzpy.node import outlook
 
 
 @pytest.fixture(autouse=True)
@@ -15,4 +15,4 @@ def _every_read_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
 
     Here each change is looked for at once, and a step sends what it sends on an idle machine.
     """
-    monkeypatch.setattr(next_due, "EXPENSIVE_READ", math.inf)
+    monkeypatch.setattr(outlook, "DEAR_READ", math.inf)

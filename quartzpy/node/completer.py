@@ -74,7 +74,7 @@ class Completer(Service):
         store: JobStore,
         clock: Clock,
         store_time: StoreTime,
-        unblocked: Callable[[datetime], None],
+        unblocked: Callable[[datetime | None], None],
         opened: Callable[[Collection[Gate]], None] = lambda gates: None,
         takes_more: Callable[[], bool],
         watch: StoreWatch | None = None,
@@ -289,8 +289,11 @@ class Completer(Service):
                 wakes_others=not self._takes_more(),
                 at_length=self._at_length,
             )
-        finally:
+        except BaseException:
             # Without an answer, they may have ended.
+            self._unblocked(None)
+            raise
+        finally:
             self._opened(gates_of(unrecorded))
         self._store_time.learn(outcome.now, asked_at)
         for execution, _ in batch:

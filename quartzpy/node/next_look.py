@@ -18,9 +18,10 @@ Nothing of this is stored, and no node relies on it: each may be wrong about all
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from quartzpy.node.outlook import Outlook
 from quartzpy.placement import Capabilities
 from quartzpy.states import NodeMode
 from quartzpy.store.protocol import Acquisition, CheckIn
@@ -113,6 +114,8 @@ class Knowledge:
     """True if it took all that it could."""
     looks_at_once: bool = True
     """True if another look follows at once for a reason that the last look has found."""
+    outlook: Outlook = field(default_factory=Outlook)
+    """What it expects the next step to meet."""
     told_at: datetime | None = None
     """When it was told first that something is due, and has not looked since."""
 
@@ -167,6 +170,7 @@ def after_look(
     slot_pools: frozenset[str],
     looked_at: float,
     rests: float,
+    outlook: Outlook,
 ) -> Knowledge:
     """Return what a node knows after a look that could take `limit` triggers.
 
@@ -191,4 +195,5 @@ def after_look(
         took_last=bool(acquired.taken) or was_asked or (knowledge.took_last and not was_late),
         more_is_due=acquired.taken >= limit,
         looks_at_once=looks_at_once or has_cleared,
+        outlook=outlook,
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from quartzpy.events.events import (
@@ -118,13 +118,13 @@ class Reactions:
 
     # --- news
 
-    def notified(self, received: Collection[Notification]) -> None:
-        """Other processes have sent notifications."""
+    def notified(self, received: Mapping[Notification, datetime | None]) -> None:
+        """Other processes have sent notifications, which may say from which fire time on triggers wait."""
         if Notification.RESUMED in received:
             # Many triggers may be due, or one that no other node knows of.
             self._signals.look_for_due()
         elif Notification.SCHEDULED in received:
-            self._signals.look_in_turn()
+            self._signals.look_in_turn(received[Notification.SCHEDULED])
         if Notification.CANCELLED in received:
             self.apply_cancel_requests()
         if Notification.WATCHED in received:
@@ -283,7 +283,7 @@ class NotificationListener(Service):
         name: str,
         *,
         store: JobStore,
-        on_notification: Callable[[Collection[Notification]], None],
+        on_notification: Callable[[Mapping[Notification, datetime | None]], None],
         watch: StoreWatch,
         failed: Callable[[BaseException], None] = lambda error: None,
         works: Callable[[], None] = lambda: None,
@@ -324,7 +324,7 @@ class NotificationListener(Service):
                 self.stop()
                 return NO_REST
             # Notifications may have been missed while there was no subscription.
-            self._on_notification((Notification.SCHEDULED, Notification.CANCELLED))
+            self._on_notification({Notification.SCHEDULED: None, Notification.CANCELLED: None})
         if self.stopping:
             # A subscription that was made after the request to stop was not interrupted.
             return NO_REST

@@ -21,6 +21,7 @@ from quartzpy.events.events import JobSkipped, SchedulerError
 from quartzpy.events.listeners import Listeners
 from quartzpy.node.lead import Lead
 from quartzpy.node.next_look import Knowledge, Look, after_look, next_look
+from quartzpy.node.outlook import Outlook
 from quartzpy.node.registration import Epoch
 from quartzpy.node.service import EpochService, StoreWatch
 from quartzpy.node.signals import SchedulerSignals
@@ -143,6 +144,9 @@ class SchedulerThread(EpochService):
         return min(rest, PATIENCE)
 
     def _pass_as(self, epoch: Epoch) -> float:
+        if epoch is not self._last_epoch:
+            # What the node runs has yet to be said by this one.
+            self._knowledge = Knowledge()
         self._last_epoch = epoch
         if self._answer_lost and epoch.trusted:
             self._reconcile(epoch)
@@ -201,18 +205,29 @@ class SchedulerThread(EpochService):
         limit = min(workers_of(available_slots), self._config.batch_size)
         opened = self.signals.opened.name_all()
         was_asked, self.signals.looks_again = self.signals.looks_again or bool(opened), False
+        pools, passed_over = frozenset(slots.slot_pool for slots in available_slots), self._unsupported.generations()
+        outlook = self._knowledge.outlook.after(self.signals.changes.take())
         # So a round trip fires all that becomes due until the next one is worth it.
         look_ahead = timedelta(seconds=2 * self._lead.seconds if look.is_on_time else 0.0)
         asked_at = self._clock.monotonic()
+        expected = outlook.expectation(
+            pools,
+            met_pools=self._capacity.met_pools,
+            passed_over=passed_over,
+            is_on_time=look.is_on_time,
+            asks=bool(opened) or not self._knowledge.slot_pools.issuperset(pools),
+            until=self._store_time.now() + look_ahead,
+            monotonic=asked_at,
+        )
         acquired = self._store.acquire(
             epoch.node,
             available_slots,
             limit=limit,
             look_ahead=look_ahead,
             misfire_threshold=self._config.misfire_threshold,
-            passed_over=self._unsupported.generations(),
+            passed_over=passed_over,
             opened=opened,
-            reads_first=not look.is_on_time,
+            expected=expected,
         )
         self.signals.opened.answered()
         self._store_time.learn(acquired.now, asked_at)
@@ -222,8 +237,11 @@ class SchedulerThread(EpochService):
         self._start(acquired.fired, epoch)
         self._skipped(acquired.skipped)
         may_take_more = self._capacity.meet(acquired.slot_pools)
-        if acquired.undecided:
-            may_take_more |= self._decide(epoch.node, acquired.undecided)
+        looked_at = self._clock.monotonic()
+        outlook = outlook.after_step(acquired, expected, passed_over, looked_at)
+        if acquired.undecided and self._decide(epoch.node, acquired.undecided):
+            # It may run what waited below the floors, or leave much to others that the next step would walk over.
+            may_take_more, outlook = True, Outlook()
         if acquired.unfilled:
             self._refill(epoch, acquired.unfilled, acquired.now)
             may_take_more = True
@@ -234,16 +252,21 @@ class SchedulerThread(EpochService):
             look_ahead=look_ahead,
             was_asked=was_asked,
             looks_at_once=may_take_more,
-            slot_pools=frozenset(slots.slot_pool for slots in available_slots),
-            looked_at=self._clock.monotonic(),
+            slot_pools=pools,
+            looked_at=looked_at,
             # With jitter, so that the nodes do not poll at the same moment.
-            rests=self._config.idle_wait.total_seconds() * uniform(0.8, 1.0),
+            rests=min(
+                self._config.idle_wait.total_seconds() * uniform(0.8, 1.0),
+                outlook.next_full_read(expected) - looked_at,
+            ),
+            outlook=outlook,
         )
 
     def pass_on_gates(self, epoch: Epoch) -> None:
         """Let what is parked at the gates that have opened wait for any node, which is notified."""
         if not self.signals.opened:
             return
+        self._knowledge = replace(self._knowledge, outlook=Outlook())
         self._store.acquire(
             epoch.node,
             (),

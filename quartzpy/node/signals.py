@@ -7,8 +7,10 @@ from collections import deque
 from collections.abc import Callable, Collection
 from datetime import datetime
 
+from quartzpy.instants import EARLIEST
 from quartzpy.node.next_look import Peers
 from quartzpy.node.opened_gates import OpenedGates
+from quartzpy.node.outlook import Changes
 from quartzpy.store.protocol import Gate, Notification
 from quartzpy.store.store_time import StoreTime
 
@@ -46,6 +48,7 @@ class SchedulerSignals:
     def __init__(self) -> None:
         self.wakeup = Wakeup()
         self.looks_again = True
+        self.changes = Changes()
         self.peers = Peers()
         self.is_notified = False
         """True while a notification has not been looked for."""
@@ -62,7 +65,7 @@ class SchedulerSignals:
         self.afterwards: deque[Callable[[], None]] = deque()
 
     def look_again(self, then: Callable[[], None] | None = None) -> None:
-        """Look for due triggers in the next pass: there may be one that is due earlier than the last answer said.
+        """Look for due triggers in the next pass.
 
         `then` is called when that pass has ended, even if it failed.
         """
@@ -71,12 +74,14 @@ class SchedulerSignals:
         self.looks_again = True
         self.wakeup.set()
 
-    def notify(self, then: Callable[[], None]) -> None:
+    def notify(self, then: Callable[[], None], waits_from: datetime | None = None) -> None:
         """Look for due triggers soon: another process has announced one, perhaps to many nodes.
 
-        `then` is called when the pass that looks has ended. Notifications that arrive before that pass share it.
+        `waits_from` is its fire time, if that is known. `then` is called when the pass that looks has ended.
+        Notifications that arrive before that pass share it.
         """
         self._then = then
+        self.changes.add(of_others=waits_from or EARLIEST)
         if not self.is_notified:
             self.is_notified = True
             self.wakeup.set()
@@ -147,20 +152,25 @@ class Signals:
     def scheduling_changed(
         self, earliest: datetime | None = None, notification: Notification = Notification.SCHEDULED
     ) -> None:
-        """Wake the scheduler thread, as a trigger may be due earlier than it expects; also the misfire handler, if the
-        trigger may have to be handled by it."""
+        """Wake the scheduler thread, as this node has let triggers wait, of which it may know the earliest fire time;
+        also the misfire handler, if it may have to handle one."""
+        self.scheduler.changes.add(own=earliest or EARLIEST)
         self.scheduler.look_again()
         is_late = earliest is not None and self._store_time.seconds_until(earliest) < -LATE_SECONDS
         if is_late or notification is Notification.RESUMED:
             # It may be later than the trigger's misfire threshold, or it was resumed; the misfire handler decides.
             self.misfires.set()
 
-    def look_in_turn(self) -> None:
-        """Let the scheduler thread look when it is its turn among the nodes, and then wake the misfire handler."""
-        self.scheduler.notify(then=self.misfires.set)
+    def look_in_turn(self, waits_from: datetime | None = None) -> None:
+        """Let the scheduler thread look when it is its turn among the nodes, and then wake the misfire handler.
+
+        Another process has let a trigger wait, perhaps from this fire time on.
+        """
+        self.scheduler.notify(self.misfires.set, waits_from)
 
     def look_for_due(self) -> None:
-        """Wake the scheduler thread, and then the misfire handler."""
+        """Wake the scheduler thread, and then the misfire handler: triggers may wait from any time on."""
         # At once it would delay the start of a due job, because both threads need the interpreter, and both of their
         # statements the processors of the database.
+        self.scheduler.changes.add(of_others=EARLIEST)
         self.scheduler.look_again(then=self.misfires.set)

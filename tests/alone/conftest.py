@@ -57,8 +57,6 @@ def simulate(request: pytest.FixtureRequest) -> Iterator[Callable[..., Simulatio
         stores = list(known[dsn].stores)
         for store in known[dsn].stores:
             store.open()
-            # What an earlier test left.
-            store._session.next_due.forget()
 
     def make(nodes: int = 1, **values: Any) -> Simulation:
         if nodes > len(stores):

@@ -127,6 +127,8 @@ class SimulatedNode:
 
     # --- in place of the node's capacity
 
+    met_pools: Collection[str] = frozenset({""})
+
     def available_slots(self) -> list[AvailableSlots]:
         free = self.workers - len(self.running)
         return [AvailableSlots(workers=free)] if free > 0 else []
@@ -166,6 +168,7 @@ class SimulatedNode:
         self.epoch.discard_unrecorded([one.fired.fire_id for one in over])
         self.thread.signals.open_gates(gates_of(ended))
         if outcome.earliest_unblocked is not None:
+            self.thread.signals.changes.add(own=outcome.earliest_unblocked)
             self.thread.signals.look_again()
         # A worker that becomes free wakes a thread that waits for one.
         if len(self.running) + len(over) >= self.workers:

@@ -15,6 +15,7 @@ from quartzpy.errors import LeaseLostError
 from quartzpy.job_data import decode
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.node.outlook import Outlook
 from quartzpy.node.scheduler_thread import refill_of
 from quartzpy.states import CompletionInstruction, JobMode, Outcome, TriggerState
 from quartzpy.store.memory.store import RamJobStore
@@ -133,6 +134,7 @@ class Harness(ABC):
         self.store = store
         self.clock = clock
         self._nodes = NodesOfTest()
+        self._outlooks: dict[Node, Outlook] = {}
 
     @abstractmethod
     def set_state(self, trigger: TriggerKey, state: TriggerState) -> None:
@@ -203,15 +205,30 @@ class Harness(ABC):
         opened: Collection[Gate] = (),
         types: Sequence[str | Slots] = (REPORT,),
     ) -> Acquisition:
+        """Take a step with what the node expects after its last one. Nothing has told it since, so it may be wrong."""
         available_slots = self._nodes.run(self.store, node, types)
-        return self.store.acquire(
+        outlook = self._outlooks.get(node, Outlook())
+        expected = outlook.expectation(
+            [slots.slot_pool for slots in available_slots],
+            met_pools=("",),
+            passed_over=(),
+            is_on_time=True,
+            asks=bool(opened),
+            until=self.clock.now() + look_ahead,
+            monotonic=self.clock.monotonic(),
+        )
+        took = self.store.acquire(
             node,
             available_slots,
             limit=limit,
             look_ahead=look_ahead,
             misfire_threshold=threshold,
             opened=opened,
+            # A store may leave triggers with a limit to the next step where it expects none.
+            expected=replace(expected, has_limited=True),
         )
+        self._outlooks[node] = outlook.after_step(took, expected, (), self.clock.monotonic())
+        return took
 
     def refill(self, node: Node, triggers: Iterable[UnfilledTrigger]) -> None:
         """Compute and store the fire times of unfilled triggers, as a node does."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import timedelta
 
 import pytest
 
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.placement import Placement
-from quartzpy.store.protocol import Acquisition, AvailableSlots, DispatchKey, Node
+from quartzpy.store.protocol import Acquisition, AvailableSlots, DispatchKey, Expectation, Node
 from tests.contract.harness import MINUTE, REPORT, THRESHOLD, Harness, at, every, job, key, names, once
 from tests.run_by import Slots
 
@@ -17,10 +18,17 @@ LABELLED = DispatchKey(REPORT, Placement(requires=("gpu",)).text)
 GROUPED = Placement(group="few").text
 
 
-def acquire(store: Harness, node: Node, *slots: AvailableSlots, limit: int = 100) -> Acquisition:
+def acquire(
+    store: Harness, node: Node, *slots: AvailableSlots, limit: int = 100, met_pools: Collection[str] = ("",)
+) -> Acquisition:
     """Acquire without a word about what the node runs."""
     return store.store.acquire(
-        node, slots or [AvailableSlots()], limit=limit, look_ahead=timedelta(), misfire_threshold=THRESHOLD
+        node,
+        slots or [AvailableSlots()],
+        limit=limit,
+        look_ahead=timedelta(),
+        misfire_threshold=THRESHOLD,
+        expected=Expectation(met_pools=met_pools),
     )
 
 
@@ -156,9 +164,9 @@ def test_a_slot_pool_that_the_node_did_not_know_is_named(store: Harness) -> None
     store.schedule(job("a", executor="big", execution_group="many", requires=["gpu"]), once("a"))
     store.schedule(job("b", execution_group="zoo"), once("b"))
     store.schedule(job("c", execution_group="ape"), once("c"))
-    pools: set[str] = set()
+    pools = {""}
     for _ in range(3):
-        pools.update(acquire(store, node, *map(AvailableSlots, ["", *pools])).slot_pools)
+        pools.update(acquire(store, node, *map(AvailableSlots, pools), met_pools=pools).slot_pools)
     wanted = [Placement("big", "many"), Placement(group="zoo"), Placement(group="ape")]
     assert pools >= {DispatchKey(REPORT, placement.text).slot_pool for placement in wanted}
     assert names(store.acquire(node, types=[Slots(REPORT, Placement(group="zoo").text, group="zoo")]).fired) == ["b"]

@@ -27,6 +27,7 @@ from quartzpy.node.next_look import (
     after_look,
     next_look,
 )
+from quartzpy.node.outlook import Outlook
 from quartzpy.placement import Capabilities
 from quartzpy.states import NodeMode
 from quartzpy.store.protocol import Acquisition, CheckIn
@@ -228,7 +229,8 @@ def learned(before: Knowledge, *, taken: int = 0, limit: int = 10, **values: Any
     next_due = values.pop("next_due", None)
     acquired = Acquisition(NOW, [anything_fired()] * taken, next_due)
     how = {"was_asked": False, "looks_at_once": False, "slot_pools": frozenset({""}), "looked_at": 5.0, "rests": 12.0}
-    return after_look(before, acquired, limit=limit, look_ahead=timedelta(), **{**how, **values})
+    more = {"look_ahead": timedelta(), "outlook": Outlook(), **how, **values}
+    return after_look(before, acquired, limit=limit, **more)
 
 
 def anything_fired() -> Any:
@@ -282,7 +284,8 @@ def test_which_node_took_something_last(before: Knowledge, values: dict[str, Any
     taken = values.pop("taken", 0)
     acquired = Acquisition(NOW, [anything_fired()] * taken, values.pop("next_due", None))
     how: dict[str, Any] = {"looks_at_once": False, "slot_pools": frozenset(), "looked_at": 5.0, "rests": 12.0}
-    after = after_look(before, acquired, limit=10, look_ahead=look_ahead, **{"was_asked": False, **how, **values})
+    more = {"outlook": Outlook(), "was_asked": False, **how, **values}
+    after = after_look(before, acquired, limit=10, look_ahead=look_ahead, **more)
     assert after.took_last == expected
 
 

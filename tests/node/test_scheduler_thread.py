@@ -10,11 +10,12 @@ import pytest
 from quartzpy import SimpleTrigger
 from quartzpy.clock import SystemClock
 from quartzpy.config.config import SchedulerConfig
-from quartzpy.node.next_look import AT_ONCE
+from quartzpy.node.next_look import AT_ONCE, Knowledge
+from quartzpy.node.outlook import Outlook
 from quartzpy.node.registration import Epoch
 from quartzpy.node.scheduler_thread import SchedulerThread
 from quartzpy.node.signals import SchedulerSignals
-from quartzpy.store.protocol import Acquisition, AvailableSlots, Node, Refill, UnfilledTrigger
+from quartzpy.store.protocol import Acquisition, AvailableSlots, DispatchKey, Front, Node, Refill, UnfilledTrigger
 from quartzpy.store.store_time import StoreTime
 from quartzpy.triggers.trigger import TriggerProgress
 
@@ -100,6 +101,8 @@ class Unfilled:
     def refill(self, node: Node, refills: list[Refill]) -> None:
         self.refills += refills
 
+    met_pools = frozenset({""})
+
     def meet(self, slot_pools: object) -> bool:
         return False
 
@@ -111,6 +114,34 @@ def test_what_was_refilled_fires_at_once() -> None:
     assert thread._next_look() == AT_ONCE
     [refill] = store.refills
     assert len(refill.upcoming.instants) > 1
+
+
+class Undecided(Unfilled):
+    """A store whose step names a dispatch key about which the node has said nothing."""
+
+    def acquire(self, *node_and_slots: object, **how: object) -> Acquisition:
+        now = datetime.now(UTC)
+        return Acquisition(now, next_due=now, undecided=[DispatchKey("new")], front=Front({"": now}, seconds=1.0))
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_a_thread_that_has_said_what_it_runs_reads_everything_first(is_stored: bool) -> None:
+    """It may run what waits below its floor, or leave much to others that a step would walk over under the lock."""
+    thread, epoch = thread_on(Undecided())
+    thread._decide = lambda node, dispatch_keys: is_stored
+    thread._acquire(epoch, [AvailableSlots(workers=5)], AT_ONCE)
+    assert (thread._knowledge.outlook == Outlook()) is is_stored
+
+
+def test_a_thread_forgets_what_another_epoch_has_read() -> None:
+    thread, epoch = thread_on(Unfilled())
+    thread._knowledge = Knowledge(outlook=Outlook(has_new=True))
+    thread._last_epoch = epoch
+    lost = Epoch(Node("node", 2), SystemClock(), 1e6, 0.0)
+    lost.lose()
+    thread.signals.set_standby(False)
+    assert SchedulerThread._pass_as(thread, lost) > 0
+    assert thread._knowledge == Knowledge()
 
 
 def test_a_thread_looks_after_a_suspension_of_the_machine() -> None:

@@ -14,7 +14,7 @@ from quartzpy.jobs.job import JobDetail
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement
 from quartzpy.store.postgresql.connection.pool import PoolShare
 from quartzpy.store.postgresql.store import SqlJobStore
-from quartzpy.store.protocol import Acquisition, AvailableSlots, JobEntry, Node
+from quartzpy.store.protocol import Acquisition, AvailableSlots, Expectation, JobEntry, Node
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import prepare
 from tests.postgresql.conftest import register
@@ -28,7 +28,7 @@ Connect = Callable[[], psycopg.Connection[Any]]
 
 @pytest.fixture
 def node(store: SqlJobStore) -> Node:
-    """A node that expects nothing."""
+    """A node for which nothing waits."""
     node = register(store)
     assert take(store, node).next_due is None
     return node
@@ -60,13 +60,15 @@ def add(store: SqlJobStore, job: JobDetail, name: str) -> None:
     store.store_jobs([JobEntry(job, [prepare(trigger, now, None)])], replace=True)
 
 
-def announce(store: SqlJobStore) -> None:
-    store._session.next_due.note_announced()
-
-
 def take(store: SqlJobStore, node: Node) -> Acquisition:
+    """Take a step that expects nothing, as of a node that was told of something."""
     return store.acquire(
-        node, [AvailableSlots()], limit=10, look_ahead=timedelta(), misfire_threshold=timedelta(minutes=1)
+        node,
+        [AvailableSlots()],
+        limit=10,
+        look_ahead=timedelta(),
+        misfire_threshold=timedelta(minutes=1),
+        expected=Expectation(reads_first=True),
     )
 
 
@@ -87,7 +89,6 @@ def test_a_node_that_comes_after_another_one_takes_no_lock(
     add(other, PLAIN, "t")
     assert fired(take(other, register(other, "other"))) == ["t"]
     before = locker(connect)
-    announce(store)
     took = take(store, node)
     assert not took.fired
     assert took.next_due is None
@@ -102,7 +103,6 @@ def test_a_trigger_whose_row_is_locked_is_due_next(
     holder = connect()
     with holder.transaction():
         holder.execute("SELECT FROM qrtz_triggers FOR UPDATE")
-        announce(store)
         took = take(store, node)
     assert not took.fired
     assert took.next_due is not None
@@ -115,7 +115,6 @@ def test_a_node_that_was_declared_dead_claims_nothing(
 ) -> None:
     add(other, PLAIN, "t")
     connect().execute("DELETE FROM qrtz_scheduler_state")
-    announce(store)
     with pytest.raises(LeaseLostError):
         take(store, node)
     assert connect().execute("SELECT count(*) FROM qrtz_fired_triggers").fetchall() == [(0,)]
@@ -135,7 +134,6 @@ def test_a_fire_whose_answer_was_lost_is_found_again(
 
     with monkeypatch.context() as patched:
         patched.setattr(store._connections, "execute", lost)
-        announce(store)
         with pytest.raises(OutcomeUnknownError):
             take(store, node)
     assert fired(take(store, node)) == [], "it fires once"

@@ -1,10 +1,10 @@
-"""Whatever makes a trigger wait below the floor, where reads and steps begin, is found by the next step."""
+"""Whatever makes a trigger wait below the floor, where reads and steps begin, is found by the next step of the node."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,14 +12,18 @@ import psycopg
 import pytest
 from sqlalchemy import create_engine
 
-from quartzpy.errors import OutcomeUnknownError
+from quartzpy.clock import SystemClock
+from quartzpy.instants import EARLIEST
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.node import outlook
+from quartzpy.node.outlook import Outlook
+from quartzpy.node.signals import Signals
+from quartzpy.placement import Placement
 from quartzpy.states import JobMode, Outcome
-from quartzpy.store.postgresql.connection import next_due
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement
 from quartzpy.store.postgresql.connection.pool import PoolShare
-from quartzpy.store.postgresql.steps.acquire import NEXT_DUE
+from quartzpy.store.postgresql.schema.rows import ANY_TIME
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import (
     Acquisition,
@@ -31,7 +35,9 @@ from quartzpy.store.protocol import (
     JobEntry,
     NamedTriggers,
     Node,
+    Notification,
 )
+from quartzpy.store.store_time import StoreTime
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import prepare
 from tests.postgresql.conftest import register
@@ -45,20 +51,22 @@ Connect = Callable[[], psycopg.Connection[Any]]
 
 @pytest.fixture(autouse=True)
 def _floors_stay(_every_read_is_full: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each full read is expensive, and no other follows while a test runs."""
-    monkeypatch.setattr(next_due, "EXPENSIVE_READ", 0.0)
-    monkeypatch.setattr(next_due, "FULL_READ_SHARE", 1e-9)
-    monkeypatch.setattr(next_due, "MOST_SECONDS_BETWEEN_FULL_READS", 3_600.0)
+    """Each full read is dear, and no other follows while a test runs."""
+    monkeypatch.setattr(outlook, "DEAR_READ", 0.0)
+    monkeypatch.setattr(outlook, "SHORTEST_FLOOR", 3_600.0)
+    monkeypatch.setattr(outlook, "LONGEST_FLOOR", 3_600.0)
 
 
 @dataclass
 class Scene:
-    """A node with a floor at the present, and the store of another process."""
+    """What a node expects, with a floor at the present, its signals, and the store of another process."""
 
     store: SqlJobStore
     other: SqlJobStore
     node: Node
     dsn: str
+    signals: Signals = field(default_factory=lambda: Signals(StoreTime(SystemClock())))
+    outlook: Outlook = field(default_factory=Outlook)
 
     def put(
         self, store: SqlJobStore, name: str = "t", *, replace: bool = True, ago: timedelta = AGO, **job: Any
@@ -66,13 +74,50 @@ class Scene:
         now = datetime.now(UTC)
         detail = JobDetail(job.pop("job_type", TYPE), job.pop("job", "job"), durable=True, **job)
         trigger = SimpleTrigger(name, job_key=detail.key, start_time=now - ago)
-        store.store_jobs([JobEntry(detail, [prepare(trigger, now, None)])], replace=replace)
+        self.put_all(store, JobEntry(detail, [prepare(trigger, now, None)]), replace=replace)
+
+    def put_all(self, store: SqlJobStore, entry: JobEntry, *, replace: bool = False) -> None:
+        earliest = store.store_jobs([entry], replace=replace)
+        if store is self.store:
+            self.signals.scheduling_changed(EARLIEST if replace else earliest)
 
     def acquire(self, *pools: str, opened: Collection[Gate] = ()) -> Acquisition:
-        slots = [AvailableSlots(pool) for pool in pools or ("",)]
-        return self.store.acquire(
-            self.node, slots, limit=10, look_ahead=timedelta(), misfire_threshold=timedelta(hours=1), opened=opened
+        """Take a step as the scheduler thread does."""
+        pools = pools or ("",)
+        self.outlook = self.outlook.after(self.signals.scheduler.changes.take())
+        expected = self.outlook.expectation(
+            pools,
+            met_pools=("",),
+            passed_over=(),
+            is_on_time=True,
+            asks=bool(opened),
+            until=datetime.now(UTC),
+            monotonic=0.0,
         )
+        took = self.store.acquire(
+            self.node,
+            [AvailableSlots(pool) for pool in pools],
+            limit=10,
+            look_ahead=timedelta(),
+            misfire_threshold=timedelta(hours=1),
+            opened=opened,
+            expected=expected,
+        )
+        self.outlook = self.outlook.after_step(took, expected, (), 0.0)
+        return took
+
+    def listen(self) -> contextlib.closing[Any]:
+        listener = self.store.subscribe()
+        assert listener is not None
+        return contextlib.closing(listener)
+
+    def hear(self, listener: Any) -> None:
+        """Pass a notification on to the scheduler thread, as the node does."""
+        received = wait_until(lambda: listener.wait(1), "a notification")
+        if Notification.RESUMED in received:
+            self.signals.look_for_due()
+        elif Notification.SCHEDULED in received:
+            self.signals.look_in_turn(received[Notification.SCHEDULED])
 
     def pass_on(self, fired: FiredTrigger) -> None:
         """Let what is parked at the gate of this execution wait for any node."""
@@ -89,13 +134,13 @@ class Scene:
     def rise(self) -> None:
         """Let the floor rise to the present."""
         assert not self.acquire().fired
-        read = self.store._session.next_due.next_read([""], (self.node.epoch, ()))
-        assert read.sinces[0] is not None
-        assert read.sinces[0] > datetime.now(UTC) - AGO / 2
+        assert self.outlook.floors[""].at > datetime.now(UTC) - AGO / 2
 
     def ended(self, fired: Any, **how: Any) -> None:
         now = datetime.now(UTC)
-        self.store.complete(self.node, [Completion(fired, now, now, Outcome.SUCCEEDED, **how)])
+        outcome = self.store.complete(self.node, [Completion(fired, now, now, Outcome.SUCCEEDED, **how)])
+        if outcome.earliest_unblocked is not None:
+            self.signals.scheduling_changed(outcome.earliest_unblocked)
 
 
 @pytest.fixture
@@ -157,27 +202,13 @@ def moved_to_another_slot_pool(scene: Scene, by: SqlJobStore) -> Iterator[None]:
 
 
 def slot_passed_on(scene: Scene, by: SqlJobStore) -> Iterator[None]:
-    scene.put(by, "first", max_concurrent=1, ago=2 * AGO)
+    scene.put(scene.store, "first", max_concurrent=1, ago=2 * AGO)
     [first] = scene.acquire().fired
-    scene.put(by, max_concurrent=1)
+    scene.put(scene.store, max_concurrent=1)
     assert not scene.acquire().fired, "it is blocked"
     scene.ended(first)
     yield
     scene.pass_on(first)
-
-
-def retried(scene: Scene, by: SqlJobStore) -> Iterator[None]:
-    scene.put(by)
-    [fired] = scene.acquire().fired
-    yield
-    scene.ended(fired, retry_after=-AGO / 2)
-
-
-def type_learned(scene: Scene, by: SqlJobStore) -> Iterator[None]:
-    scene.put(by, job_type="foreign")
-    scene.store.decide(scene.node, {DispatchKey("foreign"): False})
-    yield
-    scene.store.decide(scene.node, {DispatchKey("foreign"): True})
 
 
 BY_ANY: list[Way] = [
@@ -188,19 +219,15 @@ BY_ANY: list[Way] = [
     job_enabled,
     moved_to_another_job_type,
     moved_to_another_slot_pool,
+    slot_passed_on,
 ]
 
 
-BY_ITSELF: list[Way] = [slot_passed_on, retried, type_learned]
-
-
-@pytest.mark.parametrize("way", [*BY_ANY, *BY_ITSELF], ids=lambda way: way.__name__)
-def test_a_change_by_the_same_process_is_found(scene: Scene, way: Way) -> None:
-    steps = way(scene, scene.store)
-    next(steps)
+def test_a_retry_is_found(scene: Scene) -> None:
+    scene.put(scene.store)
+    [fired] = scene.acquire().fired
     scene.rise()
-    for _ in steps:
-        pass
+    scene.ended(fired, retry_after=-AGO / 2)
     assert len(scene.acquire().fired) == 1
 
 
@@ -208,34 +235,11 @@ def test_a_change_by_the_same_process_is_found(scene: Scene, way: Way) -> None:
 def test_a_change_by_another_process_is_found(scene: Scene, way: Way) -> None:
     steps = way(scene, scene.other)
     next(steps)
-    listener = scene.store.subscribe()
-    assert listener is not None
-    with contextlib.closing(listener):
+    with scene.listen() as listener:
         scene.rise()
         for _ in steps:
             pass
-        wait_until(lambda: listener.wait(1), "a notification")
-    assert len(scene.acquire().fired) == 1
-
-
-def test_what_waits_is_found_although_the_answer_of_the_step_was_lost_that_looked_at_its_gate(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    steps = slot_passed_on(scene, scene.store)
-    next(steps)
-    scene.rise()
-    plain = scene.store._connections.execute
-
-    def lost(sends: list[BoundStatement], share: PoolShare) -> Any:
-        results = plain(sends, share)
-        if b"qrtz_locks" in sends[0].statement.sql:
-            raise OutcomeUnknownError("the connection broke during the commit")
-        return results
-
-    with monkeypatch.context() as patched:
-        patched.setattr(scene.store._connections, "execute", lost)
-        with pytest.raises(OutcomeUnknownError):
-            next(steps, None)
+        scene.hear(listener)
     assert len(scene.acquire().fired) == 1
 
 
@@ -263,14 +267,31 @@ def test_a_parked_trigger_that_fires_is_found_at_its_next_fire_time_below_the_fl
     [running] = scene.acquire().fired
     now = datetime.now(UTC)
     often = SimpleTrigger("often", job_key=JOB, start_time=now - AGO, interval=SECOND)
-    scene.store.store_jobs([JobEntry(None, [prepare(often, now, None)])], replace=False)
+    scene.put_all(scene.store, JobEntry(None, [prepare(often, now, None)]))
     assert not scene.acquire().fired
     scene.rise()
     for _ in range(3):
         scene.ended(running)
         assert running.gate is not None
-        [running] = scene.acquire(opened=[running.gate]).fired
+        took = scene.acquire(opened=[running.gate])
+        [running] = took.fired
         assert running.trigger_name == "often"
+        assert took.next_due == running.next_fire_time, "the read of the same round trip begins later"
+
+
+def test_a_trigger_that_a_step_lets_wait_is_found_also_in_a_slot_pool_without_free_slots(scene: Scene) -> None:
+    scene.put(scene.store, "first", max_concurrent=1, ago=2 * AGO, executor="big")
+    big = DispatchKey(TYPE, Placement("big").text)
+    scene.store.decide(scene.node, {big: True})
+    [running] = scene.acquire("", big.slot_pool).fired
+    scene.put(scene.store, "second", max_concurrent=1, executor="big")
+    scene.acquire("", big.slot_pool)
+    assert not scene.acquire("", big.slot_pool).fired
+    assert scene.outlook.floors[big.slot_pool].at > datetime.now(UTC) - AGO / 2
+    scene.ended(running)
+    assert running.gate is not None
+    assert not scene.acquire(opened=[running.gate]).fired, "the executor is full"
+    assert [one.trigger_name for one in scene.acquire("", big.slot_pool).fired] == ["second"]
 
 
 def test_a_parked_trigger_that_somebody_holds_leaves_its_slot_to_the_next(scene: Scene, connect: Connect) -> None:
@@ -298,25 +319,14 @@ def test_what_a_rate_limit_admits_is_found_although_it_has_waited_for_long(scene
     wait_until(lambda: scene.acquire().fired, "the turn of the second", every=0.1)
 
 
-def _after_a_change(scene: Scene) -> None:
-    """Even if it does not tell how early it is."""
-    scene.store.decide(scene.node, {DispatchKey("foreign"): False})
-    scene.rise()
-    scene.put(scene.other)
-    scene.store._session.next_due.forget()
-
-
-def _after_the_refusal(scene: Scene) -> None:
-    scene.put(scene.other)
-    scene.store.decide(scene.node, {DispatchKey("foreign"): False})
-
-
-@pytest.mark.parametrize("what", [_after_a_change, _after_the_refusal])
 def test_a_step_does_not_walk_over_refused_triggers_under_the_lock(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch, what: Callable[[Scene], None]
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene.put(scene.other, "foreign", job="foreign", job_type="foreign", ago=2 * AGO)
-    what(scene)
+    scene.store.decide(scene.node, {DispatchKey("foreign"): False})
+    # As after the time of the floor.
+    monkeypatch.setattr(outlook, "LONGEST_FLOOR", -1.0)
+    scene.put(scene.other)
     sent: list[list[BoundStatement]] = []
     execute = scene.store._connections.execute
 
@@ -325,11 +335,13 @@ def test_a_step_does_not_walk_over_refused_triggers_under_the_lock(
         return execute(sends, share)
 
     monkeypatch.setattr(scene.store._connections, "execute", noted)
-    assert len(scene.acquire().fired) == 1
+    for _ in range(2):
+        assert len(scene.acquire().fired) == 1
+        scene.put(scene.other)
+        scene.signals.scheduling_changed(datetime.now(UTC) - AGO)
     claims = [one.values["sinces"] for sends in sent for one in sends if "workers" in one.values]
-    assert claims
-    assert all(since != "-infinity" for [since] in claims)
-    assert NEXT_DUE
+    assert len(claims) == 2
+    assert all(since != ANY_TIME for [since] in claims)
 
 
 def test_a_front_of_refused_triggers_is_read_once_and_then_again_only_after_a_while(scene: Scene) -> None:
@@ -339,8 +351,9 @@ def test_a_front_of_refused_triggers_is_read_once_and_then_again_only_after_a_wh
     scene.put(scene.store, "first")
     assert len(scene.acquire().fired) == 1
     scene.rise()
-    for number in range(3):
-        scene.put(scene.store, f"t{number}", ago=timedelta(), replace=False)
-        begins = scene.store._session.next_due.next_read([""], (scene.node.epoch, ())).sinces
-        assert begins[0] is not None, "a trigger that is due now lies above the floor"
-        assert len(scene.acquire().fired) == 1
+    with scene.listen() as listener:
+        for number in range(3):
+            scene.put(scene.other, f"t{number}", ago=timedelta(), replace=False)
+            scene.hear(listener)
+            assert len(scene.acquire().fired) == 1
+            assert scene.outlook.floors[""].at > datetime.now(UTC) - AGO / 2, "it lies above the floor"

@@ -323,6 +323,10 @@ OPERATIONS: dict[str, Callable[[Stage], Run]] = {
     "complete the last fire of a job": completing(ended, trigger=last, durable=False),
     "complete a serial job": completing(ended, max_concurrent=1, count=2),
     "complete with a fixed delay": completing(ended, trigger=delayed, max_concurrent=1),
+    # Its trigger is updated twice.
+    "complete in error with a fixed delay": completing(
+        asking(CompletionInstruction.SET_TRIGGER_ERROR), trigger=delayed, max_concurrent=1
+    ),
     "complete with data": completing(lambda one: ended(one, job_data='{"n": 1}'), persist_data=True),
     "complete with a retry": completing(lambda one: replace(failed(one), retry_after=timedelta())),
     "complete a counted failure": completing(failed, pause_after_failures=1, count=2),
@@ -502,11 +506,14 @@ def test_a_call_that_gets_no_connection_names_the_setting(make_store: Callable[.
         assert Stage(store).acquire().fired == ()
 
 
-@pytest.mark.parametrize("verb", ["pause", "resume"])
+@pytest.mark.parametrize("verb", ["pause", "resume", "resume by name"])
 def test_a_bulk_call_waits_for_a_held_row_without_the_lock(
     impatient: SqlJobStore, make_store: Callable[..., SqlJobStore], connect: Connect, verb: str
 ) -> None:
-    """Two transactions of users hold some triggers each, and the job of a third; a job that is due fires."""
+    """One transaction holds triggers, and another one their job, and a job that is due fires.
+
+    What is resumed stays paused by manual mode.
+    """
     patient = make_store(lock_timeout="60s", failure_window="5m")
     stage = Stage(impatient)
     stage.schedule(at=HOUR)
@@ -515,8 +522,9 @@ def test_a_bulk_call_waits_for_a_held_row_without_the_lock(
     call = {
         "pause": lambda: patient.pause(TriggerGroups(everything)),
         "resume": lambda: patient.resume(TriggerGroups(everything), Missed.MISFIRE),
+        "resume by name": lambda: patient.resume(NamedTriggers([TriggerKey("held 0")]), Missed.MISFIRE),
     }[verb]
-    if verb == "resume":
+    if verb != "pause":
         impatient.pause(TriggerGroups(everything))
     now = datetime.now(UTC)
     # The transactions end first, so that a call which waits for them ends, too.

@@ -12,13 +12,12 @@ import pytest
 
 from quartzpy.jobs.job import JobDetail
 from quartzpy.states import Outcome
-from quartzpy.store.postgresql.connection import next_due
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement
 from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.steps import acquire
 from quartzpy.store.postgresql.steps.effects import schedules
 from quartzpy.store.postgresql.store import SqlJobStore
-from quartzpy.store.protocol import AvailableSlots, Completion, FiredTrigger, JobEntry
+from quartzpy.store.protocol import AvailableSlots, Completion, Expectation, FiredTrigger, Front, JobEntry
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import UpcomingFireTimes, prepare
 from tests.postgresql.conftest import register
@@ -88,8 +87,6 @@ def _ended(fired: FiredTrigger) -> Completion:
 def test_no_step_visits_the_old_versions_of_a_trigger(
     store: SqlJobStore, connect: Callable[[], psycopg.Connection[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Each look is dear, so the next one begins behind what it has read.
-    monkeypatch.setattr(next_due, "EXPENSIVE_READ", 0.0)
     node = register(store)
     job = JobDetail("known", "often", durable=True)
     begin = datetime.now(UTC) - timedelta(minutes=1)
@@ -101,10 +98,20 @@ def test_no_step_visits_the_old_versions_of_a_trigger(
     explaining.execute("SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET lock_timeout = '10s'")
     blocks = Blocks(explaining, monkeypatch)
 
+    front = Front()
+
     def fire() -> None:
+        nonlocal front
         took = store.acquire(
-            node, [AvailableSlots()], limit=10, look_ahead=timedelta(), misfire_threshold=timedelta(hours=1)
+            node,
+            [AvailableSlots()],
+            limit=10,
+            look_ahead=timedelta(),
+            misfire_threshold=timedelta(hours=1),
+            # Each step begins behind what the one before it has read.
+            expected=Expectation(has_limited=False, fronts=front.pools, begins=front.pools.keys()),
         )
+        front = took.front
         assert len(took.fired) == len(triggers)
         assert not store.complete(node, [_ended(fired) for fired in took.fired]).fenced
 

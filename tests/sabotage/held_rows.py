@@ -39,7 +39,7 @@ HELD_ROWS = (
                 "t.is_free IS NULL",
             ),
         ),
-        (f"{_WAITS}[complete with a fixed delay]",),
+        (f"{_WAITS}[complete in error with a fixed delay]",),
     ),
     Sabotage(
         "a_refill_waits_for_its_trigger",
@@ -85,9 +85,9 @@ HELD_ROWS = (
     ),
     Sabotage(
         "a_resumption_waits_under_the_lock",
-        "a bulk resumption updates triggers again under the lock, and waits there for a job",
+        "a resumption updates triggers again under the lock, and waits there for a job",
         (Edit(f"{_SQL_FILES}/pausing.sql", "       AND t.xmin <> pg_current_xact_id()::xid\n", ""),),
-        (f"{_TESTS}::test_a_bulk_call_waits_for_a_held_row_without_the_lock[resume]",),
+        (f"{_TESTS}::test_a_bulk_call_waits_for_a_held_row_without_the_lock[resume by name]",),
     ),
     Sabotage(
         "calls_use_up_the_pool",

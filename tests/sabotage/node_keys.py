@@ -9,6 +9,7 @@ _STEPS = "quartzpy/store/postgresql/steps"
 _LISTEN = "quartzpy/store/postgresql/connection/listen.sql"
 _KEYS = "tests/contract/test_node_keys.py"
 _ROWS = "tests/postgresql/test_node_keys.py"
+_OUTLOOK = "quartzpy.node.outlook"
 _FLOORS = "tests/postgresql/test_floors.py"
 _IS_NAMED = f"{_KEYS}::test_a_trigger_about_which_the_node_has_said_nothing_stays_and_is_named[postgresql]"
 
@@ -97,24 +98,30 @@ NODE_KEYS = (
         ("tests/postgresql/test_news.py::test_what_is_due_after_triggers_that_a_node_has_refused_is_announced",),
     ),
     Sabotage(
+        "floors_stay_above_what_is_stored_here",
+        "a trigger that a node's own program stores waits below the floor of the node",
+        (Edit("quartzpy.node.signals", "self.scheduler.changes.add(own=earliest or EARLIEST)", "pass"),),
+        ("tests/facade/test_floors.py::test_what_the_program_stores_fires_at_once[stored]",),
+    ),
+    Sabotage(
         "floors_stay_above_what_is_released",
-        "a trigger that gets a slot waits below the floor of its node",
-        (Edit(f"{_STORE}.connection.next_due", "floor if floor.at <= at else replace(floor, at=at)", "floor"),),
+        "a trigger that was parked, and fires or waits again, waits below the floor of its node",
+        (Edit(_OUTLOOK, "floors if front.waits_from is None else _lowered(floors, front.waits_from)", "floors"),),
         (
-            f"{_FLOORS}::test_a_change_by_the_same_process_is_found[slot_passed_on]",
-            f"{_FLOORS}::test_a_change_by_the_same_process_is_found[stored_in_one_round_trip]",
+            "tests/node/test_outlook.py::test_what_a_step_lets_wait_lowers_the_floors_of_all_slot_pools",
+            f"{_FLOORS}::test_a_trigger_that_a_step_lets_wait_is_found_also_in_a_slot_pool_without_free_slots",
         ),
+    ),
+    Sabotage(
+        "reads_after_a_step_miss_what_was_parked",
+        "a trigger that was parked, and has fired, is not seen by the read of the same round trip",
+        (Edit(f"{_STORE}.steps.acquire", "fired if begin is not None and _is_until(fired, begin) else None", "None"),),
+        (f"{_FLOORS}::test_a_parked_trigger_that_fires_is_found_at_its_next_fire_time_below_the_floor",),
     ),
     Sabotage(
         "floors_stay_above_what_is_announced",
         "a trigger that another process stores waits below the floor",
-        (
-            Edit(
-                f"{_STORE}.connection.next_due",
-                "            self.note_waiting(at)\n\n    def require_full_read",
-                "            pass\n\n    def require_full_read",
-            ),
-        ),
+        (Edit("quartzpy.node.signals", "self.changes.add(of_others=waits_from or EARLIEST)", "pass"),),
         (f"{_FLOORS}::test_a_change_by_another_process_is_found[stored]",),
     ),
     Sabotage(
@@ -130,22 +137,16 @@ NODE_KEYS = (
         (f"{_FLOORS}::test_what_a_rate_limit_admits_is_found_although_it_has_waited_for_long",),
     ),
     Sabotage(
-        "overtaken_reads_set_floors",
-        "a read that was under way while a trigger was announced sets a floor above it",
-        (Edit(f"{_STORE}.connection.next_due", "if read.changes != self._changes:", "if False:"),),
-        ("tests/postgresql/test_next_due.py::test_a_read_that_was_overtaken_by_a_change_sets_no_floor",),
+        "dear_reads_are_rare_no_more",
+        "floors last as long as the short reads that begin at them",
+        (Edit(_OUTLOOK, "self.floors[pool].until if pool in expected.begins else until", "until"),),
+        ("tests/node/test_outlook.py::test_a_read_that_began_at_the_floor_raises_it_and_makes_it_last_no_longer",),
     ),
     Sabotage(
         "floors_outlive_a_refusal",
         "a node that runs after all what it has refused begins its steps behind it",
-        (
-            Edit(
-                f"{_STORE}.steps.node_keys",
-                "            runs=list(runs.values()),\n        )\n",
-                "            runs=list(runs.values()),\n        ),\n        keeps_next_due=True,\n",
-            ),
-        ),
-        (f"{_FLOORS}::test_a_change_by_the_same_process_is_found[type_learned]",),
+        (Edit("quartzpy.node.scheduler_thread", "may_take_more, outlook = True, Outlook()", "may_take_more = True"),),
+        ("tests/node/test_scheduler_thread.py::test_a_thread_that_has_said_what_it_runs_reads_everything_first",),
     ),
     Sabotage(
         "refusals_are_stored_beside_the_lock",
@@ -156,7 +157,13 @@ NODE_KEYS = (
     Sabotage(
         "steps_walk_under_the_lock",
         "a step walks over the triggers of other nodes while it has the lock",
-        (Edit(f"{_STORE}.steps.acquire", "        if self.is_costly:\n", "        if False:\n"),),
+        (
+            Edit(
+                _OUTLOOK,
+                "reads_first=is_dear or not (is_due and is_on_time)",
+                "reads_first=not (is_due and is_on_time)",
+            ),
+        ),
         (f"{_FLOORS}::test_a_step_does_not_walk_over_refused_triggers_under_the_lock",),
     ),
 )

@@ -14,7 +14,7 @@ PROTECTIONS = (
         (
             Edit(
                 f"{_SQL}.steps.acquire",
-                "session.locked(*statements, keeps_next_due=True)",
+                "session.locked(*statements)",
                 "session.unlocked(*statements)",
             ),
         ),
@@ -194,15 +194,6 @@ PROTECTIONS = (
         ),
     ),
     Sabotage(
-        "what_is_left_behind_a_backlog_is_never_looked_for",
-        "a trigger that is due before those of a backlog waits for its end",
-        (Edit(f"{_SQL}.connection.next_due", " or backlog.passes > MOST_BLIND_PASSES", ""),),
-        (
-            "tests/postgresql/test_next_due.py"
-            "::test_a_backlog_is_taken_without_a_read_after_each_batch_and_nothing_is_left",
-        ),
-    ),
-    Sabotage(
         "checkin_on_the_work_pool",
         "a check-in waits for a connection that jobs and steps use",
         (
@@ -224,7 +215,7 @@ PROTECTIONS = (
             Edit(
                 f"{_SQL}.connection.pipeline",
                 "        if remaining <= 0 or not self._poller.poll(remaining * 1000):\n",
-                "        if not self._poller.poll(None if left < 1e9 else 0):\n",
+                "        if not self._poller.poll(None if remaining < 1e9 else 0):\n",
             ),
         ),
         (

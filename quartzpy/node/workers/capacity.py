@@ -71,6 +71,11 @@ class Capacity:
             self.capabilities = replace(self.capabilities, job_types=frozenset(job_types))
             return True
 
+    @property
+    def met_pools(self) -> frozenset[str]:
+        """The slot pools for which triggers have waited."""
+        return self._met
+
     def meet(self, slot_pools: Iterable[str]) -> bool:
         """Note slot pools for which triggers wait. Return whether this node has slots for a new one."""
         with self._lock:

@@ -32,6 +32,7 @@ from quartzpy.events.events import (
     SchedulingDataCleared,
     TriggerFinalized,
 )
+from quartzpy.instants import EARLIEST
 from quartzpy.jobs import typed_data
 from quartzpy.jobs.function_arguments import arguments_of
 from quartzpy.jobs.internal_entries import BatchKey, batch_entry, refuse_internal, with_trace
@@ -112,7 +113,7 @@ class StoringMethods(Methods):
         self._usable_store().store_jobs([JobEntry(job)], replace=replace)
         if replace:
             # As for `modify_job`: its triggers may fire earlier.
-            self._changed(self._clock.now())
+            self._changed(EARLIEST)
         self._emit(JobAdded(job))
 
     def _checked_job(self, job: object) -> JobDetail:
@@ -172,7 +173,8 @@ class StoringMethods(Methods):
             for job, triggers in pairs
         ]
         earliest = self._usable_store().store_jobs(entries, replace=replace, batch=entry)
-        self._changed(earliest)
+        # What is replaced may leave its slot, or lift a limit of other triggers.
+        self._changed(EARLIEST if replace else earliest)
         self._emit_stored(pairs)
         return earliest if earliest is not None else self._usable_store().now(), everything
 
@@ -267,7 +269,7 @@ class StoringMethods(Methods):
         if changed is None:
             raise self._no_job(key)
         # A limit that was raised, for example, lets triggers fire earlier than this node expects.
-        self._changed(self._clock.now())
+        self._changed(EARLIEST)
         self._emit(JobAdded(changed))
         return changed
 
@@ -377,7 +379,7 @@ class StoringMethods(Methods):
             dependants.check(self._usable_store(), {name: calendar})
         self._put_calendar(name, calendar, dependants if update_triggers else None, replace=replace)
         if replace or update_triggers:
-            self._changed(self._clock.now())
+            self._changed(EARLIEST)
 
     def _dependants(self) -> Dependants:
         return Dependants(self._config.misfire_threshold)
@@ -455,7 +457,7 @@ class StoringMethods(Methods):
         """
         self._usable_store().put_limit(checked_limit_name(name), Limit.of(limit))
         # It may be more than before.
-        self._changed(self._clock.now())
+        self._changed(EARLIEST)
 
     def delete_limit(self, name: str, *, missing_ok: bool = False) -> bool:
         """Remove a limit. Return True if it was stored; False is possible only with `missing_ok`.
@@ -563,7 +565,7 @@ class StoringMethods(Methods):
         except RehearsedError as rehearsed:
             return rehearsed.plan
         if apply and done:
-            self._changed(self._clock.now())
+            self._changed(EARLIEST)
             self._emit_stored(done.store)
             for event in events:
                 self._emit(event)

@@ -20,9 +20,11 @@ from quartzpy.store.memory.limits import ask_again, charge, free, limits_of
 from quartzpy.store.memory.rows import FiredRow, JobRow, TriggerRow, load_job, load_trigger, shared_gate
 from quartzpy.store.memory.tables import Tables
 from quartzpy.store.protocol import (
+    ANYTHING,
     Acquisition,
     AvailableSlots,
     DispatchKey,
+    Expectation,
     FiredTrigger,
     Gate,
     Node,
@@ -62,7 +64,7 @@ def acquire(
     misfire_threshold: timedelta,
     passed_over: Collection[int] = (),
     opened: Collection[Gate] = (),
-    reads_first: bool = False,
+    expected: Expectation = ANYTHING,
 ) -> Acquisition:
     """Fire triggers; see `JobStore.acquire`."""
 

@@ -13,7 +13,7 @@ from quartzpy.job_data import JOINED
 from quartzpy.jobs.continuation import Predecessor
 from quartzpy.jobs.internal_entries import BatchKey, batch_of, continuation_data, nominal_entry
 from quartzpy.jobs.join import Join
-from quartzpy.keys import CONTINUATIONS, MANUAL_TRIGGERS, JobKey
+from quartzpy.keys import CONTINUATIONS, JobKey
 from quartzpy.states import JoinState, Outcome, TriggerState
 from quartzpy.store.memory.rerun import instant_of, store_once
 from quartzpy.store.memory.rows import FiredRow, JobRow, JoinRow, TriggerRow, concurrency_key
@@ -46,7 +46,7 @@ class Arrivals:
             assert job.after is not None
             self._of_joins[job.key, job.after.occasion(instant_of(row))].append(arrival)
         # A run by hand has the data of a trigger that has been counted.
-        batch = None if row.trigger_key.group == MANUAL_TRIGGERS else batch_of(json.loads(row.trigger_data or "{}"))
+        batch = batch_of(json.loads(row.trigger_data or "{}"))
         if batch is not None:
             self._of_batches[batch].append(arrival)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from quartzpy.store.protocol import Notification
 
@@ -45,11 +45,11 @@ class RamSubscription:
             self._received.update(notifications)
             self._changed.notify_all()
 
-    def wait(self, timeout: float) -> Collection[Notification]:
+    def wait(self, timeout: float) -> Mapping[Notification, None]:
         with self._changed:
             self._changed.wait_for(lambda: self._received or self._interrupted, timeout)
             received, self._received = self._received, set()
-            return received
+            return dict.fromkeys(received)
 
     def interrupt(self) -> None:
         with self._changed:

@@ -20,7 +20,7 @@ from quartzpy.job_data import BATCH
 from quartzpy.jobs.internal_entries import BatchKey, batch_of
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.shared_limit import Limit, names_from_text
-from quartzpy.keys import MANUAL_TRIGGERS, UNSCHEDULED_GROUPS, JobKey, TriggerKey
+from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey, TriggerKey
 from quartzpy.states import (
     STORED_STATES,
     JobMode,
@@ -290,13 +290,10 @@ class Tables:
                 self._enter(row)
 
     def _awaited_by(self, row: TriggerRow) -> BatchKey | None:
-        """Return the batch that waits for the first fire of a trigger; None if there is none, or it has fired.
-
-        A run by hand has the data of a trigger that has been counted.
-        """
+        """Return the batch that waits for the first fire of a trigger; None if there is none, or it has fired."""
         if row.state is TriggerState.COMPLETE or row.progress.previous_fire_time is not None:
             return None
-        if row.data is None or BATCH not in row.data or row.key.group == MANUAL_TRIGGERS:
+        if row.data is None or BATCH not in row.data:
             return None
         return batch_of(json.loads(row.data))
 

@@ -17,7 +17,6 @@ candidates AS MATERIALIZED (
     SELECT o.ctid AS row, o.job_data -> 'QRTZ_BATCH' AS entry
       FROM qrtz_triggers o
      WHERE o.sched_name = :'sched' AND o.trigger_state = 'COMPLETE' AND o.prev_fire_time IS NULL
-       AND o.trigger_group <> 'MANUAL_TRIGGERS'
        AND jsonb_exists(o.job_data, 'QRTZ_BATCH') AND NOT jsonb_exists(o.job_data -> 'QRTZ_BATCH', 'left')
      LIMIT :'limit'::int
        FOR UPDATE SKIP LOCKED
@@ -54,8 +53,7 @@ marked AS (
      WHERE t.ctid = c.row AND c.entry IN (SELECT entry FROM free)
 \endif
 \endif
-       AND t.prev_fire_time IS NULL AND t.trigger_group <> 'MANUAL_TRIGGERS'
-       AND jsonb_exists(t.job_data, 'QRTZ_BATCH') AND NOT jsonb_exists(t.job_data -> 'QRTZ_BATCH', 'left')
+       AND t.prev_fire_time IS NULL AND jsonb_exists(t.job_data, 'QRTZ_BATCH') AND NOT jsonb_exists(t.job_data -> 'QRTZ_BATCH', 'left')
     RETURNING t.job_data -> 'QRTZ_BATCH' ->> 'job_group' AS job_group,
               t.job_data -> 'QRTZ_BATCH' ->> 'job_name' AS job_name,
               t.job_data -> 'QRTZ_BATCH' ->> 'batch' AS batch

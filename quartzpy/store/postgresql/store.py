@@ -385,7 +385,6 @@ class SqlJobStore:
             self._connections.connect_apart("listen"),
             self._session.channel,
             is_current=self._connections.is_current,
-            on_triggers=self._session.next_due.note_announced,
             probe_every=min(PROBE_EVERY, self._config.checkin_interval.total_seconds()),
             probed=self._connections.probe_idle,
         )

@@ -273,7 +273,6 @@ def store_in_one_round_trip(
             *settle,
             *wake,
             name=None,
-            soonest=lambda _: min((at for _, at in due), default=None),
         )
     except RefusedRowError as error:
         if SOME_STORED not in str(error) and not is_unique_violation(error):
@@ -334,8 +333,7 @@ def _store_in_several_round_trips(
             storing.commit()
             return earliest
 
-        # What is replaced may leave its slot, or lift a limit of other triggers.
-        return session.transaction(work, soonest=None if replace else lambda earliest: earliest)
+        return session.transaction(work)
 
     assumes_ordinary = True
     while True:

@@ -36,9 +36,12 @@ from quartzpy.store.protocol.fires import (
 )
 from quartzpy.store.protocol.firing import FiringStore, JobTransaction
 from quartzpy.store.protocol.outcomes import (
+    ANYTHING,
     Acquisition,
     Completion,
     CompletionOutcome,
+    Expectation,
+    Front,
     Holdings,
     MisfireOutcome,
     MovedFire,
@@ -112,6 +115,7 @@ class JobStore(FiringStore, ClusterStore, SchedulingStore, QueryStore, Protocol)
 
 
 __all__ = [
+    "ANYTHING",
     "EVERYTHING",
     "MANY",
     "MAX_NODE_DEATHS",
@@ -126,8 +130,10 @@ __all__ = [
     "ConnectionUsage",
     "DispatchKey",
     "Everything",
+    "Expectation",
     "FiredTrigger",
     "FiringStore",
+    "Front",
     "Gate",
     "Holdings",
     "JobEntry",

@@ -97,8 +97,11 @@ class Purged(NamedTuple):
 class Subscription(Protocol):
     """The receiving end of notifications from other nodes and clients."""
 
-    def wait(self, timeout: float) -> Collection[Notification]:
+    def wait(self, timeout: float) -> Mapping[Notification, datetime | None]:
         """Wait at most `timeout` seconds, and return the notifications that have arrived.
+
+        Each comes with the soonest fire time of the triggers that all of its kind are about; with None if one of them
+        does not tell it.
 
         Raises:
             StoreUnavailableError: the connection is lost; the caller subscribes again.

@@ -12,9 +12,11 @@ from quartzpy.keys import JobKey
 from quartzpy.store.protocol.cluster import Node
 from quartzpy.store.protocol.fires import AvailableSlots, DispatchKey, Refill, UnfilledTrigger
 from quartzpy.store.protocol.outcomes import (
+    ANYTHING,
     Acquisition,
     Completion,
     CompletionOutcome,
+    Expectation,
     Holdings,
     MisfireOutcome,
     Reconciliation,
@@ -86,7 +88,7 @@ class FiringStore(Protocol):
         misfire_threshold: timedelta,
         passed_over: Collection[int] = (),
         opened: Collection[Gate] = (),
-        reads_first: bool = False,
+        expected: Expectation = ANYTHING,
     ) -> Acquisition:
         """Fire at most `limit` triggers: of those that are WAITING, and of those that are parked at a gate.
 
@@ -118,8 +120,7 @@ class FiringStore(Protocol):
         times that have passed. An eligible trigger of which the store does not know the fire times that follow does not
         fire; it is returned as unfilled.
 
-        With `reads_first` the caller expects that other nodes have taken what is due: a store whose steps cost more
-        than a read then reads first, and fires only if something is left.
+        `expected` decides which statements a store sends, and never what fires.
 
         Raises:
             LeaseLostError: the epoch is no longer registered.

@@ -16,12 +16,57 @@ from quartzpy.triggers.upcoming import UpcomingFireTimes
 
 
 @dataclass(frozen=True, slots=True)
+class Expectation:
+    """What a node expects an acquire step to meet: what its last one has read (`Front`), and what it was told since.
+
+    It decides only which statements are sent and where they begin. Each of them is right whatever it meets, so a wrong
+    expectation costs a round trip or some time of the store, and never a fire. By default anything is expected.
+    """
+
+    reads_first: bool = False
+    """True if nothing is expected to be due, or other nodes are expected to take it: a store whose steps cost more than
+    a read reads first, and fires only if something is left."""
+    has_limited: bool = True
+    """True if triggers of jobs with a limit are expected to be due."""
+    has_shared: bool = True
+    """True if there are jobs with rates or shared limits, as far as is known."""
+    has_new: bool = False
+    """True if triggers of users' transactions are expected to wait that no step has reconciled yet."""
+    fronts: Mapping[str, datetime] = field(default_factory=dict)
+    """For each slot pool an instant before which nothing waited that the node can take, when it was read last."""
+    begins: Collection[str] = ()
+    """The slot pools in which that is expected still, so that reads and steps begin there."""
+    met_pools: Collection[str] = ("",)
+    """The slot pools that the node knows of, whether or not it has slots for them."""
+
+
+ANYTHING = Expectation()
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """What an acquire step has read of what waits after it, for the `Expectation` of the next one."""
+
+    pools: Mapping[str, datetime] = field(default_factory=dict)
+    """For each slot pool of the step an instant before which nothing waits that the node can take."""
+    limited: datetime | None = None
+    """The soonest instant at which a job with a limit has something to do: it is due, or a rate opens."""
+    has_shared: bool = True
+    has_new: bool = False
+    seconds: float = 0.0
+    """The time that the first read of the step took."""
+    waits_from: datetime | None = None
+    """The soonest fire time of what the step itself has let wait, of any slot pool."""
+
+
+@dataclass(frozen=True, slots=True)
 class Acquisition:
     """The result of `acquire`.
 
     `next_due` is the soonest fire time among the triggers that this node could take and did not. `undecided` are
     some of the dispatch keys of waiting triggers about which the node has yet to say whether it runs them (`decide`).
-    `slot_pools` are those with an executor or a group for which triggers wait, whether or not it has slots for them.
+    `slot_pools` are those with an executor or a group for which triggers wait, whether or not it has slots for them;
+    those that the node knows may be missing.
     `unfilled` are due triggers that it could not fire, because their stored fire times are used up: the node computes
     more, stores them by `refill`, and the next step fires them.
     """
@@ -33,6 +78,7 @@ class Acquisition:
     undecided: Collection[DispatchKey] = ()
     slot_pools: Collection[str] = ()
     unfilled: Sequence[UnfilledTrigger] = ()
+    front: Front = Front()
 
     @property
     def taken(self) -> int:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import datetime
 from typing import TypeVar
 
 import psycopg
@@ -49,8 +48,6 @@ class ExternalSession(SqlSession):
         self,
         *statements: BoundStatement,
         name: LockName | None = LockName.TRIGGER_ACCESS,
-        keeps_next_due: bool = False,
-        soonest: Callable[[list[Result]], datetime | None] | None = None,
     ) -> list[Result]:
         return self._between_savepoints(statements)
 
@@ -60,9 +57,7 @@ class ExternalSession(SqlSession):
     def read(self, *statements: BoundStatement) -> list[Result]:
         return self._between_savepoints(statements)
 
-    def transaction(
-        self, work: Callable[[Transaction], _T], *, soonest: Callable[[_T], datetime | None] | None = None
-    ) -> _T:
+    def transaction(self, work: Callable[[Transaction], _T]) -> _T:
         transaction = _Savepoint(self._transaction)
         try:
             with _translated():

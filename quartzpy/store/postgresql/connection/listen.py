@@ -13,13 +13,14 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
 
 from quartzpy.errors import StoreUnavailableError
+from quartzpy.instants import LATEST
 from quartzpy.keys import JobKey
 from quartzpy.store.postgresql.connection.error_translation import translate
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement
@@ -36,7 +37,6 @@ _SQL = SqlFile("connection/listen.sql")
 NOTIFY = _SQL("notify")
 ANNOUNCE = _SQL("announce")
 _KNOWN = frozenset(Notification)
-_OF_TRIGGERS = {Notification.SCHEDULED, Notification.RESUMED}
 MOST_COMPARED = 20
 """The number of jobs up to which it is read whether a node may be asleep beyond their triggers.
 
@@ -91,7 +91,6 @@ class Listener:
         channel: str,
         *,
         is_current: Callable[[object], bool],
-        on_triggers: Callable[[datetime | None], None],
         probe_every: float = PROBE_EVERY,
         probed: Callable[[float], None] = lambda seconds: None,
     ) -> None:
@@ -101,17 +100,15 @@ class Listener:
             connection: nobody else uses it.
             channel: the channel of the scheduler.
             is_current: returns whether a connection leads to the primary.
-            on_triggers: called with the soonest fire time that others have stored.
             probe_every: the interval, in seconds, at which the connection is probed.
             probed: called with that interval after each probe.
         """
         self._connection = connection
         self._is_current = is_current
-        self._on_triggers = on_triggers
         self._probe_every = probe_every
         self._probed = probed
         self._heard_at = time.monotonic()
-        self._received: set[Notification] = set()
+        self._received: dict[Notification, datetime | None] = {}
         self._lock = threading.Lock()
         # The reading end becomes readable when the writing end is closed.
         self._interrupted, self._interrupt = socket.socketpair()
@@ -121,8 +118,8 @@ class Listener:
             self.close()
             raise translate(error) from error
 
-    def wait(self, timeout: float) -> Collection[Notification]:
-        """Return the notifications that arrived within `timeout` seconds."""
+    def wait(self, timeout: float) -> Mapping[Notification, datetime | None]:
+        """Return the notifications that arrived within `timeout` seconds; see `Subscription.wait`."""
         if not self._is_current(self._connection):
             raise StoreUnavailableError("the server of the LISTEN connection is no longer the primary")
         try:
@@ -139,8 +136,8 @@ class Listener:
                 self._probe()
             if pgconn.status != psycopg.pq.ConnStatus.OK:
                 raise StoreUnavailableError("the LISTEN connection was lost")
-            received, self._received = self._received, set()
-            return received or ()
+            received, self._received = self._received, {}
+            return received
         except (psycopg.Error, OSError, ValueError) as error:
             raise StoreUnavailableError(f"the LISTEN connection was lost: {error}") from error
 
@@ -152,9 +149,8 @@ class Listener:
             word, _, instant = notification.extra.decode(errors="replace").partition(":")
             # A node of a later release may send notifications that this release does not know.
             if word in _KNOWN:
-                received.add(Notification(word))
-                if word in _OF_TRIGGERS:
-                    self._on_triggers(_instant(instant))
+                at, before = _instant(instant), received.get(Notification(word), LATEST)
+                received[Notification(word)] = None if at is None or before is None else min(at, before)
 
     def _probe(self) -> None:
         channels: list[int] = []

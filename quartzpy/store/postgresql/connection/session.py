@@ -21,7 +21,6 @@ from quartzpy.store.postgresql.connection.connections import Connections
 from quartzpy.store.postgresql.connection.diagnosis import Diagnosis
 from quartzpy.store.postgresql.connection.error_translation import LockRowMissingError
 from quartzpy.store.postgresql.connection.locks import LOCK, MAKE, LockName
-from quartzpy.store.postgresql.connection.next_due import NextDueCache
 from quartzpy.store.postgresql.connection.pipeline import BEGIN, COMMIT, BoundStatement, Result, roll_back_unless_ended
 from quartzpy.store.postgresql.connection.pool import PoolShare
 from quartzpy.store.postgresql.schema.naming import Names, scoped
@@ -140,16 +139,11 @@ class SqlSession:
         self.changed_triggers = 0
         """The number of triggers that pauses and resumptions of groups have changed in the transaction of this session;
         it is read where a transaction has a session of its own."""
-        self.has_new = False
-        """True if triggers waited to be reconciled at the last check; see `storing`."""
-        self.next_due = NextDueCache()
         self.clock = ClockEstimate()
         """Saves a round trip where a few milliseconds do not matter."""
         self.last_return = LastReturn()
         self.expects_new = False
         """True if the last call that stored without replacing found nothing of it stored; see `storing`."""
-        self.has_shared = True
-        """False if no job had a rate or shared limits at the last check; see `acquire`."""
         self.left_to_others: set[int] = set()
         """The generations of late triggers that this process cannot compute; see `misfire`."""
         self.misfire_batch = SliceSize(1_000, least=25, most=1_000, short=0.02, long=0.05)
@@ -203,34 +197,17 @@ class SqlSession:
         self,
         *statements: BoundStatement,
         name: LockName | None = LockName.TRIGGER_ACCESS,
-        keeps_next_due: bool = False,
-        soonest: Callable[[list[Result]], datetime | None] | None = None,
     ) -> list[Result]:
         """Take the lock, run the statements and commit in one round trip; return the statements' results.
 
-        Without the name of a lock, one of the statements takes it. Unless the caller knows what they change and
-        `keeps_next_due`, the next acquire step expects anything; see `transaction` for `soonest`.
+        Without the name of a lock, one of the statements takes it.
 
         Raises:
             SchemaError: the lock's row is missing, and cannot be restored.
         """
         locking = statements if name is None else (self.lock(name), *statements)
-        try:
-            with self.diagnosis.explained(locks=True):
-                try:
-                    results = self.connections.execute(locking, self.share)
-                except LockRowMissingError:
-                    self._restore_lock_rows()
-                    results = self.connections.execute(locking, self.share)
-        except BaseException:
-            # The transaction may be committed, though its answer is lost.
-            self.next_due.forget()
-            raise
-        if name is not None:
-            results = results[1:]
-        if not keeps_next_due:
-            self._expect_anything(results, soonest)
-        return results
+        results = self.with_locks(lambda: self.connections.execute(locking, self.share))
+        return results if name is None else results[1:]
 
     def with_locks(self, ask: Callable[[], _T]) -> _T:
         """Call `ask`; if the lock rows are missing, so that nothing was done, restore them and call it again."""
@@ -265,14 +242,8 @@ class SqlSession:
     def read_one(self, text: str, **values: Any) -> list[tuple[Any, ...]]:
         return self.read(self.bind(text, **values))[0].rows
 
-    def transaction(
-        self, work: Callable[[Transaction], _T], *, soonest: Callable[[_T], datetime | None] | None = None
-    ) -> _T:
-        """Run a transaction of several round trips; `work` ends it with `Transaction.commit`.
-
-        Unless the caller knows the soonest fire time that it stored, which `soonest` makes of the result, the next
-        acquire step expects anything.
-        """
+    def transaction(self, work: Callable[[Transaction], _T]) -> _T:
+        """Run a transaction of several round trips; `work` ends it with `Transaction.commit`."""
 
         def whole(connection: psycopg.Connection[Any]) -> _T:
             try:
@@ -280,19 +251,7 @@ class SqlSession:
             finally:
                 roll_back_unless_ended(connection)
 
-        try:
-            result = self.with_locks(lambda: self.connections.transaction(whole, self.share))
-        except BaseException:
-            self.next_due.forget()
-            raise
-        self._expect_anything(result, soonest)
-        return result
-
-    def _expect_anything(self, result: _T, soonest: Callable[[_T], datetime | None] | None) -> None:
-        if soonest is None:
-            self.next_due.forget()
-        else:
-            self.next_due.forget_from(soonest(result))
+        return self.with_locks(lambda: self.connections.transaction(whole, self.share))
 
 
 class Transaction:

@@ -32,6 +32,8 @@ from quartzpy.triggers.registry import stored_schedule
 from quartzpy.triggers.trigger import Trigger, TriggerProgress, is_copied, trigger_kind
 from quartzpy.triggers.upcoming import PreparedTrigger, UnpreparedTrigger
 
+ANY_TIME = "-infinity"
+"""Where a read of all fire times begins."""
 _CATCH_UP, _EXPECT = "catch_up", "expect"
 
 

@@ -6,33 +6,27 @@ slots of their own as well, and `ACQUIRE_SHARED` those with rates and shared lim
 they are, and `NEXT_DUE`, which follows in the same round trip, tells that they are due. So a wrong expectation costs a
 second round trip, and never a fire.
 
-A node that expects nothing, or that others were faster, reads first, without the lock.
+A node that expects nothing, or that others were faster, reads first, without the lock. The node keeps what is expected,
+and is told what it needs for that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from math import ceil
 from typing import Any, NamedTuple
 
 from quartzpy.store.postgresql.connection.error_translation import RefusedRowError
-from quartzpy.store.postgresql.connection.next_due import ANY_TIME, Backlog, NextDueRead
-from quartzpy.store.postgresql.connection.pipeline import BoundStatement, Result
+from quartzpy.store.postgresql.connection.pipeline import BoundStatement
 from quartzpy.store.postgresql.connection.session import SqlSession, require_epoch
-from quartzpy.store.postgresql.schema.rows import CLAIMED, by_outcome, without_unparked
+from quartzpy.store.postgresql.schema.rows import ANY_TIME, CLAIMED, by_outcome, without_unparked
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.bad_rows import set_aside_waiting
-from quartzpy.store.protocol import Acquisition, AvailableSlots, DispatchKey, Gate, Node
+from quartzpy.store.protocol import ANYTHING, Acquisition, AvailableSlots, DispatchKey, Expectation, Front, Gate, Node
 
-BACKLOG = 50
-"""The size of a full batch after which the next step expects to find more."""
-# The positions of these columns in a row of `ACQUIRE`.
-_AT, _SCHEDULED_TIME, _NEXT_FIRE_TIME, _DECISION = map(
-    CLAIMED.index, ("fire_time", "scheduled_fire_time", "next_fire_time", "decision")
-)
-
+_NEXT_FIRE_TIME = CLAIMED.index("next_fire_time")
 _SQL = SqlFile("steps/acquire.sql")
 ACQUIRE = _SQL("acquire", several_pools=True)
 ACQUIRE_SHARED = _SQL("acquire", several_pools=True, shared=True)
@@ -64,33 +58,31 @@ def acquire(
     misfire_threshold: timedelta,
     passed_over: Collection[int] = (),
     opened: Collection[Gate] = (),
-    reads_first: bool = False,
+    expected: Expectation = ANYTHING,
 ) -> Acquisition:
     """Fire due triggers; see `JobStore.acquire`."""
-    step = _Step(session, node, available_slots, limit, look_ahead, misfire_threshold, passed_over, opened)
+    step = _Step(session, node, available_slots, limit, look_ahead, misfire_threshold, passed_over, opened, expected)
     try:
-        return _acquire(step, reads_first=reads_first)
+        return _acquire(step)
     except RefusedRowError:
         if not step.set_bad_rows_aside():
             raise
         return _acquire(step)
 
 
-def _acquire(step: _Step, *, reads_first: bool = False) -> Acquisition:
+def _acquire(step: _Step) -> Acquisition:
     """Look, unless something is expected; claim; return what was taken and what waits."""
-    if step.looks_first(reads_first):
+    if step.expected.reads_first:
         # This read takes no lock and writes nothing, so it costs the cluster much less than a step that finds nothing.
+        # A step that follows begins where it has found something, and walks under the lock over nothing.
         look = step.peek()
-        if not look.is_due:
-            return look.outcome()
-    if (backlog := step.backlog()) is not None:
-        return step.claim_backlog(backlog)
+        if not (look.is_due or step.looks_at_gates):
+            return step.outcome(look)
     done = step.claim()
     if not done.taken and step.needs() - done.needs:
         # Triggers that this step has not looked at may be due already.
         done = step.claim()
-    step.note_backlog(done)
-    return done.outcome()
+    return step.outcome(done)
 
 
 class _Step:
@@ -106,7 +98,13 @@ class _Step:
         misfire_threshold: timedelta,
         passed_over: Collection[int],
         opened: Collection[Gate],
+        expected: Expectation,
     ) -> None:
+        self.expected = expected
+        """What is expected at present: each round trip of the step teaches more."""
+        self._seconds: float | None = None
+        """The time that the first read took, if there was one."""
+        self._waits_from: datetime | None = None
         self._session = session
         self._node = node
         self._due: dict[str, Any] = {
@@ -131,89 +129,66 @@ class _Step:
             "opened_keys": [gate.concurrency_key for gate in opened],
             "opened_limits": [gate.limits for gate in opened],
         }
-        self._looks_at_gates = bool(opened)
+        self.looks_at_gates = bool(opened)
         self._available_slots = available_slots
         self._limit = limit
         self._look_ahead = look_ahead
         self.limited = ACQUIRE_OF_ONE_POOL if of_one_pool else ACQUIRE
         self.everything = ACQUIRE_SHARED_OF_ONE_POOL if of_one_pool else ACQUIRE_SHARED
         self.unlimited = ACQUIRE_UNLIMITED_OF_ONE_POOL if of_one_pool else ACQUIRE_UNLIMITED
-        self._others = (node.epoch, tuple(self._due["passed_over"]))
         self._pools: list[str] = self._due["slot_pools"]
-        self.slots = (tuple(self._pools), *self._others)
-
-    def looks_first(self, reads_first: bool) -> bool:
-        """Return whether to look before a claim: nothing is expected, or others are expected to be faster."""
-        session = self._session
-        if session.has_new or self._looks_at_gates:
-            return False
-        return reads_first or not session.next_due.is_due(self.slots, self._look_ahead)
 
     def needs(self) -> frozenset[str]:
         """Return what a claim does beside taking triggers of jobs without limits, as far as is known."""
-        session = self._session
-        has_limits = (
-            self._looks_at_gates or session.has_new or session.next_due.limited_is_due(self.slots, self._look_ahead)
-        )
+        expected = self.expected
+        has_limits = self.looks_at_gates or expected.has_new or expected.has_limited
         needs = {
-            "new triggers": session.has_new,
+            "new triggers": expected.has_new,
             "jobs with a limit": has_limits,
-            "rates and shared limits": has_limits and session.has_shared,
+            "rates and shared limits": has_limits and expected.has_shared,
         }
         return frozenset(need for need, is_needed in needs.items() if is_needed)
 
-    def _next_read(self) -> NextDueRead:
-        return self._session.next_due.next_read(self._pools, self._others)
-
-    @property
-    def is_costly(self) -> bool:
-        """True if this step would walk over many triggers of other nodes under the lock."""
-        return self._session.next_due.is_costly(self._pools, self._next_read())
+    def _sinces(self) -> list[datetime | str]:
+        """Return where a read or a claim begins in each slot pool."""
+        begins, fronts = self.expected.begins, self.expected.fronts
+        return [fronts[pool] if pool in begins else ANY_TIME for pool in self._pools]
 
     def _noted(self, done: _RoundTrip) -> _RoundTrip:
-        """Keep what the next acquire step may expect."""
-        session, waiting = self._session, done.waiting
-        if waiting.new_pools:
-            session.next_due.meet(waiting.new_pools)
-        session.has_new = waiting.new is not None
-        session.next_due.note_waiting(waiting.new)
-        session.has_shared = waiting.has_shared
-        session.next_due.note(self.slots, waiting.now, done.soonest, waiting.limited_at)
-        session.next_due.note_read(
-            done.read, self._pools, self._others, waiting.now, waiting.soonest_of_pools, waiting.took
+        """Keep what the next round trip of this step may expect."""
+        waiting = done.waiting
+        if self._seconds is None:
+            self._seconds = waiting.took
+        self.expected = replace(
+            self.expected,
+            # A read sees only the soonest of each range, behind which others may wait.
+            has_limited=self.expected.has_limited or _is_until(waiting.limited_at, waiting.now + self._look_ahead),
+            has_shared=waiting.has_shared,
+            has_new=waiting.new is not None,
+            fronts={**self.expected.fronts, **done.fronts(self._pools)},
+            begins=self._pools,
+            met_pools={*self.expected.met_pools, *waiting.new_pools},
         )
-        return replace(done, met_pools=session.next_due.slot_pools)
+        return done
 
-    def peek(self, taken: Sequence[tuple[Any, ...]] = ()) -> _RoundTrip:
-        """Read what waits, without a lock. `taken` are triggers that this step has claimed already."""
-        session, read = self._session, self._next_read()
-        [answer] = session.read(self._next_due(_begins(read)))
-        waiting = _Waiting(*require_epoch(self._node, answer))
-        return self._noted(_RoundTrip(waiting, taken, read, self._look_ahead))
-
-    def _taken(self, result: Result, sinces: Sequence[datetime | str]) -> Sequence[tuple[Any, ...]]:
-        """Return what a claim has taken. What was parked may wait now before the next read would begin."""
-        taken = without_unparked(result.rows)
-        begin = max((since for since in sinces if isinstance(since, datetime)), default=None)
-        if len(taken) < len(result.rows) or (
-            begin is not None and any(row[_NEXT_FIRE_TIME] and row[_NEXT_FIRE_TIME] < begin for row in taken)
-        ):
-            self._session.next_due.require_full_read()
-        return taken
+    def peek(self) -> _RoundTrip:
+        """Read what waits, without a lock."""
+        [answer] = self._session.read(self._next_due(self._sinces()))
+        return self._noted(_RoundTrip(_Waiting(*require_epoch(self._node, answer)), (), self._look_ahead))
 
     def claim(self) -> _RoundTrip:
         """Claim triggers, and read what waits then."""
-        session, needs = self._session, self.needs()
-        text = self._text(needs)
-        if self.is_costly:
-            # A read without the lock walks over the triggers of other nodes, and the step begins behind them.
-            self.peek()
-        read = self._next_read()
-        sinces = _begins(read)
-        *_, taken, answer = session.locked(*self._statements(text, sinces), keeps_next_due=True)
+        needs = self.needs()
+        sinces = self._sinces()
+        *_, taken, answer = self._session.locked(*self._statements(self._text(needs), sinces))
         waiting = _Waiting(*require_epoch(self._node, answer))
-        rows = self._taken(taken, sinces)
-        return self._noted(_RoundTrip(waiting, rows, read, self._look_ahead, needs))
+        self._waits_from = _earliest(self._waits_from, *(row[_NEXT_FIRE_TIME] for row in taken.rows))
+        rows = without_unparked(taken.rows)
+        # What was parked and has fired may wait now before the read after the claim has begun.
+        begin = max((since for since in sinces if isinstance(since, datetime)), default=None)
+        fired = _earliest(*(row[_NEXT_FIRE_TIME] for row in rows))
+        follows = fired if begin is not None and _is_until(fired, begin) else None
+        return self._noted(_RoundTrip(waiting, rows, self._look_ahead, needs, follows))
 
     def _text(self, needs: frozenset[str]) -> str:
         if "rates and shared limits" in needs:
@@ -221,7 +196,7 @@ class _Step:
         return self.limited if "jobs with a limit" in needs else self.unlimited
 
     def _statements(self, text: str, sinces: Sequence[datetime | str], **values: Any) -> list[BoundStatement]:
-        before = [self._session.bind(RECONCILE_NEW)] if self._session.has_new else []
+        before = [self._session.bind(RECONCILE_NEW)] if self.expected.has_new else []
         return [*before, self._claim(text, sinces, **values), self._next_due(sinces, **values)]
 
     def _claim(self, text: str, sinces: Sequence[datetime | str], **values: Any) -> BoundStatement:
@@ -233,7 +208,7 @@ class _Step:
 
     def _next_due(self, sinces: Sequence[datetime | str], **values: Any) -> BoundStatement:
         # In the order of the tables, whose collation of this column is that of Python.
-        met = sorted(self._session.next_due.slot_pools)
+        met = sorted(self.expected.met_pools)
         more: dict[str, Any] = {
             "sinces": sinces,
             "met_pools": met,
@@ -264,7 +239,8 @@ class _Step:
         what a transaction has locked in one hides nothing of another.
         """
         part = max(LEAST_OF_A_POOL, ceil(2 * self._limit / max(1, len(self._pools))))
-        of_part = self._session.next_due.not_soonest(self._pools, WHOLE_POOLS)
+        fronts = self.expected.fronts
+        of_part = sorted(fronts.keys() & self._pools, key=lambda pool: (fronts[pool], pool))[WHOLE_POOLS:]
         return [
             min(part, slots.workers, slots.group_slots)
             if slots.slot_pool in of_part
@@ -272,55 +248,35 @@ class _Step:
             for slots in self._available_slots
         ]
 
-    def backlog(self) -> Backlog | None:
-        """Return what is expected to be due of what the last step left; None if that has to be looked up."""
-        session = self._session
-        if session.has_new:
-            return None
-        backlog = session.next_due.backlog(self.slots)
-        return None if backlog is None or (self._looks_at_gates and not backlog.has_limits) else backlog
-
-    def claim_backlog(self, backlog: Backlog) -> Acquisition:
-        """Claim triggers of a backlog. What is left need not be looked up after each batch."""
-        if backlog.has_limits:
-            # A trigger that was parked may have waited for longer.
-            text = self.everything if self._session.has_shared else self.limited
-            sinces = _begins(self._next_read())
-        else:
-            text, sinces = self.unlimited, [backlog.taken_up_to] * len(self._pools)
-        [result] = self._session.locked(self._claim(text, sinces), keeps_next_due=True)
-        taken = self._taken(result, sinces)
-        if len(taken) < self._limit or not _is_backlog(taken):
-            return self.peek(taken).outcome()
-        self._session.next_due.note_backlog(self.slots, _taken_up_to(taken), has_limits=backlog.has_limits)
-        return _outcome_without_read(taken)
-
-    def note_backlog(self, done: _RoundTrip) -> None:
-        """Note whether the next step may expect more than it can take, after a claim that took as much as it might."""
-        if len(done.taken) == self._limit >= BACKLOG and done.waiting.new is None:
-            has_limits = done.limited_is_due(self._look_ahead)
-            self._session.next_due.note_backlog(self.slots, _taken_up_to(done.taken), has_limits=has_limits)
+    def outcome(self, done: _RoundTrip) -> Acquisition:
+        """Return what the step has done, and what waits after it."""
+        waiting = done.waiting
+        fired, skipped, unfilled = by_outcome(done.taken)
+        return Acquisition(
+            waiting.now,
+            fired,
+            _earliest(waiting.new, done.soonest, done.follows),
+            skipped,
+            undecided=set(map(DispatchKey, waiting.undecided_types, waiting.undecided_placements)),
+            slot_pools=self.expected.met_pools,
+            unfilled=unfilled,
+            front=Front(
+                done.fronts(self._pools),
+                waiting.limited_at,
+                waiting.has_shared,
+                waiting.new is not None,
+                self._seconds or 0.0,
+                _earliest(waiting.new, self._waits_from),
+            ),
+        )
 
 
-def _begins(read: NextDueRead) -> list[datetime | str]:
-    return [since or ANY_TIME for since in read.sinces]
+def _earliest(*instants: datetime | None) -> datetime | None:
+    return min((at for at in instants if at is not None), default=None)
 
 
-def _outcome_without_read(taken: Sequence[tuple[Any, ...]]) -> Acquisition:
-    """Return what was taken: the next trigger is due when the last one was, as far as is known without a read."""
-    fired, skipped, unfilled = by_outcome(taken)
-    return Acquisition(taken[0][_AT], fired, taken[-1][_SCHEDULED_TIME], skipped, unfilled=unfilled)
-
-
-def _taken_up_to(taken: Sequence[tuple[Any, ...]]) -> datetime:
-    """Return where the step after this one begins. What is to be refilled waits as before, and goes first then."""
-    up_to: datetime = next((row for row in taken if row[_DECISION] == "REFILL"), taken[-1])[_SCHEDULED_TIME]
-    return up_to
-
-
-def _is_backlog(taken: Sequence[tuple[Any, ...]]) -> bool:
-    """Return True if the soonest of what was taken was late: its time of fire is that of the step."""
-    return bool(taken) and taken[0][_AT] > taken[0][_SCHEDULED_TIME]
+def _is_until(at: datetime | None, end: datetime) -> bool:
+    return at is not None and at <= end
 
 
 class _Waiting(NamedTuple):
@@ -348,53 +304,39 @@ class _Waiting(NamedTuple):
     @property
     def limited_at(self) -> datetime | None:
         """When jobs with limits have something to do."""
-        return min((at for at in (self.soonest_limited, self.opens_at) if at is not None), default=None)
+        return _earliest(self.soonest_limited, self.opens_at)
 
 
 @dataclass(frozen=True, slots=True)
 class _RoundTrip:
-    """What waits, the rows of the statement before it, and where the read began."""
+    """What waits, and the rows of the claim before it."""
 
     waiting: _Waiting
     taken: Sequence[tuple[Any, ...]]
-    read: NextDueRead
     look_ahead: timedelta
     needs: frozenset[str] = frozenset()
     """What the claim has done beside taking triggers of jobs without limits."""
-    met_pools: Collection[str] = ()
-    """The slot pools for which triggers have waited."""
+    follows: datetime | None = None
+    """When something waits that the read does not say: what was parked and has fired."""
 
     @property
     def soonest(self) -> datetime | None:
         """The soonest waiting trigger, or the first instant at which a rate opens."""
-        instants = (self.waiting.opens_at, *self.waiting.soonest_of_pools)
-        return min((at for at in instants if at is not None), default=None)
+        return _earliest(self.waiting.opens_at, *self.waiting.soonest_of_pools)
+
+    def fronts(self, pools: Sequence[str]) -> Mapping[str, datetime]:
+        """Return for each of these pools, which are those of the step, where its next read may begin.
+
+        That is not after the present: what others store later may be due then. What has yet to be reconciled may be of
+        any pool.
+        """
+        now, new = self.waiting.now, self.waiting.new
+        return {
+            pool: min(at or now, new or now, now) for pool, at in zip(pools, self.waiting.soonest_of_pools, strict=True)
+        }
 
     @property
     def is_due(self) -> bool:
         """Return whether a trigger is left that is due, or has yet to be reconciled."""
         waiting = self.waiting
-        return waiting.new is not None or (
-            (soonest := self.soonest) is not None and soonest <= waiting.now + self.look_ahead
-        )
-
-    def limited_is_due(self, look_ahead: timedelta) -> bool:
-        """Return whether a trigger of a job with a limit is left that is due."""
-        limited_at = self.waiting.limited_at
-        return limited_at is not None and limited_at <= self.waiting.now + look_ahead
-
-    def outcome(self) -> Acquisition:
-        waiting = self.waiting
-        fired, skipped, unfilled = by_outcome(self.taken)
-        # What a partial read did not find, the next full one does.
-        valid_for = self.read.valid_for
-        next_full_read = None if valid_for is None else waiting.now + timedelta(seconds=valid_for)
-        return Acquisition(
-            waiting.now,
-            fired,
-            min((at for at in (waiting.new, self.soonest, next_full_read) if at is not None), default=None),
-            skipped,
-            undecided=set(map(DispatchKey, waiting.undecided_types, waiting.undecided_placements)),
-            slot_pools=self.met_pools,
-            unfilled=unfilled,
-        )
+        return waiting.new is not None or _is_until(self.soonest, waiting.now + self.look_ahead)

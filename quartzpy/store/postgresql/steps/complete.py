@@ -60,31 +60,14 @@ def complete(
     return _complete_with_lock(session, node, others, wakes_others=wakes_others)
 
 
-def _makes_triggers_due(completion: Completion) -> bool:
-    """Return whether an end may store or move a trigger, so that another one is due next."""
-    return (
-        completion.fired.continues
-        or completion.fired.joins
-        or completion.retry_after is not None
-        or completion.moves_its_trigger()
-    )
-
-
 def _complete_with_lock(
     session: SqlSession, node: Node, completions: Sequence[Completion], *, wakes_others: bool
 ) -> CompletionOutcome:
-    is_asking = any(map(instructions.asks, completions))
     ends = Completed.of(session, node, completions, wakes_others=wakes_others)
 
     def send(*, tolerates: bool) -> dict[str, Result]:
         flight = statements(ends, tolerates=tolerates)
-        results = session.locked(
-            *flight.values(),
-            keeps_next_due=not (is_asking or any(map(_makes_triggers_due, completions))),
-            # What is stored or moved by ends that ask for nothing is due later than now, or it is the earliest.
-            soonest=None if is_asking else lambda answers: earliest_of(dict(zip(flight, answers, strict=True))),
-        )
-        return dict(zip(flight, results, strict=True))
+        return dict(zip(flight, session.locked(*flight.values()), strict=True))
 
     try:
         results = send(tolerates=False)

@@ -41,7 +41,7 @@ def put_limit(session: SqlSession, name: str, limit: Limit) -> None:
 
 def delete_limit(session: SqlSession, name: str) -> bool:
     """Remove a limit; see `SchedulingStore.delete_limit`."""
-    removed, *_ = session.locked(session.bind(DELETE_LIMIT, name=name), keeps_next_due=True)
+    removed, *_ = session.locked(session.bind(DELETE_LIMIT, name=name))
     was_stored, groups, names = removed.rows[0]
     if names:
         raise refusals.limit_in_use(name, [JobKey(job, group) for group, job in zip(groups, names, strict=True)])

@@ -20,11 +20,10 @@ from quartzpy.errors import UnknownTimeZoneError, UnsupportedKindError
 from quartzpy.job_data import BATCH
 from quartzpy.states import Missed
 from quartzpy.store.postgresql.connection.error_translation import RefusedRowError
-from quartzpy.store.postgresql.connection.next_due import ANY_TIME
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement
 from quartzpy.store.postgresql.connection.session import SqlSession, require_epoch
 from quartzpy.store.postgresql.left_batches import leave_ended
-from quartzpy.store.postgresql.schema.rows import TriggerColumns, calendar_from_text, schedule_text
+from quartzpy.store.postgresql.schema.rows import ANY_TIME, TriggerColumns, calendar_from_text, schedule_text
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.bad_rows import reason_of, rehearse, to_blame
 from quartzpy.store.protocol import MisfireOutcome, Node

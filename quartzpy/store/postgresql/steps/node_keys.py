@@ -31,6 +31,4 @@ def decide(session: SqlSession, node: Node, runs: Mapping[DispatchKey, bool]) ->
         )
     )
     (is_stored,) = require_epoch(node, said)
-    if not all(runs.values()):
-        session.next_due.note_refused()
     return bool(is_stored)

@@ -636,8 +636,7 @@ SELECT min(next_fire_time),
 
 -- part: arrivals
 -- What each of these ends for good means to the jobs that wait for several: one row for each job that names the job of the
--- execution, and one for the batch of its trigger. A job that was deleted while it ran is still waited for. A run by hand
--- is no part of a batch: it has the data of a trigger that has been counted.
+-- execution, and one for the batch of its trigger. A job that was deleted while it ran is still waited for.
 arrivals AS MATERIALIZED (
     SELECT e.fire_id, e.job_group AS ended_group, e.job_name AS ended_name, waits.*
       FROM (SELECT f.*,
@@ -660,8 +659,7 @@ arrivals AS MATERIALIZED (
         UNION ALL
         SELECT d.row, d.job_group, d.job_name, NULL, e.trigger_data -> 'QRTZ_BATCH' ->> 'batch'
           FROM (SELECT o.ctid AS row, o.job_group, o.job_name FROM qrtz_job_details o
-                 WHERE o.sched_name = :'sched' AND e.trigger_group <> 'MANUAL_TRIGGERS'
-                   AND o.job_group = e.trigger_data -> 'QRTZ_BATCH' ->> 'job_group'
+                 WHERE o.sched_name = :'sched' AND o.job_group = e.trigger_data -> 'QRTZ_BATCH' ->> 'job_group'
                    AND o.job_name = e.trigger_data -> 'QRTZ_BATCH' ->> 'job_name' LIMIT 1) AS d) AS waits
 ),
 
