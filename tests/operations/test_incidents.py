@@ -148,6 +148,18 @@ def test_a_blocked_job_names_the_execution_that_blocks_it(store: Harness, operat
     assert "blocked-job" not in incidents(operations)
 
 
+def test_a_blocked_job_is_seen_however_many_wait_for_a_rate(store: Harness, operations: Operations, node: Node) -> None:
+    store.schedule(job("calls", rate_limit="1/hour"), *(once(f"call{number}") for number in range(210)))
+    store.schedule(serial("slow"), once("first"), once("second"))
+    while store.fire_due(node):
+        pass
+    store.clock.advance(15 * SECOND)
+    store.store.check_in(node)
+    kinds = {incident.kind: incident for incident in operations.overview().incidents}
+    assert set(kinds) == {"blocked-job"}
+    assert kinds["blocked-job"].subject == "DEFAULT.slow"
+
+
 def test_a_serial_job_that_waits_for_runs_of_the_usual_length_is_no_incident(
     store: Harness, operations: Operations, node: Node
 ) -> None:
