@@ -155,9 +155,7 @@ def test_a_blocked_job_is_seen_however_many_wait_for_a_rate(store: Harness, oper
         pass
     store.clock.advance(15 * SECOND)
     store.store.check_in(node)
-    kinds = {incident.kind: incident for incident in operations.overview().incidents}
-    assert set(kinds) == {"blocked-job"}
-    assert kinds["blocked-job"].subject == "DEFAULT.slow"
+    assert incidents(operations)["blocked-job"].subject == "DEFAULT.slow"
 
 
 def test_a_serial_job_that_waits_for_runs_of_the_usual_length_is_no_incident(
@@ -764,10 +762,12 @@ def test_the_backlog_of_a_rate_limit_is_an_incident_once_it_is_old(
     store.clock.advance(15 * SECOND)
     store.store.check_in(node)
     store.complete(node, *store.fire_due(node))
+    assert not store.fire_due(node), "the trigger that has fired is due again, and parked"
     assert operations.overview().incidents == (), "it makes fires wait, as it should"
     for _ in range(60):
         store.clock.advance(5 * SECOND)
         store.complete(node, *store.fire_due(node))
+    assert not store.fire_due(node)
     store.store.check_in(node)
     [backlog] = operations.overview().incidents
     assert (backlog.kind, backlog.subject) == ("rate-limit-backlog", "DEFAULT.calls")

@@ -35,9 +35,9 @@ SELECT '{NAME}', row_number() OVER (), 'DEFAULT', j.job_name || n, j.job_group, 
  CROSS JOIN generate_series(1, {PARKED}) AS n
  WHERE j.sched_name = '{NAME}';
 INSERT INTO qrtz_fired_triggers (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
-    job_type, instance_id, epoch, fired_time, scheduled_time, priority, requests_recovery, attempt, max_concurrent, limits)
-VALUES (1, '{NAME}', 'DEFAULT', 'a', 1, 'DEFAULT', 'serial', 'known', 'node', 1, now(), now(), 5, false, 1, 1, NULL),
-       (2, '{NAME}', 'DEFAULT', 'b', 2, 'DEFAULT', 'sharing', 'known', 'node', 1, now(), now(), 5, false, 1, NULL, 'erp');
+    job_type, instance_id, epoch, fired_time, scheduled_time, priority, requests_recovery, max_concurrent, limits)
+VALUES (1, '{NAME}', 'DEFAULT', 'a', 1, 'DEFAULT', 'serial', 'known', 'node', 1, now(), now(), 5, false, 1, NULL),
+       (2, '{NAME}', 'DEFAULT', 'b', 2, 'DEFAULT', 'sharing', 'known', 'node', 1, now(), now(), 5, false, NULL, 'erp');
 INSERT INTO qrtz_limits (sched_name, limit_name, job_group, job_name, max_concurrent, tat, opens_at)
 VALUES ('{NAME}', 'erp', '', '', 1, NULL, NULL),
        ('{NAME}', '', 'DEFAULT', 'rated', NULL, now() + interval '1 s', now() + interval '1 s');
@@ -45,9 +45,7 @@ VALUES ('{NAME}', 'erp', '', '', 1, NULL, NULL),
 
 
 @pytest.fixture
-def connection(
-    postgres_dsn: str, connect: Callable[[], psycopg.Connection[Any]]
-) -> Iterator[psycopg.Connection[Any]]:
+def connection(postgres_dsn: str, connect: Callable[[], psycopg.Connection[Any]]) -> Iterator[psycopg.Connection[Any]]:
     with Scheduler(postgres_dsn, name=NAME) as scheduler:
         scheduler.limits()
     connection = connect()
