@@ -148,6 +148,16 @@ def test_a_blocked_job_names_the_execution_that_blocks_it(store: Harness, operat
     assert "blocked-job" not in incidents(operations)
 
 
+def test_a_blocked_job_is_seen_however_many_wait_for_a_rate(store: Harness, operations: Operations, node: Node) -> None:
+    store.schedule(job("calls", rate_limit="1/hour"), *(once(f"call{number}") for number in range(210)))
+    store.schedule(serial("slow"), once("first"), once("second"))
+    while store.fire_due(node):
+        pass
+    store.clock.advance(15 * SECOND)
+    store.store.check_in(node)
+    assert incidents(operations)["blocked-job"].subject == "DEFAULT.slow"
+
+
 def test_a_serial_job_that_waits_for_runs_of_the_usual_length_is_no_incident(
     store: Harness, operations: Operations, node: Node
 ) -> None:
@@ -752,10 +762,12 @@ def test_the_backlog_of_a_rate_limit_is_an_incident_once_it_is_old(
     store.clock.advance(15 * SECOND)
     store.store.check_in(node)
     store.complete(node, *store.fire_due(node))
+    assert not store.fire_due(node), "the trigger that has fired is due again, and parked"
     assert operations.overview().incidents == (), "it makes fires wait, as it should"
     for _ in range(60):
         store.clock.advance(5 * SECOND)
         store.complete(node, *store.fire_due(node))
+    assert not store.fire_due(node)
     store.store.check_in(node)
     [backlog] = operations.overview().incidents
     assert (backlog.kind, backlog.subject) == ("rate-limit-backlog", "DEFAULT.calls")

@@ -38,7 +38,7 @@ NAME = "protocol"
 WORKERS = 10
 TABLES = (
     *("executions", "misfires", "fired_triggers", "triggers", "job_details", "calendars"),
-    *("paused_trigger_groups", "scheduler_state", "limits", "limit_uses", "joins"),
+    *("paused_trigger_groups", "scheduler_state", "limits", "joins"),
 )
 NOW = "(SELECT instant FROM test_clock)"
 SETTINGS: dict[str, Any] = {
