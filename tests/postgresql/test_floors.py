@@ -314,6 +314,8 @@ def test_what_a_rate_limit_admits_is_found_although_it_has_waited_for_long(scene
     scene.acquire()
     for number in range(4):
         scene.put(scene.other, f"t{number}", rate_limit="1/s")
+    scene.signals.scheduling_changed(datetime.now(UTC) - 2 * AGO)
+    scene.acquire()
     fired = wait_until(lambda: scene.acquire().fired, "the turn of the first", every=0.1)
     assert len(fired) == 1
     wait_until(lambda: scene.acquire().fired, "the turn of the second", every=0.1)
