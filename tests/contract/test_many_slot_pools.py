@@ -7,7 +7,7 @@ from datetime import datetime
 
 import pytest
 
-from quartzpy.store.protocol import MANY, Acquisition, AvailableSlots, DispatchKey, Node
+from quartzpy.store.protocol import MANY, Acquisition, AvailableSlots, DispatchKey, Expectation, Node
 from tests.contract.harness import START, Harness, at, job, names, once
 from tests.contract.harness import THRESHOLD as LONG
 
@@ -16,7 +16,9 @@ GROUPS, EACH, LIMIT = 12, 40, 30
 
 def acquire(store: Harness, node: Node, *, slots: int = MANY, workers: int = 1_000) -> Acquisition:
     pools = [AvailableSlots(f'"group":"g{n}"', "default", workers, f"g{n}", slots) for n in range(GROUPS)]
-    return store.store.acquire(node, pools, limit=LIMIT, look_ahead=0 * LONG, misfire_threshold=LONG)
+    # A step that knows what waits in each group reads a part of most of them.
+    first = Expectation(reads_first=True)
+    return store.store.acquire(node, pools, limit=LIMIT, look_ahead=0 * LONG, misfire_threshold=LONG, expected=first)
 
 
 def waiting(store: Harness, when: Callable[[int, int], datetime], priority: Callable[[int, int], int]) -> Node:

@@ -25,7 +25,7 @@ BACKLOGS = (
     Sabotage(
         "deep_pools_are_cut_short",
         "of a slot pool whose triggers are sooner than those of all others, a step takes a part",
-        (Edit(f"{_STORE}.steps.acquire", "not_soonest(self._pools, WHOLE_POOLS)", "not_soonest(self._pools, 0)"),),
+        (Edit(f"{_STORE}.steps.acquire", "[WHOLE_POOLS:]", ""),),
         (f"{_POOLS}::test_the_soonest_of_all_groups_come_first[postgresql-one group after the other]",),
     ),
     Sabotage(
