@@ -2,8 +2,9 @@
 
 Beside the soonest fire time it knows *floors*. After a read that took long, as over a million dead entries of the index
 or over many triggers that the node does not run, the next reads and steps begin at the earliest trigger that it has
-read, but not after the present. What others tell of, or this node stores, lowers the floor to its fire time, and ends
-it where that is not known. The rest waits for the next full read, which follows soon.
+read, but not after the present. So do the batches of a backlog, which need not walk over the dead entries that those
+before have left. What others tell of, or this node stores, lowers the floor to its fire time, and ends it where that is
+not known. The rest waits for the next full read, which follows soon.
 
 Nothing of this is stored. A wrong expectation costs a read or some time of the server, and never a fire.
 """
@@ -26,9 +27,10 @@ SHORTEST_FLOOR = 1.0
 """The shortest time, in seconds, between two dear full reads."""
 LONGEST_FLOOR = 10.0
 """The longest such time: what was stored below a floor is that late if its notification was lost."""
+BACKLOG_FLOOR = 0.1
+"""The longest time, in seconds, for which the batches of a backlog begin at the floor of a read that was not dear."""
 MARGIN = timedelta(milliseconds=5)
 """The inaccuracy of the store's time as it is estimated here."""
-_NEVER = float("-inf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,9 @@ class Floor:
     at: datetime
     """Nothing that this node can take waited before this instant."""
     until: float
-    """The monotonic time until which they begin there. It has passed from the beginning after a read that was quick."""
+    """The monotonic time until which they begin there."""
+    is_dear: bool
+    """True if the read took long. Otherwise only the batches of a backlog begin there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,18 +83,23 @@ class Outlook:
         passed_over: Collection[int],
         is_on_time: bool,
         asks: bool,
+        is_backlog: bool,
         until: datetime,
         monotonic: float,
     ) -> Expectation:
         """Return what a step expects that takes what is due in these slot pools until an instant.
 
-        `asks` says that it looks at gates, or for slots that the last step did not have.
+        `asks` says that it looks at gates, or for slots that the last step did not have, and `is_backlog` that the
+        last one took all that it could.
         """
+        floors = {pool: self.floors[pool] for pool in pools if pool in self.floors}
         begins: frozenset[str] = frozenset()
         if self.passed_over.issubset(passed_over):
-            begins = frozenset(pool for pool in pools if self._until(pool) > monotonic)
+            begins = frozenset(
+                pool for pool, floor in floors.items() if floor.until > monotonic and (floor.is_dear or is_backlog)
+            )
         # Under the lock, a step must not walk as far as the last full read.
-        is_dear = any(pool not in begins and self._until(pool) > _NEVER for pool in pools)
+        is_dear = any(floor.is_dear and pool not in begins for pool, floor in floors.items())
         is_due = self.has_new or (asks and bool(self.floors)) or _is_until(self.soonest, until + MARGIN)
         return Expectation(
             reads_first=is_dear or not (is_due and is_on_time),
@@ -102,20 +111,16 @@ class Outlook:
             met_pools=met_pools,
         )
 
-    def _until(self, pool: str) -> float:
-        floor = self.floors.get(pool)
-        return _NEVER if floor is None else floor.until
-
     def after_step(
         self, acquired: Acquisition, expected: Expectation, passed_over: Collection[int], monotonic: float
     ) -> Outlook:
         """Return the outlook after a step."""
-        front = acquired.front
-        until = _NEVER
-        if front.seconds >= DEAR_READ:
-            until = monotonic + min(max(front.seconds / FULL_READ_SHARE, SHORTEST_FLOOR), LONGEST_FLOOR)
+        front, is_dear = acquired.front, acquired.front.seconds >= DEAR_READ
+        lasts = min(max(front.seconds / FULL_READ_SHARE, SHORTEST_FLOOR), LONGEST_FLOOR) if is_dear else BACKLOG_FLOOR
         read = {
-            pool: Floor(at, self.floors[pool].until if pool in expected.begins else until)
+            pool: replace(self.floors[pool], at=at)
+            if pool in expected.begins
+            else Floor(at, monotonic + lasts, is_dear)
             for pool, at in front.pools.items()
         }
         # A floor that leaves out more than it may is none.
@@ -131,8 +136,12 @@ class Outlook:
         )
 
     def next_full_read(self, expected: Expectation) -> float:
-        """Return the monotonic time of the read that finds what a step with this expectation could not."""
-        return min((self._until(pool) for pool in expected.begins), default=float("inf"))
+        """Return the monotonic time of the read that finds what a step with this expectation could not.
+
+        After the last batch of a backlog, it follows at once.
+        """
+        floors = (self.floors[pool] for pool in expected.begins)
+        return min((floor.until if floor.is_dear else 0.0 for floor in floors), default=float("inf"))
 
 
 def _lowered(floors: Mapping[str, Floor], to: datetime) -> dict[str, Floor]:

@@ -216,6 +216,7 @@ class SchedulerThread(EpochService):
             passed_over=passed_over,
             is_on_time=look.is_on_time,
             asks=bool(opened) or not self._knowledge.slot_pools.issuperset(pools),
+            is_backlog=self._knowledge.more_is_due,
             until=self._store_time.now() + look_ahead,
             monotonic=asked_at,
         )

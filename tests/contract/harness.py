@@ -214,6 +214,7 @@ class Harness(ABC):
             passed_over=(),
             is_on_time=True,
             asks=bool(opened),
+            is_backlog=False,
             until=self.clock.now() + look_ahead,
             monotonic=self.clock.monotonic(),
         )

@@ -21,7 +21,14 @@ PLAIN = ("",)
 
 def expects(outlook: Outlook, *pools: str, at: float = 0.0, **values: Any) -> Expectation:
     """Return what a step expects at this monotonic time that takes what is due now."""
-    how: dict[str, Any] = {"met_pools": PLAIN, "passed_over": (), "is_on_time": True, "asks": False, **values}
+    how: dict[str, Any] = {
+        "met_pools": PLAIN,
+        "passed_over": (),
+        "is_on_time": True,
+        "asks": False,
+        "is_backlog": False,
+        **values,
+    }
     return outlook.expectation(pools or PLAIN, **{"until": NOW, "monotonic": at, **how})
 
 

@@ -91,6 +91,7 @@ class Scene:
             passed_over=(),
             is_on_time=True,
             asks=bool(opened),
+            is_backlog=False,
             until=datetime.now(UTC),
             monotonic=0.0,
         )

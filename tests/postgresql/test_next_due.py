@@ -68,6 +68,7 @@ def take(
                 passed_over=(),
                 is_on_time=True,
                 asks=bool(opened),
+                is_backlog=False,
                 until=datetime.now(UTC) + look_ahead,
                 monotonic=0.0,
             )
