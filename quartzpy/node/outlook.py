@@ -140,7 +140,7 @@ class Outlook:
 
         After the last batch of a backlog, it follows at once.
         """
-        floors = (self.floors[pool] for pool in expected.begins)
+        floors = (self.floors[pool] for pool in expected.begins if pool in self.floors)
         return min((floor.until if floor.is_dear else 0.0 for floor in floors), default=float("inf"))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,7 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quartzpy.instants import EARLIEST
-from quartzpy.node.outlook import DEAR_READ, LONGEST_FLOOR, MARGIN, SHORTEST_FLOOR, Changed, Changes, Outlook
+from quartzpy.node.outlook import (
+    BACKLOG_FLOOR,
+    DEAR_READ,
+    LONGEST_FLOOR,
+    MARGIN,
+    SHORTEST_FLOOR,
+    Changed,
+    Changes,
+    Outlook,
+)
 from quartzpy.store.protocol import Acquisition, Expectation, Front
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -21,15 +31,8 @@ PLAIN = ("",)
 
 def expects(outlook: Outlook, *pools: str, at: float = 0.0, **values: Any) -> Expectation:
     """Return what a step expects at this monotonic time that takes what is due now."""
-    how: dict[str, Any] = {
-        "met_pools": PLAIN,
-        "passed_over": (),
-        "is_on_time": True,
-        "asks": False,
-        "is_backlog": False,
-        **values,
-    }
-    return outlook.expectation(pools or PLAIN, **{"until": NOW, "monotonic": at, **how})
+    usual: dict[str, Any] = {"met_pools": PLAIN, "passed_over": (), "is_on_time": True, "until": NOW, "monotonic": at}
+    return outlook.expectation(pools or PLAIN, **{**usual, "asks": False, "is_backlog": False, **values})
 
 
 def read(
@@ -40,11 +43,12 @@ def read(
     now: datetime = NOW,
     next_due: datetime | None = None,
     passed_over: tuple[int, ...] = (),
+    is_backlog: bool = False,
     **front: Any,
 ) -> Outlook:
     """Return the outlook after a step at this monotonic time, which has read that nothing waited before `now`."""
     pools = pools or PLAIN
-    expected = expects(outlook, *pools, at=at, passed_over=passed_over)
+    expected = expects(outlook, *pools, at=at, passed_over=passed_over, is_backlog=is_backlog)
     acquired = Acquisition(now, next_due=next_due, front=Front(dict.fromkeys(pools, now), seconds=seconds, **front))
     return outlook.after_step(acquired, expected, passed_over, at)
 
@@ -108,9 +112,22 @@ def begins(outlook: Outlook, *pools: str, at: float = 0.0, **values: Any) -> dic
     return {pool: expected.fronts[pool] for pool in expected.begins}
 
 
-def test_a_quick_read_sets_no_floor() -> None:
-    assert begins(read()) == {}
-    assert expects(read()).fronts == {"": NOW}, "but says which slot pools have the soonest triggers"
+def test_a_quick_read_sets_a_floor_only_for_the_batches_of_a_backlog() -> None:
+    outlook = read()
+    assert begins(outlook) == {}
+    assert expects(outlook).fronts == {"": NOW}, "but says which slot pools have the soonest triggers"
+    assert begins(outlook, is_backlog=True) == {"": NOW}
+    outlook = read(outlook, at=0.9 * BACKLOG_FLOOR, now=NOW + SECOND, is_backlog=True)
+    assert begins(outlook, at=0.9 * BACKLOG_FLOOR, is_backlog=True) == {"": NOW + SECOND}
+    assert begins(outlook, at=BACKLOG_FLOOR, is_backlog=True) == {}, "a full read follows"
+
+
+def test_a_full_read_follows_at_once_after_the_last_batch_of_a_backlog() -> None:
+    outlook = read()
+    assert outlook.next_full_read(expects(outlook)) == math.inf
+    expected = expects(outlook, at=0.01, is_backlog=True)
+    assert outlook.next_full_read(expected) < 0.01
+    assert Outlook().next_full_read(expected) == math.inf, "the next one is a full one in any case"
 
 
 @pytest.mark.parametrize(
@@ -180,7 +197,7 @@ events = st.lists(
         st.tuples(st.just("own"), st.integers(-20, 20), st.sampled_from(POOLS)),
         st.tuples(st.just("other"), st.integers(-20, 20), st.sampled_from(POOLS)),
         st.tuples(st.just("other untold"), st.integers(-20, 20), st.sampled_from(POOLS)),
-        st.tuples(st.just("step"), seconds_of, st.sampled_from([POOLS, ("",), ("a",)])),
+        st.tuples(st.sampled_from(["step", "batch"]), seconds_of, st.sampled_from([POOLS, ("",), ("a",)])),
         st.tuples(st.just("time"), st.floats(0.1, 3.0), st.none()),
     ),
     max_size=30,
@@ -196,8 +213,8 @@ def test_nothing_waits_below_a_floor_but_what_nobody_told_of_and_that_not_for_lo
         now = NOW + timedelta(seconds=monotonic)
         if kind == "time":
             monotonic += value
-        elif kind == "step":
-            expected = expects(outlook, *where, at=monotonic)
+        elif kind in ("step", "batch"):
+            expected = expects(outlook, *where, at=monotonic, is_backlog=kind == "batch")
             start = {pool: expected.fronts[pool] if pool in expected.begins else EARLIEST for pool in where}
             met = [one for one in waiting if one[1] in where and one[0] >= start[one[1]]]
             missed = [one for one in waiting if one[1] in where and one not in met]
@@ -220,8 +237,8 @@ def test_full_dear_reads_take_a_small_share_of_the_time(course: list[Any]) -> No
     for kind, value, _ in course:
         if kind == "time":
             monotonic += value
-        elif kind == "step":
-            expected = expects(outlook, *POOLS, at=monotonic)
+        elif kind in ("step", "batch"):
+            expected = expects(outlook, *POOLS, at=monotonic, is_backlog=kind == "batch")
             if not expected.begins:
                 assert last is None or monotonic - last >= SHORTEST_FLOOR
                 last = monotonic

@@ -139,8 +139,14 @@ NODE_KEYS = (
     Sabotage(
         "dear_reads_are_rare_no_more",
         "floors last as long as the short reads that begin at them",
-        (Edit(_OUTLOOK, "self.floors[pool].until if pool in expected.begins else until", "until"),),
+        (Edit(_OUTLOOK, "            if pool in expected.begins\n", "            if False\n"),),
         ("tests/node/test_outlook.py::test_a_read_that_began_at_the_floor_raises_it_and_makes_it_last_no_longer",),
+    ),
+    Sabotage(
+        "what_is_left_before_a_backlog_is_never_looked_for",
+        "a trigger that is due before those of a backlog, and of which nobody has told, waits until the next idle look",
+        (Edit(_OUTLOOK, "floor.until if floor.is_dear else 0.0", 'floor.until if floor.is_dear else float("inf")'),),
+        ("tests/node/test_outlook.py::test_a_full_read_follows_at_once_after_the_last_batch_of_a_backlog",),
     ),
     Sabotage(
         "floors_outlive_a_refusal",
