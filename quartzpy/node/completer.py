@@ -349,7 +349,7 @@ class Completer(Service):
         try:
             completion.refill = refill_of(completion.fired)
         except (StoreUnavailableError, OutcomeUnknownError):
-            pass  # They are computed when the trigger is acquired or fires next.
+            pass  # They are computed before the trigger fires next.
         except Exception:
             self._logger.exception("the next fire times of %s cannot be computed", completion.fired.trigger_key)
 

@@ -58,7 +58,7 @@ class SchedulerNode:
     # --- its start and its modes
 
     def start(self, *, standby: bool = False) -> None:
-        """Join the cluster and start all threads. With `standby`, claim no triggers until `resume`.
+        """Join the cluster and start all threads. With `standby`, fire nothing until `resume`.
 
         Raises:
             StoreUnavailableError: the database did not answer within `start_timeout`.
@@ -104,7 +104,7 @@ class SchedulerNode:
         )
 
     def standby(self) -> None:
-        """Claim no more triggers. Running executions and the check-ins continue."""
+        """Fire nothing more. Running executions and the check-ins continue."""
         self._set_mode(NodeMode.STANDBY)
         self.parts.signals.scheduler.wait_until_resting(self._config.lock_timeout.total_seconds())
 

@@ -129,7 +129,7 @@ class SchedulerThread(EpochService):
 
     def run_as(self, epoch: Epoch) -> float:
         """Fire what is due. Return the seconds until the next pass."""
-        if self.signals.is_notified and (self.signals.claims_nothing or self._is_time_to_look()):
+        if self.signals.is_notified and (self.signals.fires_nothing or self._is_time_to_look()):
             self.signals.answer_notification()
         # Those that are added during the pass wait for the next one, which begins at once.
         count = len(self.signals.afterwards)
@@ -152,8 +152,8 @@ class SchedulerThread(EpochService):
             self._reconcile(epoch)
         elif self.signals.compare_due and epoch.trusted:
             self._compare(epoch)
-        if self.signals.claims_nothing or not epoch.trusted:
-            if not self.signals.claims_nothing:
+        if self.signals.fires_nothing or not epoch.trusted:
+            if not self.signals.fires_nothing:
                 return UNTRUSTED_REST
             if epoch.trusted and not self.signals.is_halted:
                 self.pass_on_gates(epoch)

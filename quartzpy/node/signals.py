@@ -59,7 +59,7 @@ class SchedulerSignals:
         self.is_halted = False
         """True while nothing may fire, whatever the mode of the node is."""
         self.resting = threading.Event()
-        """Set once the scheduler thread claims nothing more: by itself in standby, and by a drain that has joined it.
+        """Set once the scheduler thread fires nothing more: by itself in standby, and by a drain that has joined it.
 
         A change of the mode clears it, and so does the begin of a stop."""
         self.afterwards: deque[Callable[[], None]] = deque()
@@ -104,11 +104,11 @@ class SchedulerSignals:
         self.wakeup.set()
 
     @property
-    def claims_nothing(self) -> bool:
+    def fires_nothing(self) -> bool:
         return self.in_standby or self.is_halted
 
     def halt(self, is_halted: bool) -> None:
-        """Claim nothing until this is called again."""
+        """Fire nothing until this is called again."""
         self.is_halted = is_halted
         self.wakeup.set()
 
@@ -139,13 +139,13 @@ class Signals:
         """True while the node finishes what it runs, for its end or until it is resumed."""
 
     def takes_more(self) -> bool:
-        """Return whether the scheduler thread claims triggers."""
-        return not (self.is_leaving or self.scheduler.claims_nothing)
+        """Return whether the scheduler thread fires triggers."""
+        return not (self.is_leaving or self.scheduler.fires_nothing)
 
     def leaves_refires(self) -> bool:
         """Return whether an immediate refire that a job asks for is left to another node.
 
-        Before the last pass of the scheduler thread has ended, this node itself would claim the refire.
+        Before the last pass of the scheduler thread has ended, this node itself would take the refire.
         """
         return self.is_draining and self.scheduler.resting.is_set()
 

@@ -110,7 +110,7 @@ def test_a_trigger_whose_row_is_locked_is_due_next(
     assert fired(take(store, node)) == ["t"]
 
 
-def test_a_node_that_was_declared_dead_claims_nothing(
+def test_a_node_that_was_declared_dead_fires_nothing(
     store: SqlJobStore, node: Node, other: SqlJobStore, connect: Connect
 ) -> None:
     add(other, PLAIN, "t")

@@ -103,7 +103,7 @@ WAKING = (
     Sabotage(
         "a_node_that_goes_into_standby_answers_no_notification",
         "a node that waits for others and goes into standby does not wake its misfire handler",
-        (Edit(_THREAD, "self.signals.claims_nothing or self._is_time_to_look()", "self._is_time_to_look()"),),
+        (Edit(_THREAD, "self.signals.fires_nothing or self._is_time_to_look()", "self._is_time_to_look()"),),
         (f"{_TURNS}::test_a_node_that_goes_into_standby_answers_notifications_at_once[memory]",),
     ),
     Sabotage(

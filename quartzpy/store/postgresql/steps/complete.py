@@ -1,9 +1,10 @@
-"""The complete step. Lock: TRIGGER_ACCESS. Ends executions by fire_id, if the claim still belongs to this epoch.
+"""The complete step. Lock: TRIGGER_ACCESS. Ends executions by fire_id, if the fire still belongs to this epoch.
 
 One flight records the ends, holds the rows that they must write, sends each effect that one of them has (see
-`effects`), and deletes the claims. An end that cannot hold a row is taken out of the history again: it has no effect,
-keeps its claim, and is completed later. Such a row is its job, whose data it stores or which runs again, a trigger that
-it asked to end, its own trigger, whose next fire follows from this end, or what runs after it.
+`effects`), and deletes the rows of the fires. An end that cannot hold a row is taken out of the history again: it has
+no effect, the row of its fire stays, and it is completed later. Such a row is its job, whose data it stores or which
+runs again, a trigger that it asked to end, its own trigger, whose next fire follows from this end, or what runs after
+it.
 
 Most executions end without any effect on others; `plain_completions` ends those without the lock. Those whose ends
 change very many triggers of their job are ended by a transaction of their own; see `halts`.
@@ -138,10 +139,10 @@ def _complete_of_job(
 ) -> CompletionOutcome:
     """End executions of one job by a transaction that changes its triggers before it takes the lock."""
     fire_ids = [completion.fired.fire_id for completion in completions]
-    claims = session.bind(halts.HOLD_CLAIMS, fire_ids=fire_ids, epoch=node.epoch)
+    fires = session.bind(halts.HOLD_FIRES, fire_ids=fire_ids, epoch=node.epoch)
 
     def work(transaction: Transaction) -> tuple[list[Completion], bool, dict[str, Result]]:
-        _, held = transaction.execute(session.allow_pauses(), claims)
+        _, held = transaction.execute(session.allow_pauses(), fires)
         ours = {fire_id for (fire_id,) in held.rows}
         own = [completion for completion in completions if completion.fired.fire_id in ours]
         if not own:
@@ -237,5 +238,5 @@ def hold_jobs(session: SqlSession, fire_ids: Sequence[int]) -> Flight:
 
 
 def leave(session: SqlSession, fire_ids: Sequence[int], last: Sequence[bool]) -> Flight:
-    """Return what deletes the claims of the executions that are recorded; its row names these."""
+    """Return what deletes the fires of the executions that are recorded; its row names these."""
     return {"leave": session.bind(LEAVE, fire_ids=fire_ids, last=last)}

@@ -5,7 +5,7 @@
 -- made for a small table may else read the whole table into a hash.
 
 -- name: record
--- Records the ends of executions whose claims still belong to this epoch, and locks the claims. An execution that
+-- Records the ends of executions whose fires still belong to this epoch, and locks their rows. An execution that
 -- somebody has asked to stop does not run again: one that was snoozed, by its job or because it was handed back, is
 -- CANCELLED, and a failure remains one without a further attempt. Nor does one whose job is gone: this is its end, for
 -- those who wait for it as well.
@@ -14,7 +14,7 @@
 -- row. The instants are estimates of the node, limited to the time between the fire and now by the store's clock.
 -- Estimates of two nodes differ by up to a round trip: without the limits, the history could show that an execution
 -- began before the previous one of a serial job had ended.
-WITH claims AS MATERIALIZED (
+WITH fires AS MATERIALIZED (
     SELECT f.*, e.started_at, e.ended_at, e.outcome, e.error, e.result, e.log, e.retry_after, e.is_handed_back
       FROM unnest(:'fire_ids'::bigint[], :'started'::timestamptz[], :'ended'::timestamptz[], :'outcomes'::text[],
                   :'errors'::text[], :'results'::text[], :'logs'::text[], :'retry_after'::interval[],
@@ -42,16 +42,16 @@ recorded AS (
                                   WHERE j.sched_name = c.sched_name AND j.job_group = c.job_group
                                     AND j.job_name = c.job_name
                                  OFFSET 0) THEN :now + c.retry_after END
-      FROM claims c
+      FROM fires c
 \if :tolerates
         ON CONFLICT DO NOTHING
     RETURNING fire_id
 ),
 -- include: twice
-SELECT :now, ARRAY(SELECT fire_id FROM claims WHERE cancel_requested), ARRAY(SELECT fire_id FROM twice)
+SELECT :now, ARRAY(SELECT fire_id FROM fires WHERE cancel_requested), ARRAY(SELECT fire_id FROM twice)
 \else
 )
-SELECT :now, ARRAY(SELECT fire_id FROM claims WHERE cancel_requested), '{}'::bigint[]
+SELECT :now, ARRAY(SELECT fire_id FROM fires WHERE cancel_requested), '{}'::bigint[]
 \endif
 ;
 
@@ -79,7 +79,7 @@ held_up AS (
 ;
 
 -- name: leave
--- The end of the executions that are recorded: their claims go, and the triggers whose last fires they were.
+-- The end of the executions that are recorded: the rows of their fires go, and the triggers whose last fires they were.
 WITH
 done AS (
     DELETE FROM qrtz_fired_triggers f

@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 _SQL = SqlFile("steps/halts.sql")
 HOLD_LARGE_JOBS = _SQL("hold_large_jobs")
-HOLD_CLAIMS = _SQL("hold_claims")
+HOLD_FIRES = _SQL("hold_fires")
 HOLD_JOB = _SQL("hold_job")
 REST = _SQL("rest")
 ALL_ENDED = _SQL("all_ended")

@@ -24,8 +24,8 @@ held_up AS (
 -- include: unrecorded
 ;
 
--- name: hold_claims
--- The claims of the executions that end, as far as they are still this epoch's. A recovery that starts in the meantime
+-- name: hold_fires
+-- The rows of the fires that end, as far as they are still this epoch's. A recovery that starts in the meantime
 -- skips them; a request to stop need not wait. What another transaction holds is passed over.
 SELECT fire_id FROM qrtz_fired_triggers
  WHERE fire_id = ANY(:'fire_ids'::bigint[]) AND epoch = :'epoch'::bigint

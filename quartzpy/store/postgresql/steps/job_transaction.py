@@ -1,4 +1,4 @@
-"""Transactions for a job's own work, committed with its completion, or only while the execution's claim is valid."""
+"""Transactions for a job's own work, committed with its completion, or only while the execution is still its node's."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ _SAVED_SETTINGS = ("search_path", "role")
 _SQL = SqlFile("steps/job_transaction.sql")
 GO_BACK = _SQL("go_back")
 STANDS = _SQL("stands")
-CLAIM_STANDS = _SQL("claim_stands")
+FIRE_STANDS = _SQL("fire_stands")
 HOLD_JOB = _SQL("hold_job")
 HOLD_TRIGGERS = _SQL("hold_triggers")
 HOLD_FOLLOWERS = _SQL("hold_followers")
 HOLD_JOINS = _SQL("hold_joins")
-HOLD_CLAIM = _SQL("hold_claim")
+HOLD_FIRE = _SQL("hold_fire")
 
 
 class WorkTransaction:
@@ -82,7 +82,7 @@ class WorkTransaction:
             held.append(self._session.bind(HOLD_JOINS, **job, fire_id=completion.fired.fire_id))
         if changes_triggers:
             held.append(self._session.bind(HOLD_TRIGGERS, **job))
-        held.append(self._session.bind(HOLD_CLAIM, fire_id=completion.fired.fire_id, epoch=node.epoch))
+        held.append(self._session.bind(HOLD_FIRE, fire_id=completion.fired.fire_id, epoch=node.epoch))
         # However many triggers an instruction is about, they change before the lock is taken. If the execution turns
         # out to be lost, that is rolled back with everything else.
         changes = halts.change_whole_job(self._session, completion)
@@ -98,7 +98,7 @@ class WorkTransaction:
         return CompletionOutcome(results["record"].rows[0][0], earliest_unblocked=earliest_of(results))
 
     def commit(self, node: Node, fire_id: int) -> None:
-        guard = self._session.bind(CLAIM_STANDS, fire_id=fire_id, epoch=node.epoch, instance=node.instance_id)
+        guard = self._session.bind(FIRE_STANDS, fire_id=fire_id, epoch=node.epoch, instance=node.instance_id)
         self._commit([self._ours, guard], fire_id)
 
     @property

@@ -8,15 +8,15 @@ SELECT set_config('search_path', current_setting('quartzpy.search_path'), true),
 SELECT 1 / count(*) FROM qrtz_executions
  WHERE fire_id = :'fire_id'::bigint AND instance_id = :'instance' AND outcome <> 'TERMINATED';
 
--- name: claim_stands
--- Locks the row of the claim until the COMMIT that follows: it waits for a recovery that has locked the row, and a
+-- name: fire_stands
+-- Locks the row of the fire until the COMMIT that follows: it waits for a recovery that has locked the row, and a
 -- recovery that starts in the meantime skips it until its next pass. A request to cancel need not wait.
 SELECT 1 / count(*)
   FROM (SELECT FROM qrtz_fired_triggers f
          WHERE f.fire_id = :'fire_id'::bigint AND f.epoch = :'epoch'::bigint
            AND EXISTS (SELECT FROM qrtz_scheduler_state s
                         WHERE s.sched_name = :'sched' AND s.instance_id = :'instance' AND s.epoch = f.epoch)
-           FOR KEY SHARE OF f) AS claim;
+           FOR KEY SHARE OF f) AS fire;
 
 -- name: hold_job
 -- Waits for the job's row before taking the lock, and keeps it: under the lock, steps skip locked rows.
@@ -55,7 +55,7 @@ SELECT 1
  ORDER BY o.job_group, o.job_name
    FOR NO KEY UPDATE OF o;
 
--- name: hold_claim
--- Waits for an UPDATE of the claim's row (its progress, or a request to cancel), after which the statement that ends
+-- name: hold_fire
+-- Waits for an UPDATE of the fire's row (its progress, or a request to cancel), after which the statement that ends
 -- the execution sees the new version of the row.
 SELECT FROM qrtz_fired_triggers WHERE fire_id = :'fire_id'::bigint AND epoch = :'epoch'::bigint FOR UPDATE;

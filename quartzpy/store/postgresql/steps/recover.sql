@@ -72,10 +72,10 @@ SELECT f.fire_id, f.requests_recovery AND NOT f.cancel_requested, f.trigger_grou
  ORDER BY f.fire_id;
 
 -- name: record
--- Records the ends of executions that no registered node holds, and locks their claims. One that is to run again is
--- recorded, too, until it has had its effects: see `forget_repeated`. One that was asked to stop does not run again, and
+-- Records the ends of executions that no registered node holds, and locks the rows of their fires. One that is to run
+-- again is recorded, too, until it has had its effects: see `forget_repeated`. One that was asked to stop does not run again, and
 -- none whose job is gone.
-WITH claims AS MATERIALIZED (
+WITH fires AS MATERIALIZED (
     SELECT f.*
       FROM unnest(:'fire_ids'::bigint[]) AS a(fire_id)
      CROSS JOIN LATERAL (
@@ -98,7 +98,7 @@ recorded AS (
                                   WHERE j.sched_name = c.sched_name AND j.job_group = c.job_group
                                     AND j.job_name = c.job_name
                                  OFFSET 0) THEN :now END
-      FROM claims c
+      FROM fires c
         ON CONFLICT DO NOTHING
     RETURNING fire_id
 ),

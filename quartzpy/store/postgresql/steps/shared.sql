@@ -592,8 +592,8 @@ CROSS JOIN LATERAL (
           AS mode_forbids) AS checked
 
 -- part: ended
--- Those of these executions that this transaction ends: they are recorded, and their claims still stand, which no commit
--- leaves together. So what is sent again because its answer was lost finds nothing.
+-- Those of these executions that this transaction ends: they are recorded, and the rows of their fires stand, which
+-- no commit leaves together. So what is sent again because its answer was lost finds nothing.
 ended AS MATERIALIZED (
     SELECT f.*, record.outcome, record.result, record.retry_at
       FROM unnest(:'fire_ids'::bigint[]) AS a(fire_id)
@@ -606,14 +606,14 @@ ended AS MATERIALIZED (
 -- Those whose instant the history has already. They have no effects.
 twice AS (
     DELETE FROM qrtz_fired_triggers f
-     USING (SELECT fire_id FROM claims EXCEPT SELECT fire_id FROM recorded) AS d
+     USING (SELECT fire_id FROM fires EXCEPT SELECT fire_id FROM recorded) AS d
      CROSS JOIN LATERAL (SELECT o.ctid AS row FROM qrtz_fired_triggers o WHERE o.fire_id = d.fire_id LIMIT 1) AS own
      WHERE f.ctid = own.row
     RETURNING f.fire_id
 )
 
 -- part: unrecorded
--- What cannot end now has no record, and so no effects. Its claim stands, and the node tries again.
+-- What cannot end now has no record, and so no effects. The row of its fire stands, and the node tries again.
 DELETE FROM qrtz_executions e
  USING (SELECT DISTINCT fire_id FROM held_up) AS h
  CROSS JOIN LATERAL (SELECT o.ctid AS row FROM qrtz_executions o WHERE o.fire_id = h.fire_id LIMIT 1) AS own
@@ -621,7 +621,7 @@ DELETE FROM qrtz_executions e
 RETURNING h.fire_id
 
 -- part: own_record
--- The end that this node has recorded, after the claim has gone.
+-- The end that this node has recorded, after the row of the fire has gone.
 CROSS JOIN LATERAL (
    SELECT r.trigger_group, r.trigger_name, r.generation, r.job_group, r.job_name, r.outcome, r.error
      FROM qrtz_executions r

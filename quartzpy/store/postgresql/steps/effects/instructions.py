@@ -6,7 +6,6 @@ from quartzpy.states import CompletionInstruction
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.effects.effect import Completed, Flight, fire_ids_of
 from quartzpy.store.postgresql.steps.orphans import orphans
-from quartzpy.store.protocol import Completion
 from quartzpy.store.protocol.outcomes import NOT_FAILED
 
 _SQL = SqlFile("steps/effects/instructions.sql")
@@ -15,17 +14,13 @@ SET_STATES = _SQL("set_states")
 DELETE_TRIGGERS = _SQL("delete_triggers")
 
 
-def asks(completion: Completion) -> bool:
-    """Return whether an end may make any trigger wait that is due."""
-    return completion.instruction is not CompletionInstruction.NOOP
-
-
 def hold_triggers(ends: Completed) -> Flight:
     """Return what holds the triggers that instructions are about, or that ends move."""
     asking = [
         c
         for c in ends.completions
-        if (asks(c) or c.moves_its_trigger()) and not (ends.at_length and c.instruction.is_about_all_triggers)
+        if (c.instruction is not CompletionInstruction.NOOP or c.moves_its_trigger())
+        and not (ends.at_length and c.instruction.is_about_all_triggers)
     ]
     if not asking:
         return {}
