@@ -14,13 +14,7 @@ SHARED_LIMITS = (
     Sabotage(
         "fires_use_no_slot",
         "fires of jobs that share a limit are not counted",
-        (
-            Edit(
-                _ACQUIRE,
-                "           , t.limits\n\\endif\n      FROM claimed",
-                "           , NULL\n\\endif\n      FROM claimed",
-            ),
-        ),
+        (Edit(_ACQUIRE, "t.coalesced, t.limits\n", "t.coalesced, NULL\n"),),
         (f"{_TESTS}::test_jobs_that_share_a_limit_run_as_often_together_as_it_says[postgresql]",),
     ),
     Sabotage(

@@ -329,8 +329,8 @@ counted AS (
               FROM taken) AS t
 ),
 \if :shared
--- The shared limits that have something left after this step.
-left_over AS MATERIALIZED (
+-- The shared limits that have nothing left after this step. What needs one that was not asked asks it in the next step.
+used_up AS MATERIALIZED (
     SELECT coalesce(array_agg(l.name), '{}') AS names
       FROM limits l
       LEFT JOIN (SELECT n.name, count(*) AS number
@@ -341,7 +341,7 @@ left_over AS MATERIALIZED (
       LEFT JOIN (SELECT w.name, count(*) AS number
                    FROM wishes w WHERE w.reserves AND w.free_of_set <= 0 AND w.place <= w.free
                   GROUP BY w.name) AS kept ON kept.name = l.name
-     WHERE l.free - coalesce(fires.number, 0) - coalesce(kept.number, 0) > 0
+     WHERE l.free - coalesce(fires.number, 0) - coalesce(kept.number, 0) <= 0
 ),
 \endif
 -- One decision for each candidate. Where its gate has a place left after this step, what has found none waits for the
@@ -355,7 +355,7 @@ decisions AS MATERIALIZED (
                         WHEN wish = 'SKIP' AND fires >= free_slots THEN CASE WHEN is_taken THEN 'SKIP' END
                         -- It is parked at the first of its limits that has nothing left.
                         WHEN gate IS NULL OR fires < free
-                        THEN CASE WHEN NOT string_to_array(limits, ',') <@ (SELECT names FROM left_over)
+                        THEN CASE WHEN string_to_array(limits, ',') && (SELECT names FROM used_up)
                                   THEN CASE WHEN parked_at IS DISTINCT FROM limits THEN 'PARK' END
                                   WHEN is_parked THEN 'UNPARK' END
 \else
