@@ -130,7 +130,7 @@ SELECT r.gap, r.gap * (r.burst - 1) AS tolerance, r.ahead,
                        (slots.rate_limit ->> 'burst')::numeric AS burst) AS g) AS r
 
 -- part: is_held
--- Another transaction has locked it: it admits nothing now, and is not written.
+-- Another transaction has locked it: it admits nothing now, nothing is parked for it, and it is not written.
 NOT EXISTS (SELECT FROM qrtz_limits f WHERE f.ctid = o.ctid FOR NO KEY UPDATE SKIP LOCKED)
 
 -- part: shared_limits
@@ -272,7 +272,7 @@ placed AS MATERIALIZED (
               JOIN gates g ON g.job_group = c.job_group AND g.job_name = c.job_name
                           AND g.concurrency_key = c.concurrency_key
 \if :shared
-             WHERE num_nonnulls(c.max_concurrent, c.rate_limit) > 0) AS p
+             WHERE num_nonnulls(c.max_concurrent, c.rate_limit) > 0 AND g.is_held IS NOT TRUE) AS p
 ),
 -- The places at shared limits of those that have one at their job's own. A set that lacks one takes none of the others,
 -- unless it reserves them.
@@ -341,7 +341,7 @@ used_up AS MATERIALIZED (
       LEFT JOIN (SELECT w.name, count(*) AS number
                    FROM wishes w WHERE w.reserves AND w.free_of_set <= 0 AND w.place <= w.free
                   GROUP BY w.name) AS kept ON kept.name = l.name
-     WHERE l.free - coalesce(fires.number, 0) - coalesce(kept.number, 0) <= 0
+     WHERE l.free - coalesce(fires.number, 0) - coalesce(kept.number, 0) <= 0 AND l.is_held IS NOT TRUE
 ),
 \endif
 -- One decision for each candidate. Where its gate has a place left after this step, what has found none waits for the
