@@ -59,8 +59,8 @@ GATES = (
         (
             Edit(
                 f"{_RAM}.acquire",
-                "gates = (_gate(row) for row in waiting)",
-                'gates = (_gate(row)._replace(limits="") for row in waiting)',
+                "gates = (_gate(row) for row in front)",
+                'gates = (_gate(row)._replace(limits="") for row in front)',
             ),
         ),
         (f"{_SHARED}::test_a_waiting_trigger_does_not_overtake_what_is_parked_at_the_same_limit[ram]",),
