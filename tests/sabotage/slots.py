@@ -49,8 +49,8 @@ SLOTS = (
         (
             Edit(
                 "quartzpy.node.completer",
-                "        finally:\n            # Without",
-                "        except ZeroDivisionError:\n            # Without",
+                "        finally:\n            self._opened",
+                "        except ZeroDivisionError:\n            self._opened",
             ),
         ),
         ("tests/node/test_opened_gates.py::test_an_end_whose_answer_is_lost_opens_its_gate",),

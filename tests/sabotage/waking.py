@@ -16,7 +16,7 @@ WAKING = (
         (
             Edit(
                 "quartzpy.scheduler.methods.storing",
-                "        self._changed(self._clock.now())\n        self._emit(JobAdded(changed))\n",
+                "        self._changed(EARLIEST)\n        self._emit(JobAdded(changed))\n",
                 "        self._emit(JobAdded(changed))\n",
             ),
         ),
