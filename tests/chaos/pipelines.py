@@ -20,7 +20,6 @@ _MARKS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("complete", r"AS e\(fire_id, started_.*INSERT INTO \S*qrtz_executions"),
         ("acquire", r"'REFILL'"),
         ("refill", r"SET upcoming = r\.upcoming::"),
-        ("admit", r"set_config\('quartzpy.admitted'"),
         ("reconcile", r"held_by_mode = \w+\.new_hold"),
         ("settle", r"fire_id <> ALL"),
         ("schedule", r"INSERT INTO \S*qrtz_triggers"),

@@ -23,7 +23,6 @@ from quartzpy.store.postgresql.steps import (
     holdings,
     misfire,
     plain_completions,
-    rate_limits,
     recover,
 )
 from tests.chaos import plans
@@ -42,9 +41,7 @@ STATEMENTS = {
         "acquire_unlimited_of_one_pool": acquire.ACQUIRE_UNLIMITED_OF_ONE_POOL,
         "acquire_next_due": acquire.NEXT_DUE,
         "acquire_reconcile_new": acquire.RECONCILE_NEW,
-        "admit": rate_limits.ADMIT,
-        "spend": rate_limits.SPEND,
-        "prune": rate_limits.PRUNE,
+        "acquire_shared": acquire.ACQUIRE_SHARED,
         "refill": holdings.REFILL,
         "settle": holdings.UNKNOWN_FIRES,
         "complete_record": complete.RECORD,
@@ -240,17 +237,11 @@ def test_a_step_that_found_nothing_is_known_by_its_answer(
     assert not changed_nothing(pipeline, [])
 
 
-def test_a_step_that_found_nothing_is_known_among_the_statements_of_rate_limits() -> None:
-    pipeline = _begun_with("admit", "acquire", "spend", "prune")
-    answered = ["BEGIN", "SELECT 1", "SELECT 1", "SELECT 0", "SELECT 1", "DELETE 0", "COMMIT"]
-    assert changed_nothing(pipeline, answered)
-    assert not changed_nothing(pipeline, [*answered[:3], "SELECT 1", *answered[4:]])
-
-
 @pytest.mark.parametrize(
     ("statement", "kind"),
     [
         ("acquire", "acquire"),
+        ("acquire_shared", "acquire"),
         ("acquire_unlimited", "acquire"),
         ("acquire_unlimited_of_one_pool", "acquire"),
         ("acquire_reconcile_new", "reconcile"),

@@ -421,6 +421,23 @@ def test_a_fire_that_is_handed_back_is_charged_again(store: Harness) -> None:
     assert [instant for instant, _ in fire_until(store, [node], at(60))] == [at(6), at(12)]
 
 
+def test_what_skips_at_its_slots_and_waits_for_its_rate_fires_after_an_end(store: Harness) -> None:
+    node = store.node()
+    how = {"max_concurrent": 1, "overlap_policy": "skip"}
+    store.schedule(limited("30/minute", **how), once("t0"))
+    store.complete(node, store.fire_one(node))
+    store.add_triggers(job_key(), once("t1", at(1)))
+    store.clock.set(at(1))
+    # The rate holds it back, and no rate skips a fire.
+    assert not store.acquire(node).skipped
+    store.clock.set(at(2))
+    [t1] = store.fire_due(node)
+    store.add_triggers(job_key(), once("t2", at(3)))
+    store.clock.set(at(3))
+    assert len(store.acquire(node).skipped) == 1, "its job is at its limit"
+    assert t1.gate is not None, "its end is a look at what the rate has held back"
+
+
 def test_a_rate_and_a_number_of_executions_hold_together(store: Harness) -> None:
     node = store.node()
     store.schedule(limited("30/minute", max_concurrent=1), *several(3))

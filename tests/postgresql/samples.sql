@@ -11,7 +11,6 @@
 \set actions {SKIPPED}
 \set actor ann
 \set actors {ann,bob}
-\set admits false
 \set after '{2026-01-01 00:00:00+00}'
 \set after_at '2026-01-01 00:00:00+00'
 \set after_group g
@@ -107,7 +106,6 @@
 \set following_pools {zzz}
 \set groups {g,g}
 \set handed_back {false,false}
-\set handed_back_fire_ids {1}
 \set hashes {1,NULL}
 \set host somewhere
 \set idle_limit 30000ms
@@ -202,6 +200,7 @@
 \set opened_groups '{DEFAULT}'
 \set opened_jobs '{serial}'
 \set opened_keys '{""}'
+\set opened_limits '{"crm,erp"}'
 \set prefix qrtz_
 \set prefixes {quartzpy-sample-of-no-session}
 \set previous '{"2030-01-01 00:00:00+00"}'

@@ -100,6 +100,15 @@ def test_broken_rows_are_found_and_repaired(stored: SqlJobStore, connect: Connec
     assert stored.repair() == Repairs()
 
 
+def test_what_is_parked_at_limits_that_its_job_no_longer_shares_waits_anew(
+    stored: SqlJobStore, connect: Connect
+) -> None:
+    connect().execute("UPDATE qrtz_triggers SET trigger_state = 'BLOCKED', limits = 'erp', parked_at = 'erp'")
+    assert stored.repair().copies == 1
+    rows = connect().execute("SELECT trigger_state, limits, parked_at FROM qrtz_triggers").fetchall()
+    assert rows == [("WAITING", None, None)]
+
+
 @pytest.mark.parametrize(
     ("check", "breaking"),
     [

@@ -63,7 +63,7 @@ HOLDS = {
     "executions": "SELECT FROM qrtz_executions WHERE job_name = 'held' FOR UPDATE",
     "calendars": "SELECT FROM qrtz_calendars FOR UPDATE",
     "paused_trigger_groups": "SELECT FROM qrtz_paused_trigger_groups FOR UPDATE",
-    "rate_limits": "SELECT FROM qrtz_rate_limits WHERE job_name = 'held' FOR UPDATE",
+    "limits": "SELECT FROM qrtz_limits WHERE job_name = 'held' FOR UPDATE",
 }
 VERBS: dict[str, Callable[[SqlJobStore], Any]] = {
     "delete_job": lambda inside: inside.delete_jobs([HELD]),
@@ -358,7 +358,7 @@ def test_no_step_waits_for_a_held_row(impatient: SqlJobStore, connect: Connect, 
     holds = [*HOLDS, *verbs]
     while holds:
         store.clear()
-        for table in ("fired_triggers", "executions", "rate_limits", "scheduler_state"):
+        for table in ("fired_triggers", "executions", "limits", "scheduler_state"):
             cleaner.execute(f"DELETE FROM qrtz_{table}")
         run = OPERATIONS[operation](Stage(store))
         with transaction(connect) as user:

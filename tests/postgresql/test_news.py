@@ -12,7 +12,6 @@ import pytest
 
 from quartzpy import Scheduler
 from quartzpy.jobs.job import JobDetail
-from quartzpy.jobs.shared_limit import Limit
 from quartzpy.keys import TriggerKey
 from quartzpy.states import Outcome
 from quartzpy.store.postgresql.store import SqlJobStore
@@ -189,18 +188,6 @@ def test_a_rate_limit_that_changes_is_announced_because_triggers_may_fire_sooner
     store.store_jobs([JobEntry(limited, [])], replace=True)
     assert not news.wait(NEVER)
     store.modify_job(limited.key, lambda job: job.with_values({"rate_limit": "10/s"}), keeps_data=True)
-    assert news.wait(SOON)
-
-
-def test_a_trigger_that_waits_for_a_limit_wakes_nobody_for_others(store: SqlJobStore, news: Subscription) -> None:
-    """No node looks at its fire time if the limit is used up then."""
-    store.put_limit("erp", Limit(1))
-    sharing = JobDetail("known", "sharing", durable=True, limits=["erp"])
-    trigger = SimpleTrigger("shares", job_key=sharing.key, start_time=NOW + timedelta(hours=1))
-    store.store_jobs([JobEntry(sharing, [prepare(trigger, NOW, None)])], replace=True)
-    while news.wait(NEVER):
-        pass
-    put(store, "later", timedelta(hours=2))
     assert news.wait(SOON)
 
 

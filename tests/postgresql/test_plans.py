@@ -33,6 +33,8 @@ from quartzpy.store.postgresql.slices import HOLD
 from quartzpy.store.postgresql.steps.acquire import (
     ACQUIRE,
     ACQUIRE_OF_ONE_POOL,
+    ACQUIRE_SHARED,
+    ACQUIRE_SHARED_OF_ONE_POOL,
     ACQUIRE_UNLIMITED,
     ACQUIRE_UNLIMITED_OF_ONE_POOL,
     LAST_POOL,
@@ -41,11 +43,7 @@ from quartzpy.store.postgresql.steps.acquire import (
 from quartzpy.store.postgresql.steps.misfire import LATE, MOVE
 from quartzpy.store.postgresql.steps.node_keys import DECIDE
 from quartzpy.store.postgresql.steps.purge import PURGE, PURGE_BREACHES, PURGE_INCIDENTS, PURGE_NOTIFICATIONS
-from quartzpy.store.postgresql.steps.rate_limits import ADMIT, NEXT_TURN
 from quartzpy.store.postgresql.steps.recover import ANYTHING_STUCK, OPEN_GATES, REPAIR
-from quartzpy.store.postgresql.steps.shared_limits import ADMIT as SHARED_ADMIT
-from quartzpy.store.postgresql.steps.shared_limits import FREED
-from quartzpy.store.postgresql.steps.shared_limits import NEXT_TURN as SHARED_NEXT_TURN
 from quartzpy.store.postgresql.storing import COMPARE_JOBS, STORE_JOBS
 from quartzpy.store.queries import (
     HISTORY,
@@ -98,7 +96,6 @@ VALUES: dict[str, Any] = {
     "met_pools": ["", '"executor":"elsewhere"'],
     "following_pools": ['"executor":"elsewhere"', LAST_POOL],
     "pool_limits": [LIMIT],
-    "admits": False,
     "executors": ["default"],
     "workers": [LIMIT],
     "groups": [""],
@@ -110,6 +107,7 @@ VALUES: dict[str, Any] = {
     "opened_groups": [],
     "opened_jobs": [],
     "opened_keys": [],
+    "opened_limits": [],
     "limit": LIMIT,
     "older_than": "7 days",
     "before": None,
@@ -984,15 +982,6 @@ def test_misfired_triggers_are_moved_without_a_look_at_the_others(
     assert max(walked(node) for node in scans) == LIMIT, scans
 
 
-RATE_LIMITED = """
-UPDATE qrtz_job_details SET rate_limit = '{"limit": 100, "per_us": 60000000, "burst": 5}' WHERE job_name = 'known';
-UPDATE qrtz_triggers t
-   SET rate_limit = j.rate_limit, next_fire_time = now() - interval '1 s',
-       rate_limited_until = CASE WHEN t.generation % 100 = 0 THEN now() ELSE now() + interval '1 hour' END
-  FROM qrtz_job_details j
- WHERE j.sched_name = 'plans' AND j.job_name = t.job_name AND j.rate_limit IS NOT NULL AND t.sched_name = 'plans'
-"""
-TURNS = 30
 KEYED = """
 INSERT INTO qrtz_job_details (sched_name, job_group, job_name, job_type, is_durable, max_concurrent, persists_data,
     requests_recovery, concurrency_key) VALUES ('plans', 'DEFAULT', 'keyed', 'keyed', true, 1, false, false, 'tenant');
@@ -1010,60 +999,43 @@ UPDATE qrtz_triggers SET trigger_state = 'BLOCKED' WHERE sched_name = 'plans' AN
 """
 
 
-@filled(*(Fill(statistics=statistics, then=RATE_LIMITED) for statistics in STATISTICS))
-@pytest.mark.parametrize(("text", "most"), [(ADMIT, 2 * TURNS), (NEXT_TURN, 2)], ids=["admit", "next turn"])
-def test_rate_limits_are_asked_only_about_triggers_whose_turn_it_is(
-    explain: Callable[[str], list[dict[str, Any]]],
-    text: str,
-    most: int,
-) -> None:
-    """However many are held back: 3,000 here, of which it is the turn of 30."""
-    plan = explain(text)
-    scans = scans_of_triggers(plan)
-    indexed = [node for node in scans if node.get("Index Name") == "qrtz_triggers_rate_limited"]
-    assert indexed, scans
-    assert max(walked(node) for node in scans) <= most, scans
-    admitted = [node for node in plan if node.get("CTE Name") == "admitted" and node["Node Type"] == "CTE Scan"]
-    assert {node["Actual Rows"] for node in admitted} == ({5} if text is ADMIT else set())
-
-
 SHARING = """
 UPDATE qrtz_job_details SET limits = 'erp' WHERE sched_name = 'plans' AND job_name = 'known';
-UPDATE qrtz_triggers SET limits = 'erp' WHERE sched_name = 'plans' AND job_name = 'known';
-INSERT INTO qrtz_limits (sched_name, limit_name, max_concurrent, full_until) VALUES ('plans', 'erp', {most}, now());
+UPDATE qrtz_triggers SET limits = 'erp', trigger_state = 'BLOCKED', parked_at = 'erp'
+ WHERE sched_name = 'plans' AND job_name = 'known';
+INSERT INTO qrtz_limits (sched_name, limit_name, max_concurrent) VALUES ('plans', 'erp', {most});
 INSERT INTO qrtz_fired_triggers (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
-    job_type, instance_id, epoch, fired_time, scheduled_time, priority, requests_recovery)
+    job_type, instance_id, epoch, fired_time, scheduled_time, priority, requests_recovery, limits)
 SELECT -n, 'plans', 'DEFAULT', 'running-' || n, 1, 'DEFAULT', 'known', 'known', 'node', 1, now(), now(), 5,
-       false
+       false, 'erp'
   FROM generate_series(1, 5) AS n;
-INSERT INTO qrtz_limit_uses (sched_name, limit_name, fire_id) SELECT 'plans', 'erp', -n FROM generate_series(1, 5) AS n;
+UPDATE qrtz_job_details SET rate_limit = '{{"limit": 100, "per_us": 60000000, "burst": 5}}' WHERE job_name = 'unknown';
+UPDATE qrtz_triggers t SET rate_limit = j.rate_limit, trigger_state = 'BLOCKED'
+  FROM qrtz_job_details j
+ WHERE j.sched_name = 'plans' AND j.job_name = t.job_name AND j.rate_limit IS NOT NULL AND t.sched_name = 'plans';
+INSERT INTO qrtz_limits (sched_name, limit_name, job_group, job_name, tat, opens_at)
+VALUES ('plans', '', 'DEFAULT', 'unknown', now() + interval '2.4 s', now());
 """
 FULL, HAS_THREE = SHARING.format(most=5), SHARING.format(most=8)
 
 
 @filled(
     *(Fill(statistics=statistics, then=FULL) for statistics in STATISTICS),
-    *(Fill(statistics=statistics, then=HAS_THREE) for statistics in ("none", "good")),
+    *(Fill(statistics=statistics, then=HAS_THREE) for statistics in STATISTICS),
 )
-def test_limits_that_jobs_share_are_asked_about_as_many_triggers_as_they_have_slots(
+def test_a_step_meets_as_many_triggers_at_rates_and_shared_limits_as_may_fire(
     explain: Callable[..., list[dict[str, Any]]], connection: psycopg.Connection[Any]
 ) -> None:
-    """However many wait for them: 6,000 here."""
-    [(most,)] = connection.execute("SELECT max_concurrent FROM qrtz_limits").fetchall()
-    of_ends = {"limit_names": ["erp"], "wakes_others": False}
-    for text, values, reads in (
-        (SHARED_ADMIT, {}, most - 5),
-        (SHARED_NEXT_TURN, {}, 1),
-        (FREED, of_ends, 0),
-    ):
-        plan = explain(text, **values)
-        scans = scans_of_triggers(plan)
-        # The first of each set and slot pool, a few times.
-        assert sum(walked(node) for node in scans) <= reads + 8, (text, scans)
-        assert {node.get("Index Name") for node in scans} <= {"qrtz_triggers_limits", None}, scans
-        if text is SHARED_ADMIT:
-            updated = [node for node in plan if node.get("Subplan Name") == "CTE admitted"]
-            assert [node["Actual Rows"] for node in updated] == [most - 5]
+    """However many are parked: 6,000 at a limit that their job shares, and 3,000 at a rate of their job's own."""
+    [(most,)] = connection.execute("SELECT max_concurrent FROM qrtz_limits WHERE limit_name = 'erp'").fetchall()
+    opened = {"opened_groups": [""], "opened_jobs": [""], "opened_keys": [""], "opened_limits": ["erp"]}
+    for text in (ACQUIRE_SHARED, ACQUIRE_SHARED_OF_ONE_POOL):
+        scans = scans_of_triggers(explain(text, **opened))
+        # Each that is met is locked and written, and the first of a set or a gate is looked up a few times.
+        assert sum(walked(node) for node in scans) <= 3 * (most - 5 + 1) + 2 * LIMIT, (text, scans)
+    for text in (ANYTHING_STUCK, REPAIR, OPEN_GATES):
+        plan = explain(text)
+        assert sum(walked(node) for node in scans_of_triggers(plan)) <= 2 * LIMIT, (text, scans_of_triggers(plan))
 
 
 OPENED = {
@@ -1223,8 +1195,10 @@ def test_a_scheduler_without_rate_limits_reads_nothing_about_them(
     for text in (ACQUIRE, ACQUIRE_OF_ONE_POOL, ACQUIRE_UNLIMITED, ACQUIRE_UNLIMITED_OF_ONE_POOL, NEXT_DUE):
         plan = explain(text)
         relations = {node.get("Relation Name") for node in plan}
-        assert not relations & {"qrtz_rate_limits", "qrtz_limits", "qrtz_limit_uses"}
-        indexes = {node.get("Index Name") for node in plan}
-        assert not indexes & {"qrtz_triggers_rate_limited", "qrtz_triggers_limits"}
+        assert text is NEXT_DUE or "qrtz_limits" not in relations
+        assert "qrtz_triggers_parked" not in {node.get("Index Name") for node in plan}
+    [opens] = [node for node in plan if node.get("Relation Name") == "qrtz_limits"]
+    assert opens["Index Name"] == "qrtz_limits_opens"
+    assert walked(opens) == 0
     [look] = [node for node in plan if node.get("Index Name") == "qrtz_job_details_rate_limit"]
     assert walked(look) == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -15,7 +16,7 @@ from quartzpy import Scheduler
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.states import Outcome
-from quartzpy.store.memory.rate_limits import MOST_ASKED
+from quartzpy.store.postgresql.steps.acquire import LEAST_MET
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import AvailableSlots, Completion, FiredTrigger, JobEntry, Node
 from quartzpy.triggers.simple import SimpleTrigger
@@ -49,8 +50,8 @@ def complete(store: SqlJobStore, node: Node, fired: Sequence[FiredTrigger]) -> N
     store.complete(node, done)
 
 
-def rules(connection: psycopg.Connection[Any]) -> set[str]:
-    return {rule for (rule,) in connection.execute("SELECT DISTINCT misfire_rule FROM qrtz_triggers").fetchall()}
+def states(connection: psycopg.Connection[Any]) -> Counter[str]:
+    return Counter(state for (state,) in connection.execute("SELECT trigger_state FROM qrtz_triggers").fetchall())
 
 
 def test_a_users_transaction_stores_limited_triggers_and_a_limit_for_stored_ones(
@@ -62,29 +63,26 @@ def test_a_users_transaction_stores_limited_triggers_and_a_limit_for_stored_ones
     engine = create_engine(postgres_dsn)
     with engine.begin() as connection:
         client.using(connection).schedule_job(JOB, [SimpleTrigger(f"u{n}") for n in range(3)], replace=True)
-        assert connection.exec_driver_sql("SELECT count(*) FROM qrtz_rate_limits").scalar_one() == 0
+        assert connection.exec_driver_sql("SELECT count(*) FROM qrtz_limits").scalar_one() == 0
     engine.dispose()
     client.shutdown()
     assert len(acquire(store, node)) == 1
     assert not acquire(store, node)
-    assert rules(connect()) == {"RATE_LIMIT"}
+    assert states(connect()) == {"COMPLETE": 1, "BLOCKED": 4}
 
 
-def test_more_triggers_than_one_statement_stores_or_one_step_looks_at_all_queue(
+def test_of_many_triggers_as_many_fire_as_the_limit_admits_and_the_others_are_set_aside(
     store: SqlJobStore, connect: Callable[[], psycopg.Connection[Any]]
 ) -> None:
-    node = register(store)
+    node, admin = register(store), connect()
     limit = RateLimit(10, per="1h", burst=4)
     store.store_jobs([JobEntry(replace(JOB, rate_limit=limit), due(2_500))], replace=False)
-    first = acquire(store, node)
-    assert [one.trigger_name for one in first] == ["t0", "t1", "t2", "t3"]
-    for _ in range(25):
-        assert not acquire(store, node)
-    waiting = connect().execute(
-        "SELECT count(*), count(DISTINCT rate_limited_until), max(rate_limited_until) - min(rate_limited_until)"
-        "  FROM qrtz_triggers WHERE trigger_state = 'WAITING' AND rate_limited_until > now()"
-    )
-    assert waiting.fetchone() == (2_496, 2_496, 2_495 * limit.emission_interval)
+    fired = acquire(store, node)
+    assert [one.trigger_name for one in fired] == ["t0", "t1", "t2", "t3"]
+    assert not acquire(store, node)
+    assert states(admin) == {"COMPLETE": 4, "BLOCKED": 2_496}
+    [(tat, opens_at)] = admin.execute("SELECT tat, opens_at FROM qrtz_limits").fetchall()
+    assert tat - opens_at == 3 * limit.emission_interval
 
 
 BATCH = 50
@@ -102,8 +100,7 @@ def beside(count: int) -> JobEntry:
 
 
 def held_back(connection: psycopg.Connection[Any]) -> int:
-    [(count,)] = connection.execute("SELECT count(*) FROM qrtz_triggers WHERE rate_limited_until IS NOT NULL")
-    return int(count)
+    return states(connection)["BLOCKED"]
 
 
 def test_beside_a_backlog_of_other_jobs_a_step_holds_few_triggers_back(
@@ -112,13 +109,22 @@ def test_beside_a_backlog_of_other_jobs_a_step_holds_few_triggers_back(
     """To hold a trigger back takes a write, as a fire does. 1,000 wait for their limit here, beside 1,000 others."""
     node, admin = register(store), connect()
     store.store_jobs([JobEntry(JOB, due(1_000)), beside(1_000)], replace=False)
-    for passes in range(1, 26):
-        fired = acquire(store, node, BATCH)
-        assert sum(one.job_name == PLAIN.name for one in fired) >= (BATCH - 1 if passes <= 20 else 0)
-        assert held_back(admin) <= passes * MOST_ASKED
-        complete(store, node, fired)
+    fired = [one.job_name for _ in range(40) for one in acquire_and_complete(store, node)]
+    assert fired == [JOB.name] + [PLAIN.name] * 1_000
     assert held_back(admin) == 999
-    assert admin.execute("SELECT count(*) FROM qrtz_triggers WHERE next_fire_time <= now()").fetchone() == (999,)
+
+
+def acquire_and_complete(store: SqlJobStore, node: Node) -> list[FiredTrigger]:
+    held = held_back_of(store)
+    fired = acquire(store, node, BATCH)
+    assert held_back_of(store) - held <= max(BATCH, LEAST_MET)
+    complete(store, node, fired)
+    return fired
+
+
+def held_back_of(store: SqlJobStore) -> int:
+    text = "SELECT count(*) FROM qrtz_triggers WHERE trigger_state = 'BLOCKED'"
+    return int(store._session.read_one(text)[0][0])
 
 
 def test_beside_a_backlog_of_other_jobs_what_a_limit_admits_fires_by_its_fire_time(store: SqlJobStore) -> None:
@@ -164,19 +170,16 @@ def test_a_users_transaction_about_one_job_holds_up_no_other(store: SqlJobStore)
     node = register(store)
     often = RateLimit(100_000, per=1, burst=1_000)
     other = replace(JOB, name="other", rate_limit=often)
-    store.store_jobs([JobEntry(replace(JOB, rate_limit=often), due(3 * MOST_ASKED))], replace=False)
+    store.store_jobs([JobEntry(replace(JOB, rate_limit=often), due(3 * LEAST_MET))], replace=False)
     now = datetime.now(UTC)
     late = [SimpleTrigger(f"o{n}", job_key=other.key, start_time=now) for n in range(2)]
     store.store_jobs([JobEntry(other, [prepare(trigger, now, None) for trigger in late])], replace=False)
-    # The first step of a process learns that there is a limit.
-    store.acquire(node, [], limit=1, look_ahead=timedelta(), misfire_threshold=timedelta(minutes=1))
     with store._connections.call_transaction() as connection:
         store.within(connection).modify_job(
             JOB.key, lambda job: job.with_values({"description": "another"}), keeps_data=True
         )
-        fired = acquire(store, node) + acquire(store, node)
-        assert sorted(one.trigger_name for one in fired) == ["o0", "o1"]
-    assert acquire(store, node)
+        fired = {one.trigger_name for one in acquire(store, node) + acquire(store, node)}
+        assert {"o0", "o1"} <= fired
 
 
 def test_a_step_that_fails_half_way_admits_and_charges_nothing(
@@ -185,19 +188,18 @@ def test_a_step_that_fails_half_way_admits_and_charges_nothing(
     node = register(store)
     store.store_jobs([JobEntry(JOB, due(2))], replace=False)
     admin = connect()
-    # The last statement of the step fails: the admission and the fire of the former ones are undone.
-    admin.execute("ALTER TABLE qrtz_rate_limits ADD CONSTRAINT broken CHECK (tat < now())")
+    admin.execute("ALTER TABLE qrtz_limits ADD CONSTRAINT broken CHECK (tat < now())")
     try:
         with pytest.raises(Exception, match="broken"):
             acquire(store, node)
-        assert rules(admin) == {"RATE_LIMIT"}
+        assert states(admin) == {"WAITING": 2}
         assert admin.execute("SELECT count(*) FROM qrtz_fired_triggers").fetchone() == (0,)
     finally:
-        admin.execute("ALTER TABLE qrtz_rate_limits DROP CONSTRAINT broken")
+        admin.execute("ALTER TABLE qrtz_limits DROP CONSTRAINT broken")
     assert len(acquire(store, node)) == 1
 
 
-def test_rows_of_limits_without_effect_are_deleted_by_the_next_step_or_by_the_purge(
+def test_rows_of_rates_without_effect_are_deleted_by_the_purge(
     store: SqlJobStore, connect: Callable[[], psycopg.Connection[Any]]
 ) -> None:
     node = register(store)
@@ -206,23 +208,15 @@ def test_rows_of_limits_without_effect_are_deleted_by_the_next_step_or_by_the_pu
     admin = connect()
 
     def rows() -> int:
-        [(count,)] = admin.execute("SELECT count(*) FROM qrtz_rate_limits").fetchall()
+        [(count,)] = admin.execute("SELECT count(*) FROM qrtz_limits").fetchall()
         return int(count)
-
-    complete(store, node, acquire(store, node))
-
-    def acquires_and_leaves_none() -> bool:
-        acquire(store, node)
-        return not rows()
 
     def purges_and_leaves_none() -> bool:
         store.purge_history(timedelta(days=1), limit=10)
         return not rows()
 
-    wait_until(acquires_and_leaves_none, seen=rows)
-    store.store_jobs([JobEntry(None, due(1, data={"customer": "y"}))], replace=True)
     complete(store, node, acquire(store, node))
-    store.delete_jobs([JOB.key])
+    assert rows() == 1
     wait_until(purges_and_leaves_none, seen=rows)
 
 
@@ -232,7 +226,6 @@ def test_a_clock_that_was_set_back_does_not_stop_a_job(
     node = register(store)
     store.store_jobs([JobEntry(replace(JOB, rate_limit=RateLimit(5, per="1s")), due(3))], replace=False)
     complete(store, node, acquire(store, node))
-    connect().execute("UPDATE qrtz_rate_limits SET tat = now() + interval '1 year', queued_until = NULL")
-    connect().execute("UPDATE qrtz_triggers SET rate_limited_until = NULL")
+    connect().execute("UPDATE qrtz_limits SET tat = now() + interval '1 year', opens_at = now()")
     fired: list[FiredTrigger] = []
     wait_until(lambda: fired.extend(acquire(store, node)) or len(fired) >= 2, "two fires")

@@ -274,8 +274,7 @@ def test_a_rate_limit_takes_no_round_trip_of_its_own(remote: SqlJobStore, proxy:
     node = register(remote)
     limited = replace(JOB, rate_limit=RateLimit(10, per=1, burst=2))
     remote.store_jobs([JobEntry(limited, [prepared(f"t{n}") for n in range(5)])], replace=True)
-    # The first step of a process learns that there is a limit.
-    with pipelines(proxy, 2):
+    with pipelines(proxy, 1):
         first, _, _ = take(remote, node)
     assert len(first) == 2
     with pipelines(proxy, 1):

@@ -7,7 +7,6 @@ import re
 import pytest
 
 from quartzpy.keys import UNSCHEDULED_GROUPS
-from quartzpy.store.memory.rate_limits import MOST_ASKED
 from quartzpy.store.postgresql.connection.locks import LOCK, MISSING
 from quartzpy.store.postgresql.storing import LOCK_IF_NEW, SOME_STORED
 from quartzpy.triggers.misfire import MOST_MISSED
@@ -16,7 +15,6 @@ from tools.sql import files, whole
 
 CONSTANTS = {
     "MOST_MISSED": (r"missed::timestamptz\[\]\)\[:(\d+)\]", str(MOST_MISSED)),
-    "MOST_ASKED": (r"LIMIT (\d+)\n +FOR NO KEY UPDATE OF t SKIP LOCKED\) AS front", str(MOST_ASKED)),
     "REFILL_BELOW": (r"cardinality\(\w+\.upcoming\) < (\d+)", str(REFILL_BELOW)),
     "UNSCHEDULED_GROUPS": (r"trigger_group\s+NOT IN \(\s*('[^)]*')\)", ", ".join(map(repr, UNSCHEDULED_GROUPS))),
 }

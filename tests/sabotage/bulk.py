@@ -7,7 +7,6 @@ from tests.sabotage.build import Edit, Sabotage
 _STORE = "quartzpy.store.postgresql"
 _SQL_FILES = "quartzpy/store/postgresql"
 _TESTS = "tests/postgresql/test_slices.py"
-_RATES = "tests/postgresql/test_rate_limits.py"
 
 _HALTS = "tests/postgresql/test_halts.py"
 
@@ -128,17 +127,5 @@ BULK = (
         "the writes of a backlog of misfires hold the lock for long on a slow server",
         (Edit(f"{_STORE}.steps.misfire", "session.misfire_batch.adapt(time.monotonic() - began)", "began"),),
         (f"{_TESTS}::test_a_batch_of_misfires_is_smaller_after_a_write_that_held_the_lock_for_long",),
-    ),
-    Sabotage(
-        "rate_limits_are_asked_about_all",
-        "what a rate limit holds back takes the time of the jobs beside it",
-        (
-            Edit(
-                f"{_SQL_FILES}/steps/rate_limits.sql",
-                "LIMIT 100\n           FOR NO KEY UPDATE OF t",
-                "LIMIT 500\n           FOR NO KEY UPDATE OF t",
-            ),
-        ),
-        (f"{_RATES}::test_beside_a_backlog_of_other_jobs_a_step_holds_few_triggers_back",),
     ),
 )

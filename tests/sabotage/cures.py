@@ -187,8 +187,8 @@ CURES = (
                 f"{_SQL_FILES}/steps/acquire.sql",
                 "       job_type = j.job_type, max_concurrent = j.max_concurrent, overlap_policy = j.overlap_policy,\n"
                 "       placement = j.placement, concurrency_key = j.new_key, rate_limit = j.rate_limit,"
-                " limits = j.limits,\n",
-                "       fire_id = t.fire_id,\n",
+                " limits = j.limits\n",
+                "       fire_id = t.fire_id\n",
             ),
         ),
         ("tests/facade/test_using.py::test_a_limit_that_was_set_before_the_commit_holds",),

@@ -8,7 +8,6 @@ _STEPS = "quartzpy.store.postgresql.steps"
 _STEP_FILES = "quartzpy/store/postgresql/steps"
 _RAM = "quartzpy.store.memory"
 _CONTRACT = "tests/contract"
-_KEEPS_TURN = "test_a_fire_that_is_handed_back_keeps_its_turn"
 _NOT_AGAIN = "test_an_execution_that_was_asked_to_stop_does_not_run_again"
 _BEGINS = "tests/facade/test_cancelled_before_start.py::test_it_does_not_begin"
 _REPEATED = "test_what_a_repeated_fire_keeps"
@@ -53,42 +52,6 @@ FIRES = (
             ),
         ),
         ("tests/postgresql/test_trigger_keys.py::test_what_somebody_else_is_changing_is_replaced_once_it_is_free",),
-    ),
-    Sabotage(
-        "handed_back_fires_ask_the_rate_limit_again",
-        "a fire that was handed back before its job began waits for another turn of the rate limit",
-        (Edit(_RETRIES, "CASE WHEN f.fire_id = ANY(", "CASE WHEN false AND f.fire_id = ANY("),),
-        (f"{_CONTRACT}/test_facts.py::{_KEEPS_TURN}_and_the_others_theirs[postgresql-1]",),
-    ),
-    Sabotage(
-        "handed_back_fires_ask_the_rate_limit_again_in_memory",
-        "the same, in the store in memory",
-        (Edit(f"{_RAM}.rerun", "        again.admission = Admission.CHARGED\n", "        pass\n"),),
-        (f"{_CONTRACT}/test_facts.py::{_KEEPS_TURN}_and_the_others_theirs[ram-1]",),
-    ),
-    Sabotage(
-        "blocked_fires_lose_their_turn",
-        "a fire that was handed back loses its turn of the rate limit when its job is at its concurrency limit",
-        (Edit(f"{_STEP_FILES}/acquire.sql", "CASE WHEN NOT d.moves_on THEN t.admission END", "NULL"),),
-        (f"{_CONTRACT}/test_facts.py::{_KEEPS_TURN}_while_its_job_is_at_its_limit[postgresql]",),
-    ),
-    Sabotage(
-        "resumed_fires_lose_their_turn",
-        "a fire that was handed back loses its turn of the rate limit in a pause",
-        (Edit("quartzpy/store/postgresql/pausing.sql", "nullif(t.admission, 'LATE')", "NULL"),),
-        (f"{_CONTRACT}/test_facts.py::test_a_pause_and_another_definition_of_its_job_leave_it_its_turn[postgresql]",),
-    ),
-    Sabotage(
-        "redefined_jobs_lose_the_turns_of_their_fires",
-        "a fire that was handed back loses its turn of the rate limit when its job is stored again",
-        (
-            Edit(
-                "quartzpy/store/postgresql/storing.sql",
-                "admission = CASE WHEN t.rate_limit = j.rate_limit OR t.limits = j.limits THEN t.admission END",
-                "admission = NULL",
-            ),
-        ),
-        (f"{_CONTRACT}/test_facts.py::test_a_pause_and_another_definition_of_its_job_leave_it_its_turn[postgresql]",),
     ),
     Sabotage(
         "repeated_fires_forget_what_was_missed",

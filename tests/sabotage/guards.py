@@ -9,6 +9,7 @@ from tests.sabotage.cures import CURES
 from tests.sabotage.drains import DRAINS
 from tests.sabotage.features import FEATURES
 from tests.sabotage.fires import FIRES
+from tests.sabotage.gates import GATES
 from tests.sabotage.held_rows import HELD_ROWS
 from tests.sabotage.joins import JOINS
 from tests.sabotage.node_keys import NODE_KEYS
@@ -36,6 +37,7 @@ SABOTAGES: dict[str, Sabotage] = {
         *ROWS,
         *BACKLOGS,
         *NODE_KEYS,
+        *GATES,
         *SHARED_LIMITS,
         *SLOTS,
         *BULK,

@@ -60,13 +60,13 @@ HELD_ROWS = (
         (f"{_WAITS}[acquire and cancel others]",),
     ),
     Sabotage(
-        "a_bucket_is_waited_for",
-        "the acquire step waits for the row of a rate limit, or of its job",
+        "a_rate_is_waited_for",
+        "the acquire step waits for the row of a limit that somebody else holds",
         (
             Edit(
-                f"{_SQL_FILES}/steps/rate_limits.sql",
-                "FOR NO KEY UPDATE SKIP LOCKED) AS f ON true",
-                "LIMIT 1) AS f ON true",
+                f"{_SQL_FILES}/steps/acquire.sql",
+                "WHERE f.ctid = o.ctid FOR NO KEY UPDATE SKIP LOCKED)",
+                "WHERE f.ctid = o.ctid)",
             ),
         ),
         (f"{_WAITS}[acquire with rate limits]",),

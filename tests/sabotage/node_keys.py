@@ -125,18 +125,6 @@ NODE_KEYS = (
         (f"{_FLOORS}::test_a_change_by_another_process_is_found[stored]",),
     ),
     Sabotage(
-        "floors_stay_above_what_a_limit_admits",
-        "a trigger whose turn by its rate limit has come waits below the floor",
-        (
-            Edit(
-                f"{_STEPS}/acquire.sql",
-                "CASE WHEN :'admits'::bool AND rule.name = 'IGNORE' THEN '-infinity' ELSE slots.since END",
-                "CASE WHEN :'admits'::bool THEN slots.since ELSE slots.since END",
-            ),
-        ),
-        (f"{_FLOORS}::test_what_a_rate_limit_admits_is_found_although_it_has_waited_for_long",),
-    ),
-    Sabotage(
         "dear_reads_are_rare_no_more",
         "floors last as long as the short reads that begin at them",
         (Edit(_OUTLOOK, "            if pool in expected.begins\n", "            if False\n"),),

@@ -14,8 +14,8 @@ PROTECTIONS = (
         (
             Edit(
                 f"{_SQL}.steps.acquire",
-                "session.locked(*statements)",
-                "session.unlocked(*statements)",
+                "session.locked(*self._statements(self._text(needs), sinces))",
+                "session.unlocked(*self._statements(self._text(needs), sinces))",
             ),
         ),
         ("tests/postgresql/test_locks.py::test_two_nodes_that_claim_at_once_keep_the_limit_of_a_job",),

@@ -12,16 +12,16 @@ _PASSES = "tests/node/test_failing_passes.py"
 
 ROWS = (
     Sabotage(
-        "buckets_of_no_instant",
-        "a bucket whose fire had no room in the batch gets an infinite instant, which stops servers before 17",
-        (Edit(f"{_SQL_FILES}/steps/rate_limits.sql", "timestamptz 'epoch'", "timestamptz '-infinity'"),),
-        (f"{_LIMITS}::test_a_bucket_whose_fire_had_no_room_in_the_batch_stops_nothing",),
-    ),
-    Sabotage(
-        "turns_after_an_infinite_queue",
-        "a queue that ends at no instant holds its triggers back for ever",
-        (Edit(f"{_SQL_FILES}/steps/rate_limits.sql", " AND isfinite(r.queued_until) THEN", " THEN"),),
-        (f"{_LIMITS}::test_an_infinite_instant_that_is_stored_is_mended[infinity-queued_until]",),
+        "rates_lead_to_any_instant",
+        "a rate whose burst lasts longer than there are instants stops the step",
+        (
+            Edit(
+                f"{_SQL_FILES}/steps/acquire.sql",
+                "least(r.ahead + r.gap * r.fires, 1e16)",
+                "(r.ahead + r.gap * r.fires)",
+            ),
+        ),
+        (f"{_LIMITS}::test_a_rate_whose_burst_lasts_longer_than_there_are_instants_stops_nothing",),
     ),
     Sabotage(
         "one_bad_row_stops_the_acquire_step",

@@ -88,19 +88,22 @@ SLOTS = (
     Sabotage(
         "gates_admit_more_than_their_limit",
         "a trigger of a serial job is fired while another one of it runs",
-        (Edit(f"{_STEPS}/shared.sql", "nth <= max_concurrent - running OR", "nth <= max_concurrent OR"),),
+        (Edit(f"{_STEPS}/shared.sql", "nth <= free OR", "nth <= max_concurrent OR"),),
         (f"{_SERIAL}::test_no_trigger_of_a_serial_job_is_taken_while_it_executes[postgresql]",),
     ),
     Sabotage(
         "triggers_are_parked_beside_a_free_place",
         "what a node has no room for is parked, although its gate has a place",
-        (Edit(f"{_STEPS}/shared.sql", "WHEN running + fires < max_concurrent THEN NULL", "WHEN false THEN NULL"),),
+        (
+            Edit(f"{_STEPS}/shared.sql", "WHEN fires < free THEN NULL", "WHEN false THEN NULL"),
+            Edit(f"{_STEPS}/shared.sql", "WHEN gate IS NULL OR fires < free", "WHEN gate IS NULL"),
+        ),
         (f"{_TESTS}::test_nothing_is_parked_beside_a_place_that_this_step_leaves",),
     ),
     Sabotage(
         "check_ins_find_no_open_gate",
         "a place that nobody takes is lost",
-        (Edit(f"{_STEPS}/recover.sql", "WHERE p.max_concurrent > executions.running", "WHERE false"),),
+        (Edit(f"{_STEPS}/recover.sql", "coalesce(slots.max_concurrent > executions.running, true)", "false"),),
         (f"{_LATER}[set_aside]", f"{_LATER}[delete_in_a_users_transaction]"),
     ),
     Sabotage(

@@ -70,8 +70,8 @@ def acquire(
 
     now = tables.require(node)
     result = _StepResult()
-    front = _Front(tables, *_slots_of_keys(tables, node, available_slots), now, misfire_threshold, passed_over)
-    met = _Met(front, limit, now + look_ahead, opened)
+    waiting = _Waiting(tables, *_slots_of_keys(tables, node, available_slots), now, misfire_threshold, passed_over)
+    met = _Met(waiting, limit, now + look_ahead, opened)
     met.decide(limit)
     for row, decision in met.decided:
         match decision:
@@ -106,13 +106,13 @@ def acquire(
                     _fire_row(tables, node, row, *to, max(now, at), coalesced_fire_times, catch_up_until=catches_up)
                 )
     met.settle()
-    remaining = next(front.rows(1), None)
+    remaining = next(waiting.rows(1), None)
     return Acquisition(
         now,
         tuple(result.fired),
         min((*tables.opens.values(), *([] if remaining is None else [remaining.entry.at])), default=None),
         tuple(result.skipped),
-        front.undecided,
+        waiting.undecided,
         tables.due.slot_pools,
         unfilled=tuple(result.unfilled),
     )
@@ -181,7 +181,7 @@ def _cancel_oldest(tables: Tables, row: TriggerRow) -> None:
 
 
 @dataclass(frozen=True)
-class _Front:
+class _Waiting:
     """The waiting triggers that a step may look at."""
 
     tables: Tables
@@ -205,31 +205,31 @@ class _Front:
 class _Met:
     """The triggers that a step has met: the front of the waiting ones, and those that are parked at open gates."""
 
-    def __init__(self, front: _Front, limit: int, until: datetime, opened: Collection[Gate]) -> None:
-        self._front = front
-        self._tables = tables = front.tables
+    def __init__(self, waiting: _Waiting, limit: int, until: datetime, opened: Collection[Gate]) -> None:
+        self._waiting = waiting
+        self._tables = tables = waiting.tables
         self._until = until
-        waiting = list(
-            takewhile(lambda row: row.entry.at <= until, front.rows(limit, least=LEAST_MET) if limit else ())
+        front = list(
+            takewhile(lambda row: row.entry.at <= until, waiting.rows(limit, least=LEAST_MET) if limit else ())
         )
-        by_time = [gate for gate, at in tables.opens.items() if at <= front.now]
-        gates = (_gate(row) for row in waiting)
-        self._asked = {limit for gate in (*gates, *opened, *by_time) for limit in limits_of(gate)}
-        sets = [gate for gate in tables.parked if gate.limits and not self._asked.isdisjoint(limits_of(gate))]
-        self._asked.update(limit for gate in sets for limit in limits_of(gate))
-        self._ask()
+        by_time = [gate for gate, at in tables.opens.items() if at <= waiting.now]
+        gates = (_gate(row) for row in front)
+        self._asked: set[Gate] = set()
+        self._ask(*gates, *opened, *by_time)
         own = [gate for gate in self._asked if gate.job_name]
-        parked = [row for gate in own for row in self._parked(gate)] + [
-            row for gate in sets for row in self._parked(gate)
-        ]
-        # The job of what waits for limits that it shares may have a limit of its own.
-        self._asked.update(limit for row in parked for limit in limits_of(_gate(row)))
-        self._ask()
-        self.rows = sorted([*waiting, *parked], key=_order)
+        parked = [row for gate in own for row in self._parked(gate)]
+        # What one limit has opened for may need others.
+        self._ask(*map(_gate, parked))
+        sets = [gate for gate in tables.parked if gate.limits and not self._asked.isdisjoint(limits_of(gate))]
+        self._ask(*sets)
+        parked += (row for gate in sets for row in self._parked(gate))
+        self._ask(*map(_gate, parked))
+        self.rows = sorted([*front, *parked], key=_order)
         self._occupied = {gate for gate in own if gate in tables.parked and self._free[gate].places <= 0}
         self.decided: list[tuple[TriggerRow, Decision]] = []
 
-    def _ask(self) -> None:
+    def _ask(self, *gates: Gate) -> None:
+        self._asked.update(limit for gate in gates for limit in limits_of(gate))
         self._free = {limit: free(self._tables, limit) for limit in self._asked}
 
     def _parked(self, gate: Gate) -> Iterator[TriggerRow]:
@@ -256,13 +256,13 @@ class _Met:
     def _is_late(self, row: TriggerRow) -> bool:
         """Return True if the misfire step takes a parked trigger."""
         assert row.progress.next_fire_time is not None
-        earliest = row.part.earliest_on_time(self._front.now, self._front.threshold)
+        earliest = row.part.earliest_on_time(self._waiting.now, self._waiting.threshold)
         return row.job.has_slots_alone and row.progress.next_fire_time < earliest
 
     def _is_overdue(self, row: TriggerRow) -> bool:
         """Return True if a trigger has waited for longer than the misfire threshold, and a live node runs it."""
         assert row.progress.next_fire_time is not None
-        if row.progress.next_fire_time >= self._front.now - self._front.threshold:
+        if row.progress.next_fire_time >= self._waiting.now - self._waiting.threshold:
             return False
         epochs = {record.epoch for record in self._tables.nodes.values()}
         runs = self._tables.runs
@@ -270,17 +270,17 @@ class _Met:
 
     def _slots(self, row: TriggerRow) -> AvailableSlots | None:
         """Return the slots for a trigger; None if this node cannot take it now."""
-        slots = self._front.slots_of(row.job.dispatch_key)
+        slots = self._waiting.slots_of(row.job.dispatch_key)
         at = row.progress.next_fire_time
         assert at is not None
         if row.state is TriggerState.WAITING:
             return slots
-        is_excluded = at > self._until or row.generation in self._front.passed_over or self._is_late(row)
+        is_excluded = at > self._until or row.generation in self._waiting.passed_over or self._is_late(row)
         return None if is_excluded else slots
 
     def decide(self, limit: int) -> None:
         """Decide what becomes of each trigger, if the node takes at most `limit`."""
-        rows, now = self.rows, self._front.now
+        rows, now = self.rows, self._waiting.now
         slots = [self._slots(row) for row in rows]
         of_executor: Counter[str] = Counter()
         of_group: Counter[str] = Counter()

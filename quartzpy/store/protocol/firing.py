@@ -110,10 +110,17 @@ class FiringStore(Protocol):
         job is parked already. CANCEL_OTHER parks it and asks the oldest execution to stop; of several that are due, it
         keeps the newest.
 
+        What a rate does not admit is parked as well, at the limit of its job; and what finds no place at the limits
+        that its job shares, at the set of these. A fire needs a place at each of its limits at the same instant. A set
+        of several that has waited for longer than `misfire_threshold` is not passed over by others any more: what is
+        free of its limits is kept for its soonest trigger.
+
         An end releases nothing: the node names in `opened` the gates of the executions that have ended since the last
-        step that answered, and the step takes what is parked there together with what is WAITING, in one order. What
-        finds a place and cannot be taken by this node becomes WAITING, for any node, which is notified; with a `limit`
-        of 0, all of it.
+        step that answered, and the step takes what is parked there together with what is WAITING, in one order. It
+        does so as well where a rate admits the next fire by now; until then, `next_due` says when. What finds a place
+        and cannot be taken by this node becomes WAITING, for any node, which is notified; with a `limit` of 0, all of
+        it. What a rate or a shared limit has held back is not too late, nor are the fire times that have passed
+        meanwhile: the trigger catches up.
 
         A trigger that fires becomes WAITING, or COMPLETE if no fire time follows. All triggers of a job that is at its
         limit are seen as BLOCKED, whatever is stored. Under BUFFER_ONE and CANCEL_OTHER one fire coalesces all fire
@@ -160,8 +167,7 @@ class FiringStore(Protocol):
 
         A completion has an effect only if the execution is still this epoch's, and changes the trigger only if its
         generation is still the one that fired. An execution that would have to write a row held by an open transaction
-        is deferred as a whole. One that was asked to stop is not stored again: see `CompletionOutcome.stopped`. A fire
-        that is handed back keeps its turn of its job's rate limit, and is taken off the rates of shared limits. With
+        is deferred as a whole. One that was asked to stop is not stored again: see `CompletionOutcome.stopped`. With
         `wakes_others`, which a node that takes no more work sets, other nodes are notified of the waiting triggers.
 
         An end that pauses its job, or gives all triggers of the job a state, may change so many that the call leaves it

@@ -63,12 +63,12 @@ class Front:
 class Acquisition:
     """The result of `acquire`.
 
-    `next_due` is the soonest fire time among the triggers that this node could take and did not. `undecided` are
-    some of the dispatch keys of waiting triggers about which the node has yet to say whether it runs them (`decide`).
-    `slot_pools` are those with an executor or a group for which triggers wait, whether or not it has slots for them;
-    those that the node knows may be missing.
-    `unfilled` are due triggers that it could not fire, because their stored fire times are used up: the node computes
-    more, stores them by `refill`, and the next step fires them.
+    `next_due` is the soonest fire time among the triggers that this node could take and did not, or the soonest instant
+    at which a rate admits a fire of a parked trigger, whichever node runs it. `undecided` are some of the dispatch keys
+    of waiting triggers about which the node has yet to say whether it runs them (`decide`). `slot_pools` are those with
+    an executor or a group for which triggers wait, whether or not it has slots for them; those that the node knows may
+    be missing. `unfilled` are due triggers that it could not fire, because their stored fire times are used up: the
+    node computes more, stores them by `refill`, and the next step fires them.
     """
 
     now: datetime
@@ -131,7 +131,7 @@ class Completion:
     refill: UpcomingFireTimes | None = None
     retry_after: timedelta | None = None
     is_handed_back: bool = False
-    """True if the job did not begin: the trigger that repeats the fire is not charged to the rate limit once more."""
+    """True if the job did not begin."""
     is_recorded: bool = False
     """True if the job's own transaction has recorded the execution already."""
 
@@ -177,11 +177,11 @@ class CompletionOutcome:
 
     `fenced`: the execution was no longer the node's, and nothing of that completion was stored. `deferred`: another
     transaction has locked the job's row; the node tries again later. `earliest_unblocked` is the soonest fire time of
-    the triggers that were stored, or that wait for limits of these executions which jobs share. `paused` are the jobs
-    that were paused because `pause_after_failures` executions in a row have failed. `stopped` are the executions that
-    do not run again, although their completions have `retry_after`, because somebody has asked them to stop: those that
-    were SNOOZED are recorded as CANCELLED. `halting` are those that have not ended, because their ends change very many
-    triggers: `complete` has to be called again for them, `at_length`.
+    the triggers that were stored. `paused` are the jobs that were paused because `pause_after_failures` executions in a
+    row have failed. `stopped` are the executions that do not run again, although their completions have `retry_after`,
+    because somebody has asked them to stop: those that were SNOOZED are recorded as CANCELLED. `halting` are those that
+    have not ended, because their ends change very many triggers: `complete` has to be called again for them,
+    `at_length`.
     """
 
     now: datetime

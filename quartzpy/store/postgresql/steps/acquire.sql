@@ -342,7 +342,8 @@ advanced AS (
               t.trigger_group, t.trigger_name, t.generation, t.job_group, t.job_name, t.job_type,
               t.next_fire_time, t.upcoming, t.upcoming_is_complete, t.times_triggered, t.attempt, t.max_concurrent,
               t.overlap_policy, t.concurrency_key, t.placement, t.job_data, t.kind, t.schedule, t.description,
-              t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold, t.calendar_name
+              t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold, t.calendar_name,
+              t.limits
 ),
 -- include: claimed
            -- include: rest_of_job

@@ -103,6 +103,6 @@ RETURNING id;
 DELETE FROM qrtz_limits
  WHERE ctid = ANY(ARRAY(
     SELECT ctid FROM qrtz_limits
-     WHERE sched_name = :'sched' AND limit_name = '' AND opens_at IS NULL AND tat <= :now
+     WHERE sched_name = :'sched' AND limit_name = '' AND opens_at IS NULL AND coalesce(tat, '-infinity') <= :now
      LIMIT :'limit'::int FOR UPDATE SKIP LOCKED))
-   AND opens_at IS NULL AND tat <= :now;
+   AND opens_at IS NULL AND coalesce(tat, '-infinity') <= :now;

@@ -130,7 +130,7 @@ SELECT r.gap, r.gap * (r.burst - 1) AS tolerance, r.ahead,
                        (slots.rate_limit ->> 'burst')::numeric AS burst) AS g) AS r
 
 -- part: is_held
--- Another transaction has locked it: it admits nothing now, and is not written.
+-- Another transaction has locked it: it admits nothing now, nothing is parked for it, and it is not written.
 NOT EXISTS (SELECT FROM qrtz_limits f WHERE f.ctid = o.ctid FOR NO KEY UPDATE SKIP LOCKED)
 
 -- part: shared_limits
@@ -158,8 +158,15 @@ named AS MATERIALIZED (
       FROM (SELECT limits FROM front UNION SELECT limits FROM opened_gates) AS s
      CROSS JOIN unnest(string_to_array(s.limits, ',')) AS n(name)
 ),
--- include: parked_sets
-,
+-- As `parked_sets` of other steps; nothing is read where nobody asks.
+parked_sets AS (
+    (
+     -- include: first_parked_set
+        AND (SELECT names FROM named) IS NOT NULL
+      ORDER BY t.parked_at, t.next_fire_time LIMIT 1)
+    UNION ALL
+    -- include: next_parked_set
+),
 -- The sets at which somebody is parked for one of these.
 sets AS MATERIALIZED (
     SELECT s.*, string_to_array(s.limits, ',') AS names FROM parked_sets s
@@ -265,7 +272,7 @@ placed AS MATERIALIZED (
               JOIN gates g ON g.job_group = c.job_group AND g.job_name = c.job_name
                           AND g.concurrency_key = c.concurrency_key
 \if :shared
-             WHERE num_nonnulls(c.max_concurrent, c.rate_limit) > 0) AS p
+             WHERE num_nonnulls(c.max_concurrent, c.rate_limit) > 0 AND g.is_held IS NOT TRUE) AS p
 ),
 -- The places at shared limits of those that have one at their job's own. A set that lacks one takes none of the others,
 -- unless it reserves them.
@@ -314,6 +321,7 @@ unaskable AS MATERIALIZED (
          WHERE o.ctid = e.row FOR NO KEY UPDATE SKIP LOCKED) AS f ON true
      WHERE f.is_free IS NULL
 ),
+-- Which of these the node takes, and the fires of each gate.
 counted AS (
     SELECT t.*, count(*) FILTER (WHERE wish = 'FIRE' AND is_taken AND is_filled) OVER (PARTITION BY gate) AS fires
       FROM (SELECT *, fits AND row_number() OVER (PARTITION BY fits ORDER BY scheduled_time, priority DESC, row)
@@ -321,8 +329,8 @@ counted AS (
               FROM taken) AS t
 ),
 \if :shared
--- The shared limits that have something left after this step.
-left_over AS MATERIALIZED (
+-- The shared limits that have nothing left after this step. What needs one that was not asked asks it in the next step.
+used_up AS MATERIALIZED (
     SELECT coalesce(array_agg(l.name), '{}') AS names
       FROM limits l
       LEFT JOIN (SELECT n.name, count(*) AS number
@@ -333,7 +341,7 @@ left_over AS MATERIALIZED (
       LEFT JOIN (SELECT w.name, count(*) AS number
                    FROM wishes w WHERE w.reserves AND w.free_of_set <= 0 AND w.place <= w.free
                   GROUP BY w.name) AS kept ON kept.name = l.name
-     WHERE l.free - coalesce(fires.number, 0) - coalesce(kept.number, 0) > 0
+     WHERE l.free - coalesce(fires.number, 0) - coalesce(kept.number, 0) <= 0 AND l.is_held IS NOT TRUE
 ),
 \endif
 -- One decision for each candidate. Where its gate has a place left after this step, what has found none waits for the
@@ -347,7 +355,7 @@ decisions AS MATERIALIZED (
                         WHEN wish = 'SKIP' AND fires >= free_slots THEN CASE WHEN is_taken THEN 'SKIP' END
                         -- It is parked at the first of its limits that has nothing left.
                         WHEN gate IS NULL OR fires < free
-                        THEN CASE WHEN NOT string_to_array(limits, ',') <@ (SELECT names FROM left_over)
+                        THEN CASE WHEN string_to_array(limits, ',') && (SELECT names FROM used_up)
                                   THEN CASE WHEN parked_at IS DISTINCT FROM limits THEN 'PARK' END
                                   WHEN is_parked THEN 'UNPARK' END
 \else
@@ -415,9 +423,10 @@ advanced AS (
               t.trigger_group, t.trigger_name, t.generation, t.job_group, t.job_name, t.job_type,
               t.next_fire_time, t.upcoming, t.upcoming_is_complete, t.times_triggered, t.attempt, t.max_concurrent,
               t.overlap_policy, t.concurrency_key, t.placement, t.job_data, t.kind, t.schedule, t.description,
-              t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold, t.calendar_name
+              t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold, t.calendar_name,
+              t.limits
 \if :shared
-              , t.limits, d.nth > d.free_slots AS replaces
+              , d.nth > d.free_slots AS replaces
 \endif
 ),
 
@@ -434,12 +443,7 @@ claimed AS MATERIALIZED (
            CASE WHEN cardinality(t.upcoming) < 3 THEN t.upcoming END AS upcoming_instants, t.upcoming_is_complete,
            t.coalesced, j.node_deaths, j.pause_after_failures, j.continuations::text AS continuations,
            t.max_concurrent, j.capture_logs, j.is_durable AS job_is_durable,
-\if :shared
-           t.limits,
-\else
-           NULL::text AS limits,
-\endif
-           j.joined_by IS NOT NULL AS is_joined,
+           t.limits, j.joined_by IS NOT NULL AS is_joined,
            CASE WHEN t.max_concurrent IS NOT NULL AND (t.overlap_policy <> 'skip' OR j.rate_limit IS NOT NULL)
                 THEN t.concurrency_key END AS gate_key,
            t.decision, t.concurrency_key, t.overlap_policy, j.requests_recovery, c.calendar::text AS calendar_text,
@@ -462,19 +466,12 @@ claimed AS MATERIALIZED (
 stored AS (
     INSERT INTO qrtz_fired_triggers (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
         job_type, instance_id, epoch, fired_time, scheduled_time, priority, max_concurrent,
-        concurrency_key, requests_recovery, attempt, trigger_data, coalesced_fire_times
-\if :shared
-        , limits
-\endif
-        )
+        concurrency_key, requests_recovery, attempt, trigger_data, coalesced_fire_times, limits)
     SELECT t.fire_id, :'sched', t.trigger_group, t.trigger_name, t.generation, t.job_group, t.job_name,
            t.job_type, :'instance', :'epoch'::bigint,
            t.fire_time, t.scheduled_fire_time,
            t.priority, t.max_concurrent, t.concurrency_key, t.requests_recovery, t.attempt, t.trigger_data::jsonb,
-           t.coalesced
-\if :shared
-           , t.limits
-\endif
+           t.coalesced, t.limits
       FROM claimed t WHERE t.decision = 'FIRE'
 )
 
@@ -552,7 +549,7 @@ charged AS (
                                  WHERE t.sched_name || '' = :'sched' AND t.job_group || '' = r.job_group
                                    AND t.job_name || '' = r.job_name AND t.concurrency_key || '' = r.concurrency_key
                                    AND t.trigger_state = 'BLOCKED' AND coalesce(left(t.parked_at, 0), t.misfire_rule) > ''
-                                   AND t.ctid NOT IN (SELECT d.row FROM decisions d WHERE d.is_parked))
+                                   AND t.ctid NOT IN (SELECT d.row FROM decisions d WHERE d.is_parked) OFFSET 0)
                               ELSE EXISTS (
                                 SELECT FROM parked_sets s
                                  CROSS JOIN LATERAL (
@@ -560,11 +557,11 @@ charged AS (
                                      WHERE t.sched_name || '' = :'sched' AND t.trigger_state = 'BLOCKED'
                                        AND t.parked_at = s.limits
                                        AND t.ctid NOT IN (SELECT d.row FROM decisions d WHERE d.is_parked) LIMIT 1) AS left_there
-                                 WHERE r.limit_name = ANY(string_to_array(s.limits, ','))) END)
+                                 WHERE r.limit_name = ANY(string_to_array(s.limits, ',')) OFFSET 0) END)
                         THEN r.at + CASE WHEN r.is_left THEN 0
                                          ELSE least(r.ahead + r.gap * (r.fires + r.others) - r.tolerance, 1e16) END::float8
                                     * interval '1 microsecond' END AS opens_at
-              FROM rates r) AS r
+              FROM rates r OFFSET 0) AS r
      WHERE (r.tat, r.opens_at) IS DISTINCT FROM (r.former, r.opened)
         ON CONFLICT (sched_name, limit_name, job_group, job_name, concurrency_key) DO UPDATE
        SET tat = excluded.tat, opens_at = excluded.opens_at
@@ -815,28 +812,32 @@ stuck AS (
          WHERE CASE WHEN lane.is_set THEN any_one.shares_none ELSE any_one.has_no_own END) AS t
 )
 
+-- part: first_parked_set
+SELECT t.parked_at AS limits, t.next_fire_time,
+       -- include: key_hash
+       AS key_hash
+  FROM qrtz_triggers t
+ WHERE t.sched_name || '' = :'sched' AND t.trigger_state = 'BLOCKED' AND t.parked_at IS NOT NULL
+
+-- part: next_parked_set
+SELECT other.*
+  FROM parked_sets s
+ CROSS JOIN LATERAL (
+    SELECT t.parked_at, t.next_fire_time,
+           -- include: key_hash
+           AS key_hash
+      FROM qrtz_triggers t
+     WHERE t.sched_name || '' = :'sched' AND t.trigger_state = 'BLOCKED' AND t.parked_at > s.limits
+     ORDER BY t.parked_at, t.next_fire_time LIMIT 1) AS other
+
 -- part: parked_sets
 -- The sets of shared limits at which triggers are parked, with the first of each: a loose index scan.
 parked_sets AS (
-    (SELECT t.parked_at AS limits, t.next_fire_time,
-            -- include: key_hash
-            AS key_hash
-       FROM qrtz_triggers t
-      WHERE t.sched_name || '' = :'sched' AND t.trigger_state = 'BLOCKED' AND t.parked_at IS NOT NULL
-\if :shared
-        AND (SELECT names FROM named) IS NOT NULL
-\endif
+    (
+     -- include: first_parked_set
       ORDER BY t.parked_at, t.next_fire_time LIMIT 1)
     UNION ALL
-    SELECT other.*
-      FROM parked_sets s
-     CROSS JOIN LATERAL (
-        SELECT t.parked_at, t.next_fire_time,
-               -- include: key_hash
-               AS key_hash
-          FROM qrtz_triggers t
-         WHERE t.sched_name || '' = :'sched' AND t.trigger_state = 'BLOCKED' AND t.parked_at > s.limits
-         ORDER BY t.parked_at, t.next_fire_time LIMIT 1) AS other
+    -- include: next_parked_set
 )
 
 -- part: runs_somewhere
