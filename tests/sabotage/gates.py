@@ -58,7 +58,7 @@ GATES = (
         "a trigger that waits overtakes what is parked at its limits",
         (
             Edit(
-                f"{_RAM}.acquire",
+                f"{_RAM}.met",
                 "gates = (_gate(row) for row in front)",
                 'gates = (_gate(row)._replace(limits="") for row in front)',
             ),
