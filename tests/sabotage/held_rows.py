@@ -14,7 +14,7 @@ HELD_ROWS = (
     Sabotage(
         "an_end_does_not_wait_for_the_trigger_it_moves",
         "the end of an execution is recorded although the row of the trigger whose delay it begins is locked",
-        (Edit(f"{_SQL}.steps.effects.instructions", "(asks(c) or c.moves_its_trigger())", "asks(c)"),),
+        (Edit(f"{_SQL}.steps.effects.instructions", " or c.moves_its_trigger())", ")"),),
         (f"{_TESTS}::test_a_fixed_delay_begins_once_the_row_of_its_trigger_is_free",),
     ),
     Sabotage(
