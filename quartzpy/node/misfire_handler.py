@@ -30,8 +30,8 @@ REST_SHARE = 1 / 6
 """The rest between two batches of a backlog, as a share of the time of a batch: on a busy machine a batch takes longer,
 and what is due meanwhile needs more of the time."""
 IN_VAIN_REST = 0.05
-"""The shortest rest, in seconds, after a pass that found no misfire: each end of an execution that releases a late
-trigger wakes the handler, as its job may let only few executions run."""
+"""The shortest rest, in seconds, after a pass that found no misfire: each end of an execution that makes something due
+wakes the handler, as what waited for it may be late."""
 LONGEST_REST = 15.0
 """The longest rest, in seconds, between two passes, even if the misfire threshold is longer."""
 

@@ -119,7 +119,7 @@ def recover_misfires(
             limit=limit + 1,
             passed_over=sorted(passed_over),
         ),
-        session.bind(GUARD, **at_node),
+        session.bind(GUARD, instance=node.instance_id, epoch=node.epoch),
     )
     (now,) = require_epoch(node, standing)
     session.late_since = None
