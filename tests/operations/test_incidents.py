@@ -151,8 +151,9 @@ def test_a_blocked_job_names_the_execution_that_blocks_it(store: Harness, operat
 def test_a_blocked_job_is_seen_however_many_wait_for_a_rate(store: Harness, operations: Operations, node: Node) -> None:
     store.schedule(job("calls", rate_limit="1/hour"), *(once(f"call{number}") for number in range(210)))
     store.schedule(serial("slow"), once("first"), once("second"))
-    while store.fire_due(node):
-        pass
+    # A step that fires nothing may have parked some of them.
+    for _ in range(5):
+        store.fire_due(node)
     store.clock.advance(15 * SECOND)
     store.store.check_in(node)
     assert incidents(operations)["blocked-job"].subject == "DEFAULT.slow"
@@ -573,9 +574,7 @@ def test_the_numbers_are_not_those_of_the_lists(store: Harness, operations: Oper
     store.store.check_in(node)
     overview = operations.overview()
     assert (len(overview.running), str(overview.number("running", "claimed"))) == (50, str(len(fired)))
-    late = (
-        254 - len(fired) - sum(1 for one in operations.triggers() if one.key.name.startswith("held") and not one.late)
-    )
+    late = 254 - len(fired) - sum(1 for one in operations.triggers() if one.state == "BLOCKED")
     assert (len(overview.late), overview.number("late").number) == (20, late)
     [unexplained] = [one for one in overview.incidents if one.kind == "late-triggers"]
     assert unexplained.what.startswith(f"{late} triggers of ")

@@ -186,7 +186,8 @@ def settle(stage: Stage, other: DrivenNode) -> Prepared:
     node = stage.living("a")
     scheduled(stage)
     faults = Faults(stage)
-    with pytest.MonkeyPatch.context() as patch, faults.armed(Mode.ANSWER_LOST, 1):
+    # The first is a read, because nothing is expected, and would be repeated.
+    with pytest.MonkeyPatch.context() as patch, faults.armed(Mode.ANSWER_LOST, 2):
         patch.setattr(connections, "execute_pipelined", faults.execute)
         node.schedule()
     return Prepared(node.schedule, [node])
