@@ -90,7 +90,18 @@ def test_each_instant_runs_once_though_the_answer_to_a_step_is_lost(
     scheduler = make()
     looks: list[Acquisition] = []
     original = scheduler._store.acquire
-    monkeypatch.setattr(scheduler._store, "acquire", lambda *a, **k: looks.append(original(*a, **k)) or looks[-1])
+    second = soon("second", 3_600)
+
+    def noted(*args: Any, **values: Any) -> Acquisition:
+        # The end of the first execution may be followed by other steps; the one that fires comes just before its instant.
+        if statement is acquire.ACQUIRE_OF_ONE_POOL and in_(0.1) >= second.start_time and not looks_lost:
+            looks_lost.append(statement)
+            proxy.cut_after = name_of(statement)
+        looks.append(original(*args, **values))
+        return looks[-1]
+
+    looks_lost: list[str] = []
+    monkeypatch.setattr(scheduler._store, "acquire", noted)
     scheduler.schedule_job(
         JobDetail(jobs.Recorded, "serial", durable=True, disallow_concurrent=True), soon("first", 0.3)
     )
@@ -102,14 +113,15 @@ def test_each_instant_runs_once_though_the_answer_to_a_step_is_lost(
     thread = node.parts.scheduler_thread
     scheduler.schedule_job(
         JobDetail(jobs.Recorded, "serial", disallow_concurrent=True),
-        [soon("second", 1.0), soon("third", 30)],
+        [second := soon("second", 1.0), soon("third", 30)],
         replace=True,
     )
     if statement is holdings.REFILL:
         user.execute("UPDATE qrtz_triggers SET upcoming_is_complete = false")
     # The next acquire step fires.
     wait_until(lambda: looks[-1].next_due is not None)
-    proxy.cut_after = name_of(statement)
+    if statement is not acquire.ACQUIRE_OF_ONE_POOL:
+        proxy.cut_after = name_of(statement)
     assert jobs.next_run().trigger_key.name == "second"
     assert scheduler.wait_until_recorded(2, timedelta(seconds=20))
     assert proxy.cut_after is None, "an answer was lost"

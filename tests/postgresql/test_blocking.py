@@ -294,7 +294,14 @@ def test_a_limit_that_is_raised_releases_at_once(stage: Stage) -> None:
 def test_each_key_has_its_own_queue(stage: Stage) -> None:
     node = stage.node()
     keyed = job(max_concurrent=1, concurrency_key="tenant")
-    stage.schedule(keyed, *[once(f"{key}{n}", at(n), data={"tenant": key}) for key in "xy" for n in range(3)])
+    stage.schedule(
+        keyed,
+        *[
+            once(f"{key}{n}", at(n + late), data={"tenant": key})
+            for key, late in (("x", 0), ("y", 0.1))
+            for n in range(3)
+        ],
+    )
     stage.clock.set(at(5))
     running = {one.trigger_name: one for one in stage.fire_due(node)}
     assert running.keys() == {"x0", "y0"}
