@@ -93,7 +93,7 @@ def test_each_instant_runs_once_though_the_answer_to_a_step_is_lost(
     second = soon("second", 3_600)
 
     def noted(*args: Any, **values: Any) -> Acquisition:
-        # The end of the first execution may be followed by other steps; the one that fires comes just before its instant.
+        # Other steps may follow the end of the first execution; the one that fires comes just before its instant.
         if statement is acquire.ACQUIRE_OF_ONE_POOL and in_(0.1) >= second.start_time and not looks_lost:
             looks_lost.append(statement)
             proxy.cut_after = name_of(statement)
