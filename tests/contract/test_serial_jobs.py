@@ -113,7 +113,7 @@ def test_a_limit_that_is_removed_holds_nothing_any_more(
     store: Harness, was: dict[str, Any], now: dict[str, Any], way: str
 ) -> None:
     node = store.node()
-    store.schedule(job(durable=True, **was), once("a"), once("b"))
+    store.schedule(job(durable=True, **was), once("a", priority=9), once("b"))
     store.fire_one(node)
     assert store.state("b") == "BLOCKED"
     if way == "modify":
