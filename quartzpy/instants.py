@@ -44,6 +44,16 @@ _SPAN_TEXT = re.compile(
 _BAD_KEY_ERRORS = (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError)
 
 
+def earliest(*instants: datetime | None) -> datetime | None:
+    """Return the earliest of these instants; None if there is none."""
+    return min((at for at in instants if at is not None), default=None)
+
+
+def is_until(at: datetime | None, end: datetime) -> bool:
+    """Return whether there is an instant, and it is not after the end."""
+    return at is not None and at <= end
+
+
 def fixed_offset(name: str) -> timezone | None:
     """The zone that is always `name` ("+02:00", "-03:30") from UTC; None where `name` is not an offset.
 

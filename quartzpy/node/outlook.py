@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from quartzpy.instants import EARLIEST
+from quartzpy.instants import EARLIEST, earliest, is_until
 from quartzpy.store.protocol import Acquisition, Expectation
 
 DEAR_READ = 0.001
@@ -64,14 +64,14 @@ class Outlook:
         """Return the outlook after triggers have begun to wait."""
         if EARLIEST in (changes.own, changes.of_others):
             return Outlook()
-        low = _earliest(changes.own, changes.of_others)
+        low = earliest(changes.own, changes.of_others)
         if low is None:
             return self
         return replace(
             self,
             # What others have stored, another node may take.
-            soonest=_earliest(self.soonest, changes.own),
-            limited=_earliest(self.limited, changes.own),
+            soonest=earliest(self.soonest, changes.own),
+            limited=earliest(self.limited, changes.own),
             floors=_lowered(self.floors, low),
         )
 
@@ -100,10 +100,10 @@ class Outlook:
             )
         # Under the lock, a step must not walk as far as the last full read.
         is_dear = any(floor.is_dear and pool not in begins for pool, floor in floors.items())
-        is_due = self.has_new or (asks and bool(self.floors)) or _is_until(self.soonest, until + MARGIN)
+        is_due = self.has_new or (asks and bool(self.floors)) or is_until(self.soonest, until + MARGIN)
         return Expectation(
             reads_first=is_dear or not (is_due and is_on_time),
-            has_limited=asks or _is_until(self.limited, until + MARGIN),
+            has_limited=asks or is_until(self.limited, until + MARGIN),
             has_shared=self.has_shared,
             has_new=self.has_new,
             fronts={pool: floor.at for pool, floor in self.floors.items()},
@@ -148,14 +148,6 @@ def _lowered(floors: Mapping[str, Floor], to: datetime) -> dict[str, Floor]:
     return {pool: floor if floor.at <= to else replace(floor, at=to) for pool, floor in floors.items()}
 
 
-def _earliest(*instants: datetime | None) -> datetime | None:
-    return min((at for at in instants if at is not None), default=None)
-
-
-def _is_until(at: datetime | None, end: datetime) -> bool:
-    return at is not None and at <= end
-
-
 @dataclass(frozen=True, slots=True)
 class Changed:
     """From which instants on triggers may have begun to wait; None where none have."""
@@ -175,7 +167,7 @@ class Changes:
     def add(self, *, own: datetime | None = None, of_others: datetime | None = None) -> None:
         with self._lock:
             before = self._changed
-            self._changed = Changed(_earliest(before.own, own), _earliest(before.of_others, of_others))
+            self._changed = Changed(earliest(before.own, own), earliest(before.of_others, of_others))
 
     def take(self) -> Changed:
         """Return what was added since. What is added during the step may be missing in its answer, and stays."""

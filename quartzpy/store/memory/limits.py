@@ -59,11 +59,14 @@ def charge(tables: Tables, fires: Counter[Gate]) -> None:
 def ask_again(tables: Tables, of_step: Iterable[Gate], unparked: Counter[Gate], at_once: Iterable[Gate]) -> None:
     """Note when each of these limits, which a step has asked, is to be asked again."""
     now = tables.now()
-    awaited = {limit for gate in tables.parked for limit in limits_of(gate)}
+    rates = {}
     for limit in of_step:
         tables.opens.pop(limit, None)
-        rate = _rate(tables, limit)
-        if rate is not None and limit in awaited:
+        if (rate := _rate(tables, limit)) is not None:
+            rates[limit] = rate
+    awaited = {limit for gate in tables.parked for limit in limits_of(gate)} if rates else set()
+    for limit, rate in rates.items():
+        if limit in awaited:
             tat = rate.bounded(tables.tats.get(limit), now)
             opens = opens_at(rate, tat, now, unparked[limit])
             if opens is not None and tat is not None:

@@ -11,7 +11,7 @@ from math import inf
 
 from quartzpy.jobs.shared_limit import names_from_text
 from quartzpy.states import OverlapPolicy, TriggerState
-from quartzpy.store.gates import Candidate, Decision
+from quartzpy.store.gates import Candidate, Decision, Free
 from quartzpy.store.gates import decide as decide_all
 from quartzpy.store.memory.limits import ask_again, charge, free, limits_of
 from quartzpy.store.memory.rows import TriggerRow, shared_gate
@@ -80,13 +80,14 @@ class Met:
         )
         by_time = [gate for gate, at in tables.opens.items() if at <= waiting.now]
         gates = (_gate(row) for row in front)
-        self._asked: set[Gate] = set()
+        self._free: dict[Gate, Free] = {}
+        """What each limit that the step has asked allows."""
         self._ask(*gates, *opened, *by_time)
-        own = [gate for gate in self._asked if gate.job_name]
+        own = [limit for limit in self._free if limit.job_name]
         parked = [row for gate in own for row in self._parked(gate)]
         # What one limit has opened for may need others.
         self._ask(*map(_gate, parked))
-        sets = [gate for gate in tables.parked if gate.limits and not self._asked.isdisjoint(limits_of(gate))]
+        sets = [gate for gate in tables.parked if gate.limits and not self._free.keys().isdisjoint(limits_of(gate))]
         self._ask(*sets)
         parked += (row for gate in sets for row in self._parked(gate))
         self._ask(*map(_gate, parked))
@@ -95,8 +96,8 @@ class Met:
         self.decided: list[tuple[TriggerRow, Decision]] = []
 
     def _ask(self, *gates: Gate) -> None:
-        self._asked.update(limit for gate in gates for limit in limits_of(gate))
-        self._free = {limit: free(self._tables, limit) for limit in self._asked}
+        for limit in {limit for gate in gates for limit in limits_of(gate)} - self._free.keys():
+            self._free[limit] = free(self._tables, limit)
 
     def _parked(self, gate: Gate) -> Iterator[TriggerRow]:
         """Yield the soonest that are parked at a gate, as many as may run; and as many that are late.
@@ -194,7 +195,7 @@ class Met:
         charge(self._tables, used[Decision.FIRE])
         # As many of a set were met as may run. Where one of them waits for its job's own limit instead, others follow.
         at_once = [limit for gate in self._moved if gate in self._tables.parked for limit in limits_of(gate)]
-        ask_again(self._tables, self._asked, used[Decision.UNPARK], at_once)
+        ask_again(self._tables, self._free, used[Decision.UNPARK], at_once)
 
 
 def _gate(row: TriggerRow) -> Gate:

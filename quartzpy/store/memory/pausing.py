@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from datetime import datetime
 
+from quartzpy.instants import earliest
 from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher, MatchOperator
 from quartzpy.states import JobMode, Missed, TriggerState
@@ -59,7 +60,7 @@ def hold(
 def _resume(tables: Tables, rows: Iterable[TriggerRow], missed: Missed = Missed.MISFIRE) -> datetime | None:
     """Set triggers to WAITING. The misfire step handles late ones."""
     times = [release(tables, row, missed) for row in list(rows)]
-    return min((at for at in times if at is not None), default=None)
+    return earliest(*times)
 
 
 def release(tables: Tables, row: TriggerRow, missed: Missed) -> datetime | None:

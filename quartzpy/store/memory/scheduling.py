@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 
 from quartzpy.errors import ObjectAlreadyExistsError
+from quartzpy.instants import earliest
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.join import as_join
 from quartzpy.keys import JobKey, TriggerKey
@@ -171,7 +172,7 @@ def _has_same_schedule(row: TriggerRow, prepared: PreparedTrigger) -> bool:
 
 def _soonest(tables: Tables, prepared: Sequence[PreparedTrigger]) -> datetime | None:
     times = (tables.triggers[declared.trigger.key].progress.next_fire_time for declared in prepared)
-    return min((at for at in times if at is not None), default=None)
+    return earliest(*times)
 
 
 def replace_trigger(tables: Tables, old: TriggerKey, new: PreparedTrigger) -> datetime | None:

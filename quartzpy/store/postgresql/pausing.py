@@ -13,6 +13,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
+from quartzpy.instants import earliest
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import JobMode, Missed
 from quartzpy.store import refusals
@@ -285,7 +286,7 @@ def resume(session: SqlSession, subjects: PauseSubjects, missed: Missed = Missed
             return _resume(session, BY_TRIGGER, key_columns(keys), missed=missed)
 
         times = slices.in_parts(session, subjects.keys, resume_part, done="resumed")
-        return min((at for at in times if at is not None), default=None)
+        return earliest(*times)
     which, values, scope = _of_jobs_or_groups(subjects)
     forget: list[BoundStatement] = []
     if scope == ALL_SCOPE:

@@ -18,6 +18,7 @@ from datetime import datetime, timedelta
 from math import ceil
 from typing import Any, NamedTuple
 
+from quartzpy.instants import earliest, is_until
 from quartzpy.store.postgresql.connection.error_translation import RefusedRowError
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement
 from quartzpy.store.postgresql.connection.session import SqlSession, require_epoch
@@ -162,7 +163,7 @@ class _Step:
         self.expected = replace(
             self.expected,
             # A read sees only the soonest of each range, behind which others may wait.
-            has_limited=self.expected.has_limited or _is_until(waiting.limited_at, waiting.now + self._look_ahead),
+            has_limited=self.expected.has_limited or is_until(waiting.limited_at, waiting.now + self._look_ahead),
             has_shared=waiting.has_shared,
             has_new=waiting.new is not None,
             fronts={**self.expected.fronts, **done.fronts(self._pools)},
@@ -182,12 +183,12 @@ class _Step:
         sinces = self._sinces()
         *_, taken, answer = self._session.locked(*self._statements(self._text(needs), sinces))
         waiting = _Waiting(*require_epoch(self._node, answer))
-        self._waits_from = _earliest(self._waits_from, *(row[_NEXT_FIRE_TIME] for row in taken.rows))
+        self._waits_from = earliest(self._waits_from, *(row[_NEXT_FIRE_TIME] for row in taken.rows))
         rows = without_unparked(taken.rows)
         # What was parked and has fired may wait now before the read after the claim has begun.
         begin = max((since for since in sinces if isinstance(since, datetime)), default=None)
-        fired = _earliest(*(row[_NEXT_FIRE_TIME] for row in rows))
-        follows = fired if begin is not None and _is_until(fired, begin) else None
+        fired = earliest(*(row[_NEXT_FIRE_TIME] for row in rows))
+        follows = fired if begin is not None and is_until(fired, begin) else None
         return self._noted(_RoundTrip(waiting, rows, self._look_ahead, needs, follows))
 
     def _text(self, needs: frozenset[str]) -> str:
@@ -255,7 +256,7 @@ class _Step:
         return Acquisition(
             waiting.now,
             fired,
-            _earliest(waiting.new, done.soonest, done.follows),
+            earliest(waiting.new, done.soonest, done.follows),
             skipped,
             undecided=set(map(DispatchKey, waiting.undecided_types, waiting.undecided_placements)),
             slot_pools=self.expected.met_pools,
@@ -266,17 +267,9 @@ class _Step:
                 waiting.has_shared,
                 waiting.new is not None,
                 self._seconds or 0.0,
-                _earliest(waiting.new, self._waits_from),
+                earliest(waiting.new, self._waits_from),
             ),
         )
-
-
-def _earliest(*instants: datetime | None) -> datetime | None:
-    return min((at for at in instants if at is not None), default=None)
-
-
-def _is_until(at: datetime | None, end: datetime) -> bool:
-    return at is not None and at <= end
 
 
 class _Waiting(NamedTuple):
@@ -304,7 +297,7 @@ class _Waiting(NamedTuple):
     @property
     def limited_at(self) -> datetime | None:
         """When jobs with limits have something to do."""
-        return _earliest(self.soonest_limited, self.opens_at)
+        return earliest(self.soonest_limited, self.opens_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +315,7 @@ class _RoundTrip:
     @property
     def soonest(self) -> datetime | None:
         """The soonest waiting trigger, or the first instant at which a rate opens."""
-        return _earliest(self.waiting.opens_at, *self.waiting.soonest_of_pools)
+        return earliest(self.waiting.opens_at, *self.waiting.soonest_of_pools)
 
     def fronts(self, pools: Sequence[str]) -> Mapping[str, datetime]:
         """Return for each of these pools, which are those of the step, where its next read may begin.
@@ -339,4 +332,4 @@ class _RoundTrip:
     def is_due(self) -> bool:
         """Return whether a trigger is left that is due, or has yet to be reconciled."""
         waiting = self.waiting
-        return waiting.new is not None or _is_until(self.soonest, waiting.now + self.look_ahead)
+        return waiting.new is not None or is_until(self.soonest, waiting.now + self.look_ahead)

@@ -169,7 +169,9 @@ parked AS MATERIALIZED (
          -- include: passed_instants
          WHERE t.sched_name || '' = :'sched' AND t.job_group || '' = g.job_group AND t.job_name || '' = g.job_name
            AND t.concurrency_key || '' = g.concurrency_key AND t.trigger_state = 'BLOCKED'
-           AND coalesce(left(t.parked_at, 0), t.misfire_rule) = range.name
+           AND
+               -- include: held_lane
+               = range.name
            AND t.next_fire_time >= CASE WHEN range.name = 'NODE' AND NOT range.is_late
 \if :shared
                                              AND NOT g.is_patient

@@ -18,6 +18,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from quartzpy.errors import JobStoreError
+from quartzpy.instants import earliest
 from quartzpy.store.postgresql.connection.error_translation import RefusedRowError, is_unique_violation
 from quartzpy.store.postgresql.connection.locks import LockName
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement, Result
@@ -128,7 +129,7 @@ def _complete_at_length(
         parts[-1].now,
         fenced=frozenset().union(*(part.fenced for part in parts)),
         deferred=frozenset().union(*(part.deferred for part in parts)),
-        earliest_unblocked=min((at for part in parts if (at := part.earliest_unblocked) is not None), default=None),
+        earliest_unblocked=earliest(*(part.earliest_unblocked for part in parts)),
         paused=[key for part in parts for key in part.paused],
         stopped=frozenset().union(*(part.stopped for part in parts)),
     )

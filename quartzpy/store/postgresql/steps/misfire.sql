@@ -61,7 +61,9 @@ blocked AS (
           FROM qrtz_triggers t
          WHERE t.sched_name || '' = :'sched' AND t.job_group || '' = job.job_group AND t.job_name || '' = job.job_name
            AND t.concurrency_key || '' = job.concurrency_key
-           AND coalesce(left(t.parked_at, 0), t.misfire_rule) = rule.name
+           AND
+               -- include: held_lane
+               = rule.name
            AND t.trigger_state = 'BLOCKED'
            -- include: is_late
          ORDER BY t.next_fire_time, t.priority DESC
@@ -161,7 +163,9 @@ next_late AS (
              WHERE t.sched_name || '' = :'sched' AND t.job_group || '' = job.job_group
                AND t.job_name || '' = job.job_name AND t.concurrency_key || '' = job.concurrency_key
                AND t.trigger_state = 'BLOCKED'
-               AND coalesce(left(t.parked_at, 0), t.misfire_rule) = rule.name
+               AND
+                   -- include: held_lane
+                   = rule.name
                -- include: is_overdue
                AND t.ctid NOT IN (SELECT row FROM unchanged)
              ORDER BY t.next_fire_time, t.priority DESC

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Self
 
+from quartzpy.instants import earliest
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement, Result
 from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.protocol import Completion, Node
@@ -79,4 +80,4 @@ WAKING = ("repeat", "start_followers", "start_joined")
 def earliest_of(results: Results) -> datetime | None:
     """Return the soonest fire time of the triggers that the ends have stored."""
     instants = (results[name].rows[0][0] for name in WAKING if name in results)
-    return min((at for at in instants if at is not None), default=None)
+    return earliest(*instants)
