@@ -115,7 +115,7 @@ NODE_KEYS = (
     Sabotage(
         "reads_after_a_step_miss_what_was_parked",
         "a trigger that was parked, and has fired, is not seen by the read of the same round trip",
-        (Edit(f"{_STORE}.steps.acquire", "fired if begin is not None and _is_until(fired, begin) else None", "None"),),
+        (Edit(f"{_STORE}.steps.acquire", "fired if begin is not None and is_until(fired, begin) else None", "None"),),
         (f"{_FLOORS}::test_a_parked_trigger_that_fires_is_found_at_its_next_fire_time_below_the_floor",),
     ),
     Sabotage(
