@@ -12,7 +12,7 @@ from types import TracebackType
 
 from quartzpy.errors import ScheduleTooCostlyError
 
-MOST_STEPS = 1_000_000
+MAX_STEPS = 1_000_000
 """The number of steps of one search for the next fire times, about a second of work."""
 
 
@@ -21,7 +21,7 @@ class Budget:
 
     __slots__ = ("_before", "_opened", "_outer", "most", "remaining")
 
-    def __init__(self, most: int = MOST_STEPS) -> None:
+    def __init__(self, most: int = MAX_STEPS) -> None:
         self.most = most
         self.remaining = most
         self._opened: Token[Budget | None] | None = None

@@ -17,7 +17,7 @@ from quartzpy.texts import did_you_mean, quoted, reason, stored_object
 LONGEST = timedelta(days=366)
 SUCCESS_AMONG = 100
 """The number of runs among which `success` is a share, by default."""
-MOST_AMONG = 10_000
+MAX_AMONG = 10_000
 EACH_FAILURE: Mapping[str, Any] = {"success": 1.0, "success_among": 1}
 """What is expected where each failure that no retry follows is to be told of, until the next success."""
 _MICROSECOND = timedelta(microseconds=1)
@@ -76,9 +76,9 @@ class Expect:
             if type(self.success) not in (int, float) or not 0 < self.success <= 1:
                 raise InvalidJobError(f"expect: success must be above 0 and at most 1 (got {quoted(self.success)})")
             assign(self, "success", float(self.success))
-        if type(self.success_among) is not int or not 1 <= self.success_among <= MOST_AMONG:
+        if type(self.success_among) is not int or not 1 <= self.success_among <= MAX_AMONG:
             raise InvalidJobError(
-                f"expect: success_among must be a number from 1 to {MOST_AMONG} (got {quoted(self.success_among)})"
+                f"expect: success_among must be a number from 1 to {MAX_AMONG} (got {quoted(self.success_among)})"
             )
         if self.success is None and self.success_among != SUCCESS_AMONG:
             raise InvalidJobError("expect: success_among is the number of fires of which success is the share")

@@ -27,7 +27,7 @@ MAX_EVENTS = 20_000
 MAX_RULES = 500
 MAX_COUNTED = 100_000
 """The sum of the COUNTs of all rules: the occurrences before the wanted years are counted one by one."""
-MOST_STEPS = budget.MOST_STEPS
+MAX_STEPS = budget.MAX_STEPS
 """The number of steps in which the occurrences of all events are computed; see `quartzpy.budget`."""
 MAX_OCCURRENCES = 100_000
 MAX_YEARS = 50
@@ -93,7 +93,7 @@ def calendar_from_ics(
     Raises:
         InvalidCalendarError: the text is wrong, or larger than the limits; the message names the line.
     """
-    with budget.Budget(MOST_STEPS):
+    with budget.Budget(MAX_STEPS):
         return _calendar_from_ics(text, years, time_zone, zones, base, description)
 
 

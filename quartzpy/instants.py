@@ -22,7 +22,7 @@ _LARGEST = timedelta(hours=18)
 _ZONE_NAME = re.compile(r"[A-Za-z0-9_+-]{1,40}(/[A-Za-z0-9_+-]{1,40}){0,3}")
 Span: TypeAlias = timedelta | float | str
 """A length of time as callers give it: a timedelta, a number of seconds, or a text such as "90s" or "1h30m"."""
-LONGEST_SPAN = timedelta(days=36_525)
+MAX_SPAN = timedelta(days=36_525)
 """The longest span that is accepted, 100 years: any instant of our time plus or minus it is a valid datetime."""
 FIRST_YEAR_ASKED, LAST_YEAR_ASKED = 1900, 9900
 EARLIEST, LATEST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
@@ -159,7 +159,7 @@ def as_span(
     error: type[InvalidValueError] = InvalidValueError,
     *,
     above_zero: bool = False,
-    longest: timedelta = LONGEST_SPAN,
+    longest: timedelta = MAX_SPAN,
 ) -> timedelta:
     """Return a length of time as a timedelta; every public parameter that takes one is read by this function.
 

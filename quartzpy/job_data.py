@@ -78,13 +78,13 @@ The names of those of recoveries are Quartz's."""
 MAX_DEPTH = 32
 MAX_BYTES = 1_048_576
 """The largest size of job data in bytes that any setting allows."""
-_LONGEST_STORED = 4 * MAX_BYTES
+_MAX_STORED = 4 * MAX_BYTES
 """The largest stored data in characters that is parsed; databases may return JSON with additional blanks."""
-_MOST_BITS = 14_283
+_MAX_BITS = 14_283
 """The largest integer in bits: Python parses no more than 4,300 digits."""
 _WHOLE_IN_A_DATABASE = 1e16
 """From this value on, PostgreSQL's jsonb returns floats without a fraction."""
-_LONGEST_KEY_SHOWN = 40
+_MAX_KEY_SHOWN = 40
 
 _Budget = list[int]
 """A list of one item, the number of bytes that are left. It bounds data that refers to one object many times."""
@@ -295,7 +295,7 @@ def _encoded(value: Any, path: str, depth: int, budget: _Budget) -> Any:
     if kind is float:
         return _float(value, path)
     if kind is int:
-        if value.bit_length() > _MOST_BITS:
+        if value.bit_length() > _MAX_BITS:
             raise InvalidJobDataError(f"{path}: a whole number of more than 4,300 digits cannot be stored")
         return value
     if kind is bool or value is None:
@@ -318,7 +318,7 @@ def _encoded(value: Any, path: str, depth: int, budget: _Budget) -> Any:
 
 def _place(key: str) -> str:
     # Truncated, because the path of each nested value contains it again.
-    return f"[{key!r}]" if len(key) <= _LONGEST_KEY_SHOWN else f"[{key[:_LONGEST_KEY_SHOWN]!r}...]"
+    return f"[{key!r}]" if len(key) <= _MAX_KEY_SHOWN else f"[{key[:_MAX_KEY_SHOWN]!r}...]"
 
 
 def _decoded(value: Any, depth: int) -> Any:
@@ -426,8 +426,8 @@ def decode(text: str | None) -> dict[str, Any]:
 
 
 def _parsed(text: str) -> Any:
-    if len(text) > _LONGEST_STORED:
-        raise InvalidJobDataError(f"{len(text)} characters, at most {_LONGEST_STORED}")
+    if len(text) > _MAX_STORED:
+        raise InvalidJobDataError(f"{len(text)} characters, at most {_MAX_STORED}")
     return _DECODER.decode(text)
 
 

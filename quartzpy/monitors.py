@@ -25,9 +25,9 @@ from quartzpy.triggers.cron import CRONTAB, CronTrigger
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.trigger import Trigger
 
-MOST_SLUG = 50
+MAX_SLUG = 50
 """The length of the name of a monitor, which Sentry limits."""
-MOST_MESSAGE = 1_000
+MAX_MESSAGE = 1_000
 _JOB = "{job}"
 _SENTRY = re.compile(r"/api/[0-9]+/cron/[^/]+/[^/]+/?")
 _FORMS = ("healthchecks", "sentry", "cronitor")
@@ -60,10 +60,10 @@ def slug(job: JobKey) -> str:
     """
     text = job.name if job.group == DEFAULT_GROUP else f"{job.group}-{job.name}"
     plain = re.sub(r"[^a-z0-9_]+", "-", text.lower()).strip("-_")
-    if plain == text.lower() and len(plain) <= MOST_SLUG:
+    if plain == text.lower() and len(plain) <= MAX_SLUG:
         return plain
     digest = hashlib.sha256(str(job).encode()).hexdigest()[:6]
-    return f"{plain[: MOST_SLUG - 7].strip('-_')}-{digest}".lstrip("-")
+    return f"{plain[: MAX_SLUG - 7].strip('-_')}-{digest}".lstrip("-")
 
 
 def run_id(execution_key: str) -> str:
@@ -120,7 +120,7 @@ def _form(url: str) -> tuple[str, str]:
 
 def _message(error: BaseException | None, outcome: str) -> str:
     text = outcome if error is None else f"{type(error).__name__}: {error_summary(str(error)) or ''}"
-    return visible(storable_text(text))[:MOST_MESSAGE]
+    return visible(storable_text(text))[:MAX_MESSAGE]
 
 
 def _exit_status(error: BaseException | None) -> int | None:

@@ -27,10 +27,10 @@ TIMEOUT = 10.0
 """The longest time, in seconds, of each step of a call."""
 LONGEST = 20.0
 """The longest time of a whole call, after which its connection is closed."""
-MOST_SECRET = 16_384
-MOST_READ = 300
+MAX_SECRET = 16_384
+MAX_READ = 300
 """The bytes of an answer that are read: the beginning of it is part of the error."""
-MOST_QUEUED = 1_000
+MAX_QUEUED = 1_000
 _IN_URL = "/?#[]@!$&'()*+,;=:%-._~"
 
 
@@ -50,7 +50,7 @@ def read_place(place: str) -> str:
     elif kind == "file":
         try:
             with open(rest, encoding="utf-8-sig") as file:
-                value = file.read(MOST_SECRET)
+                value = file.read(MAX_SECRET)
         except (OSError, UnicodeDecodeError) as error:
             raise OutgoingError(f"{place} cannot be read: {type(error).__name__}") from None
     else:
@@ -104,10 +104,10 @@ def _call(method: str, url: str, body: bytes | None, headers: dict[str, str]) ->
         try:
             connection.request(method, path, body, {"connection": "close", **headers})
             response = connection.getresponse()
-            head = response.read(MOST_READ)
+            head = response.read(MAX_READ)
         finally:
             end.cancel()
-        return Answer(response.status, visible(storable_text(head.decode(errors="replace")).strip())[:MOST_READ])
+        return Answer(response.status, visible(storable_text(head.decode(errors="replace")).strip())[:MAX_READ])
     finally:
         connection.close()
 
@@ -180,7 +180,7 @@ class Pinger:
         self._name = name
         self._logger = logger
         self._changed = threading.Condition()
-        self._queue: deque[Ping] = deque(maxlen=MOST_QUEUED)
+        self._queue: deque[Ping] = deque(maxlen=MAX_QUEUED)
         self._thread: threading.Thread | None = None
         self._is_closed = False
         self._fails = False
@@ -192,7 +192,7 @@ class Pinger:
         with self._changed:
             if self._is_closed:
                 return
-            self.dropped += len(self._queue) == MOST_QUEUED
+            self.dropped += len(self._queue) == MAX_QUEUED
             self._queue.append(ping)
             if self._thread is None:
                 thread = threading.Thread(target=self._run, name=self._name, daemon=True)

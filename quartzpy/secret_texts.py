@@ -22,7 +22,7 @@ SECRETS = (
 )
 """The patterns of names whose values are hidden unless others are given."""
 
-_LONGEST_NAME = 1_000
+_MAX_NAME = 1_000
 _SEPARATORS = re.compile(r"[-_.\s]+")
 _NAME = r"(?<![\w.%-])(?P<name>[\w.%-]++)"
 _QUOTED = r"""\"(?:[^\"\\\n]|\\.)*+\"|'(?:[^'\\\n]|\\.)*+'"""
@@ -94,7 +94,7 @@ def _plain(pattern: str) -> str:
 
 def is_secret(name: str, patterns: Sequence[str] = SECRETS) -> bool:
     """Return whether a name matches a pattern; case, hyphens, underscores and full stops make no difference."""
-    return _matches(name[:_LONGEST_NAME], tuple(patterns))
+    return _matches(name[:_MAX_NAME], tuple(patterns))
 
 
 @lru_cache(maxsize=4_096)

@@ -14,7 +14,7 @@ from quartzpy.errors import InvalidValueError
 from quartzpy.text_files import look_alike
 
 MAX_DESCRIPTION_LENGTH = 1_000
-_LONGEST_QUOTED = 200
+_MAX_QUOTED = 200
 _FRAME = re.compile(r'  File "|Traceback')
 _LINKS = frozenset(
     {
@@ -52,7 +52,7 @@ def quoted(value: object) -> str:
     except Exception:
         # A `__repr__` may raise anything, and Python refuses to convert numbers with too many digits.
         text = f"<{type(value).__name__}>"
-    return text if len(text) <= _LONGEST_QUOTED else f"{text[:_LONGEST_QUOTED]}..."
+    return text if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]}..."
 
 
 def reason(error: BaseException) -> str:
@@ -61,7 +61,7 @@ def reason(error: BaseException) -> str:
         text = visible(str(error)) or type(error).__name__
     except Exception:
         text = type(error).__name__
-    return text if len(text) <= _LONGEST_QUOTED else f"{text[:_LONGEST_QUOTED]}..."
+    return text if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]}..."
 
 
 def headline(error: str | None) -> str | None:
@@ -85,7 +85,7 @@ def headline(error: str | None) -> str | None:
 
 
 LINES_OF_REASON = 3
-_LONGEST_LINE = 200
+_MAX_LINE = 200
 
 
 def error_summary(error: str | None) -> str | None:
@@ -98,7 +98,7 @@ def error_summary(error: str | None) -> str | None:
     if error is None or line is None or not line.rstrip().endswith(":"):
         return line
     _, _, rest = error.strip().rpartition(line)
-    last = [text.strip()[:_LONGEST_LINE] for text in rest.splitlines() if text.strip()][-LINES_OF_REASON:]
+    last = [text.strip()[:_MAX_LINE] for text in rest.splitlines() if text.strip()][-LINES_OF_REASON:]
     return f"{line} {' / '.join(last)}" if last else line
 
 

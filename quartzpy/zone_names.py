@@ -16,7 +16,7 @@ from functools import lru_cache
 NO_ZONES = frozenset({"Factory", "localtime", "posixrules"})
 """Files of the zone directory that are no zones of a place."""
 _COPIES = ("posix/", "right/")
-_LONGEST_COMPARED = 64
+_MAX_COMPARED = 64
 _SHOWN = 3
 _OFFSET = re.compile(r"(?:UTC|GMT|Z)?\s*([+\-\u2212])\s*([0-9]{1,2})(?::?([0-9]{2}))?", re.IGNORECASE)
 _POSIX = re.compile(
@@ -69,7 +69,7 @@ def meant(text: str) -> str:
     """Return what to write in place of a text that names no zone, as the end of an error."""
     generic = "use an IANA name such as 'Europe/Berlin', or an offset such as '+02:00'"
     text = text.strip()
-    if not text or len(text) > _LONGEST_COMPARED:
+    if not text or len(text) > _MAX_COMPARED:
         return generic
     if text.upper() == "Z":
         return _of_offset(timedelta())

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 REPEATS = 20
-MOST_SECONDS = 20.0
+MAX_SECONDS = 20.0
 """The time after which a slow read is not repeated again."""
 
 
@@ -15,7 +15,7 @@ def times_of(read: Callable[[], Any], repeats: int = REPEATS) -> list[float]:
     """Return the milliseconds of each repeat of a read. The first one, which warms the caches, does not count."""
     read()
     found: list[float] = []
-    while len(found) < repeats and sum(found) < MOST_SECONDS * 1000:
+    while len(found) < repeats and sum(found) < MAX_SECONDS * 1000:
         began = time.perf_counter()
         read()
         found.append((time.perf_counter() - began) * 1000)

@@ -118,7 +118,7 @@ SELECT t.sched_name, 'crowd', 'crowd-' || lpad(n::text, 7, '0'), t.job_group, t.
  WHERE t.trigger_name = 'crowd' AND t.sched_name = %(sched)s
 """
 _BATCH = 1_000_000
-_MOST_VACUUMS = 60
+_MAX_VACUUMS = 60
 
 
 def fill(bench: Bench, url: str, triggers: int, executions: int) -> None:
@@ -144,7 +144,7 @@ def _vacuum_the_rest(connection: psycopg.Connection[Any]) -> None:
 
     A `VACUUM` leaves what is newer than the oldest snapshot, such as that of an autovacuum of another table.
     """
-    for _ in range(_MOST_VACUUMS):
+    for _ in range(_MAX_VACUUMS):
         is_done = connection.execute(
             "SELECT relallvisible = relpages FROM pg_class WHERE oid = 'qrtz_executions'::regclass"
         ).fetchone()
@@ -152,7 +152,7 @@ def _vacuum_the_rest(connection: psycopg.Connection[Any]) -> None:
             return
         time.sleep(1)
         connection.execute("VACUUM qrtz_executions")
-    raise RuntimeError(f"{_MOST_VACUUMS} VACUUMs left pages of qrtz_executions that are not all visible")
+    raise RuntimeError(f"{_MAX_VACUUMS} VACUUMs left pages of qrtz_executions that are not all visible")
 
 
 def fill_crowded(bench: Bench, url: str, triggers: int) -> None:

@@ -17,9 +17,9 @@ from quartzpy.errors import InvalidCalendarError, InvalidValueError
 from quartzpy.instants import zone
 from quartzpy.texts import quoted
 
-MOST_DAYS_OFF = 3_660
+MAX_DAYS_OFF = 3_660
 """The number of days off in a row, ten years, after which a search for a business day ends."""
-MOST_OFFSET = 1_000
+MAX_OFFSET = 1_000
 """The largest offset in business days, in either direction."""
 _ONE_DAY = timedelta(days=1)
 # The steps of the budget in which a calendar of times of day is asked for a day.
@@ -133,13 +133,13 @@ class BusinessDays:
 
     def _search(self, day: date, step: timedelta) -> date:
         candidate = day
-        for _ in range(MOST_DAYS_OFF):
+        for _ in range(MAX_DAYS_OFF):
             if self.is_business_day(candidate):
                 return candidate
             candidate = _moved(candidate, step)
         direction = "after" if step > timedelta() else "before"
         raise InvalidCalendarError(
-            f"calendar: it has no business day within {MOST_DAYS_OFF} days {direction} {day.isoformat()}"
+            f"calendar: it has no business day within {MAX_DAYS_OFF} days {direction} {day.isoformat()}"
         )
 
     def roll(self, day: date, rule: Roll | str = Roll.FOLLOWING) -> date:
@@ -195,8 +195,8 @@ class BusinessDays:
 
     def _period(self, first: date, last: date, *, reverse: bool = False) -> Iterator[date]:
         length = (last - first).days + 1
-        if length > MOST_DAYS_OFF:
-            raise InvalidCalendarError(f"period: at most {MOST_DAYS_OFF} days (got {length})")
+        if length > MAX_DAYS_OFF:
+            raise InvalidCalendarError(f"period: at most {MAX_DAYS_OFF} days (got {length})")
         numbers = range(length - 1, -1, -1) if reverse else range(length)
         return (first + timedelta(days=number) for number in numbers)
 
@@ -207,8 +207,8 @@ def check_offset(count: object, subject: str, error: type[InvalidValueError]) ->
     Raises:
         InvalidValueError (or `error`): it is no integer, or is too large.
     """
-    if type(count) is not int or abs(count) > MOST_OFFSET:
-        raise error(f"{subject}: a number of business days from -{MOST_OFFSET} to {MOST_OFFSET} (got {quoted(count)})")
+    if type(count) is not int or abs(count) > MAX_OFFSET:
+        raise error(f"{subject}: a number of business days from -{MAX_OFFSET} to {MAX_OFFSET} (got {quoted(count)})")
 
 
 def _moved(day: date, step: timedelta) -> date:

@@ -7,7 +7,7 @@ import re
 from quartzpy.errors import InvalidValueError
 from quartzpy.texts import quoted
 
-MOST_YEARS = 100
+MAX_YEARS = 100
 _PART = re.compile(r"\s*([0-9]{4})(?:\s*-\s*([0-9]{4}))?\s*", re.ASCII)
 
 
@@ -20,9 +20,9 @@ def years_in(text: object) -> list[int]:
     years: set[int] = set()
     for part in text.split(",") if isinstance(text, str) else ("",):
         match = _PART.fullmatch(part)
-        if match is None or not 0 <= int(match[2] or match[1]) - int(match[1]) < MOST_YEARS:
+        if match is None or not 0 <= int(match[2] or match[1]) - int(match[1]) < MAX_YEARS:
             raise InvalidValueError(f"years: such as 2027, 2027-2029 or 2026,2027 (got {quoted(text)})")
         years.update(range(int(match[1]), int(match[2] or match[1]) + 1))
-        if len(years) > MOST_YEARS:
-            raise InvalidValueError(f"years: at most {MOST_YEARS} (got {quoted(text)})")
+        if len(years) > MAX_YEARS:
+            raise InvalidValueError(f"years: at most {MAX_YEARS} (got {quoted(text)})")
     return sorted(years)

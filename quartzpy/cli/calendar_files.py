@@ -17,7 +17,7 @@ from quartzpy.texts import visible
 if TYPE_CHECKING:
     from quartzpy.operations.calendar_changes import CalendarDifference
 
-_MOST_SHOWN = 50
+_MAX_SHOWN = 50
 
 
 def _years(_ctx: click.Context, _option: click.Parameter, value: str) -> str:
@@ -107,13 +107,13 @@ def _print(difference: CalendarDifference) -> None:
         *(f"+ {start.isoformat()} to {end.isoformat()}" for start, end in difference.spans_added),
         *(f"- {start.isoformat()} to {end.isoformat()}" for start, end in difference.spans_removed),
     ]
-    for line in lines[:_MOST_SHOWN]:
+    for line in lines[:_MAX_SHOWN]:
         click.echo(f"    {line}")
-    if len(lines) > _MOST_SHOWN:
-        click.echo(f"    and {len(lines) - _MOST_SHOWN:,} more; --json has them all")
+    if len(lines) > _MAX_SHOWN:
+        click.echo(f"    and {len(lines) - _MAX_SHOWN:,} more; --json has them all")
     if difference.changes_layers and not difference.is_new:
         click.echo("    ~ its time zone, description or base")
-    for moved in difference.moved[:_MOST_SHOWN]:
+    for moved in difference.moved[:_MAX_SHOWN]:
         before, after = (at.isoformat() if at else "no fire" for at in (moved.before, moved.after))
         click.echo(f"  trigger {visible(str(moved.key))}: {before} -> {after}")
     if difference.moved:

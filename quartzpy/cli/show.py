@@ -391,7 +391,7 @@ def why(target: Target, output: _Output, trigger: str, group: str | None) -> Non
                     str(error).replace("there is no trigger", "there is no trigger and no job", 1)
                 ) from None
             raise
-        records = scheduler.triggers(job=job).page(_MOST_EXPLAINED)
+        records = scheduler.triggers(job=job).page(_MAX_EXPLAINED)
         parts: dict[str, Sequence[str]] = {str(record.key): operations.why(record.key) for record in records}
         detail = scheduler.get_job_detail(job)
         if (detail is not None and detail.after is not None) or scheduler.joins(job=job).first() is not None:
@@ -401,7 +401,7 @@ def why(target: Target, output: _Output, trigger: str, group: str | None) -> Non
     output.show(read, _draw_reasons)
 
 
-_MOST_EXPLAINED = 20
+_MAX_EXPLAINED = 20
 
 
 def _draw_reasons(details: DetailView, reasons: dict[str, Sequence[str]]) -> None:

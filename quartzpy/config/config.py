@@ -32,7 +32,7 @@ DEFAULT_TABLE_PREFIX = "qrtz_"
 _TABLE_PREFIX = re.compile(r"[a-z_][a-z0-9_]{0,19}")
 _SCHEMA = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 # The server counts milliseconds in 32 bits.
-_LONGEST_TIMEOUT = timedelta(days=24)
+_MAX_TIMEOUT = timedelta(days=24)
 _A_YEAR = timedelta(days=366)
 _LEAST_HEARTBEAT = timedelta(seconds=5)
 _FOR_EVER = ("history_retention", "audit_retention")
@@ -458,9 +458,9 @@ class SchedulerConfig:
             elif type(setting.default) is bool and type(value) is not bool:
                 raise SettingsError(f"{setting.name} must be True or False (got {quoted(value)})")
         for name in ("lock_timeout", "statement_timeout"):
-            if getattr(self, name) > _LONGEST_TIMEOUT:
+            if getattr(self, name) > _MAX_TIMEOUT:
                 raise SettingsError(
-                    f"{name}={getattr(self, name)} must be at most {_LONGEST_TIMEOUT}, the limit of PostgreSQL"
+                    f"{name}={getattr(self, name)} must be at most {_MAX_TIMEOUT}, the limit of PostgreSQL"
                 )
         _check_name(self.name, "name")
         _check_name(self.instance_id, "instance_id")

@@ -204,7 +204,7 @@ def _error_message(settings: Mapping[str, Any]) -> str | None:
 
 
 _PROPERTY = re.compile(r"^\s*(?:org\.quartz\.)(?P<name>[\w.]+?)\s*[=:]\s*(?P<value>\S.*?)?\s*$", re.M)
-_MOST_PROPERTIES = 10
+_MAX_PROPERTIES = 10
 
 
 def _of_quartz(path: Path) -> str | None:
@@ -212,7 +212,7 @@ def _of_quartz(path: Path) -> str | None:
     properties = dict.fromkeys(match["name"] for match in _PROPERTY.finditer(path.read_text(errors="replace")))
     if not properties:
         return None
-    lines = [f"{name}: {quartz_answer(name, 'Properties') or 'unknown'}" for name in properties][:_MOST_PROPERTIES]
+    lines = [f"{name}: {quartz_answer(name, 'Properties') or 'unknown'}" for name in properties][:_MAX_PROPERTIES]
     return (
         f"{path} is a properties file of Quartz; settings are in TOML, such as quartzpy.toml with name = 'billing' and"
         f" workers = 10, and docs/from-quartz-more.md lists each property. {'; '.join(lines)}"

@@ -11,9 +11,9 @@ from itertools import product
 from quartzpy.cron_expressions.fields import HOURS, MINUTES, MONTH, SECONDS, CronFields, FieldKind, Part
 from quartzpy.cron_expressions.timetable import ALL_WEEKDAYS, DayRule, LastDay, NthWeekday
 
-_MOST_TIMES = 8
+_MAX_TIMES = 8
 """The most times of day that are listed one by one. More are described by their minutes and hours."""
-_MOST_SPELLED = 3
+_MAX_SPELLED = 3
 """The most seconds or minutes of an uneven step that are listed one by one."""
 WEEKDAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 MONTHS = (
@@ -58,7 +58,7 @@ def _spelled_out(parts: Sequence[Part], kind: FieldKind) -> Sequence[Part]:
     for part in parts:
         is_uneven = (part.is_all or part.is_open) and 60 % part.step != 0
         values = part.values(kind) if is_uneven else ()
-        spelled += [Part(value, value) for value in values] if 0 < len(values) <= _MOST_SPELLED else [part]
+        spelled += [Part(value, value) for value in values] if 0 < len(values) <= _MAX_SPELLED else [part]
     return spelled
 
 
@@ -66,7 +66,7 @@ def _clock(seconds: Sequence[Part], minutes: Sequence[Part], hours: Sequence[Par
     at_seconds, at_minutes, at_hours = _values(seconds), _values(minutes), _values(hours)
     if at_seconds and at_minutes and at_hours:
         times = sorted(product(at_hours, at_minutes, at_seconds))
-        if len(times) <= _MOST_TIMES:
+        if len(times) <= _MAX_TIMES:
             return "at " + listed([_time(*time) for time in times])
     if at_seconds and len(at_seconds) == 1 and at_minutes and len(at_minutes) == 1:
         return _hourly(hours, at_minutes[0], at_seconds[0])

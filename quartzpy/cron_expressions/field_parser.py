@@ -30,7 +30,7 @@ _TIME_ZONE = re.compile(r"(?:CRON_)?TZ=(?P<zone>[^ \t]*)", re.IGNORECASE)
 BLANKS = " \t\r\n"
 """The characters that may stand before and after an expression."""
 _KNOWN_CHARACTERS = frozenset("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ*?,-/#()")
-_LONGEST_QUOTED = 40
+_MAX_QUOTED = 40
 _HASH_FORMS = "H, H/15, H(0-29) or H(0-29)/10"
 
 
@@ -82,7 +82,7 @@ class FieldParser(ABC):
             rest = self._expression[zone_match.end() :].strip(BLANKS)
             self._fail(
                 f"{self.subject}: the time zone is an argument and no part of the text; write"
-                f" {rest[:_LONGEST_QUOTED]!r} with time_zone={zone_match['zone'][:_LONGEST_QUOTED]!r}",
+                f" {rest[:_MAX_QUOTED]!r} with time_zone={zone_match['zone'][:_MAX_QUOTED]!r}",
                 tokens[0][1],
                 allowed="the fields alone",
             )
@@ -246,7 +246,7 @@ class FieldParser(ABC):
         self._wrong(kind, item, at + offset, reason)
 
     def _wrong(self, kind: FieldKind, item: str, position: int, reason: str, *, allowed: str | None = None) -> NoReturn:
-        quoted = item if len(item) <= _LONGEST_QUOTED else item[:_LONGEST_QUOTED] + "…"
+        quoted = item if len(item) <= _MAX_QUOTED else item[:_MAX_QUOTED] + "…"
         self._fail(f"{kind.name} field {quoted!r}: {reason}", position, kind, allowed=allowed or kind.allowed)
 
     def _fail(

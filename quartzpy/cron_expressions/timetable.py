@@ -18,7 +18,7 @@ _ALL_SECONDS = (1 << 60) - 1
 ALL_WEEKDAYS = (1 << 7) - 1
 """Bits 0 (Sunday) to 6 (Saturday)."""
 SHORTEST_MONTH = 28
-_LONGEST_MONTH = 31
+_MAX_MONTH = 31
 _SUNDAY, _SATURDAY = 0, 6
 _SEVENTH_DAYS = sum(1 << 7 * week for week in range(5))
 FIRST_YEAR, LAST_YEAR = 1970, 2199
@@ -116,7 +116,7 @@ class DayRule:
         """`in_month` for all shapes, in the order of `month_shape`."""
         return tuple(
             self.in_month(length, first_weekday)
-            for length in range(SHORTEST_MONTH, _LONGEST_MONTH + 1)
+            for length in range(SHORTEST_MONTH, _MAX_MONTH + 1)
             for first_weekday in range(7)
         )
 

@@ -53,7 +53,7 @@ from quartzpy.operations.calendar_changes import CalendarDifference
 from quartzpy.operations.schedules import short
 from quartzpy.operations.selection import NAMES, Keys, Selection, Subject
 from quartzpy.scheduler.methods.queries import checked_fire_id
-from quartzpy.scheduler.past_fires import MOST_RUNS, PastFires, check_span
+from quartzpy.scheduler.past_fires import MAX_RUNS, PastFires, check_span
 from quartzpy.texts import quoted
 
 ALL = "all"
@@ -111,7 +111,7 @@ class FormInput:
         }
 
 
-_MOST_DIGITS = 19
+_MAX_DIGITS = 19
 _FILTERS: Mapping[str, tuple[Callable[..., Selection], Callable[[RequestContext], dict[str, Any]]]] = {
     "jobs": (Selection.jobs, job_filters),
     "triggers": (Selection.triggers, trigger_filters),
@@ -132,7 +132,7 @@ def subjects_of(context: RequestContext, form: FormInput, action: Action) -> Sub
         return NodeName(form.get("node"))
     if Subject.INCIDENT in action.subjects:
         number = form.get("incident")
-        if not (number.isascii() and number.isdecimal() and len(number) <= _MOST_DIGITS):
+        if not (number.isascii() and number.isdecimal() and len(number) <= _MAX_DIGITS):
             raise InvalidValueError(
                 f"incident: the link must say which one, as ?incident=NUMBER (got {quoted(number)})"
             )
@@ -217,7 +217,7 @@ def backfill_times(context: RequestContext, past: PastFires, form: FormInput) ->
         raise InvalidValueError(
             f"There are more than {most:,} fires in this span, the first of them from"
             f" {context.times.exact(times[0])} to {context.times.exact(times[-2])}. Choose a shorter span, or allow"
-            f" more fires (at most {MOST_RUNS:,})."
+            f" more fires (at most {MAX_RUNS:,})."
         )
     return times
 
@@ -379,7 +379,7 @@ def count_of_subjects(actions: Actions, subjects: Subjects) -> int:
 
 LOCATION = "X-Location"
 """The header with the URL that the script opens after a success."""
-_MOST_SHOWN = 20
+_MAX_SHOWN = 20
 _ELSEWHERE = (ForbiddenError, ObjectNotFoundError, StoreUnavailableError, OutcomeUnknownError)
 """Errors that the form cannot mend: they have pages of their own."""
 
@@ -447,7 +447,7 @@ def _ask(context: RequestContext, form: FormInput, *, error: str | None = None, 
         subjects=subjects,
         many=_is_many(subjects),
         count=count_of_subjects(actions, subjects),
-        shown=keys[:_MOST_SHOWN],
+        shown=keys[:_MAX_SHOWN],
         form=form,
         about=_sentence_about(context, subjects),
         next=_next(context, form),
@@ -506,7 +506,7 @@ def _followed(result: ActionResult) -> str:
 def show_followed(context: RequestContext) -> Response:
     """How the run is that an action began; it is asked again until it is over."""
     after = context.parameter("after") or ""
-    if not (after.isascii() and after.isdecimal() and len(after) <= _MOST_DIGITS):
+    if not (after.isascii() and after.isdecimal() and len(after) <= _MAX_DIGITS):
         raise InvalidValueError(f"after: must be the number of an action (got {quoted(after)})")
     key, again = trigger_key(context.request.query_params), context.parameter("again") is not None
     run = context.operations.followed(key, int(after), again=again)

@@ -35,7 +35,7 @@ to the application's own login page; without one, the response has status 401.
 SESSION_COOKIE = "quartzpy_session"
 SESSION_LASTS = 12 * 3600
 """The time, in seconds, after which the login page asks for the token again."""
-_MOST_SESSIONS = 10_000
+_MAX_SESSIONS = 10_000
 SHORTEST_SECRET = 8
 """The least number of characters of a token or password."""
 
@@ -154,7 +154,7 @@ class TokenAuth:
 
     def _admit(self, number: str) -> None:
         self._admitted[number] = None
-        while len(self._admitted) > _MOST_SESSIONS:
+        while len(self._admitted) > _MAX_SESSIONS:
             with contextlib.suppress(KeyError):
                 self._admitted.popitem(last=False)
 

@@ -19,7 +19,7 @@ from starlette.responses import Response
 from quartzpy.dashboard.links import ROOT
 
 URLENCODED = "application/x-www-form-urlencoded"
-MOST_FIELDS = 1_000
+MAX_FIELDS = 1_000
 """The most fields of a form. A page with selected rows has one for each."""
 
 
@@ -144,9 +144,9 @@ async def _fields(request: Request) -> FormData:
         return FormData()
     body = (await request.body()).decode("utf-8", "replace")
     try:
-        fields = parse_qsl(body, keep_blank_values=True, errors="replace", max_num_fields=MOST_FIELDS)
+        fields = parse_qsl(body, keep_blank_values=True, errors="replace", max_num_fields=MAX_FIELDS)
     except ValueError:
-        raise HTTPException(400, f"expected at most {MOST_FIELDS:,} fields in a form") from None
+        raise HTTPException(400, f"expected at most {MAX_FIELDS:,} fields in a form") from None
     return FormData([*fields])
 
 

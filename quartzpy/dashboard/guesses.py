@@ -15,15 +15,15 @@ logger = logging.getLogger(__name__)
 
 BURST = 10
 """The number of different wrong tokens after which an address has to wait."""
-LONGEST_WAIT = 900.0
+MAX_WAIT = 900.0
 """The longest time, in seconds, that an address has to wait. Each further wrong token doubles the wait up to it."""
 FORGET_AFTER = 3_600.0
 """The time, in seconds, without a wrong token after which an address begins anew."""
-MOST_A_MINUTE = 100
+MAX_A_MINUTE = 100
 """The number of different wrong tokens in a minute, from all addresses, after which only those go on from which a right
 one has come before."""
 _MINUTE = 60.0
-_MOST_ADDRESSES = 10_000
+_MAX_ADDRESSES = 10_000
 _SAME = 16
 
 
@@ -49,7 +49,7 @@ class _Record:
         self.digests.append(digest)
         self.count += 1
         if self.count >= patience:
-            self.until = now + min(2.0 ** min(self.count - patience, 30), LONGEST_WAIT)
+            self.until = now + min(2.0 ** min(self.count - patience, 30), MAX_WAIT)
         return True
 
 
@@ -61,13 +61,13 @@ class Guesses:
     """
 
     def __init__(
-        self, monotonic: Callable[[], float] = time.monotonic, *, most_addresses: int = _MOST_ADDRESSES
+        self, monotonic: Callable[[], float] = time.monotonic, *, most_addresses: int = _MAX_ADDRESSES
     ) -> None:
         self._monotonic = monotonic
         self._most = most_addresses
         self._records: OrderedDict[str, _Record] = OrderedDict()
         self._trusted: OrderedDict[str, None] = OrderedDict()
-        self._recent: deque[tuple[float, str]] = deque(maxlen=MOST_A_MINUTE)
+        self._recent: deque[tuple[float, str]] = deque(maxlen=MAX_A_MINUTE)
         """When the last ones came, and from which networks: of one network at most `BURST` in a minute."""
         self._guard = threading.Lock()
 
@@ -83,7 +83,7 @@ class Guesses:
             # Who has logged in from there goes on, whatever others try from the same address.
             keys = {key} if key in self._trusted else {key, _key(address), _network(address)}
             own = max((self._records[each].until - now for each in keys if each in self._records), default=0.0)
-            is_full = len(self._recent) == MOST_A_MINUTE and key not in self._trusted
+            is_full = len(self._recent) == MAX_A_MINUTE and key not in self._trusted
             of_all = self._recent[0][0] + _MINUTE - now if is_full else 0.0
         return max(own, of_all, 0.0)
 

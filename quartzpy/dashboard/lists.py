@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from quartzpy.keys import Key
 
-MOST_SORTED = 200
+MAX_SORTED = 200
 """The largest number of rows of a list that is read as a whole, so that it can be sorted by any column."""
 COLUMNS = "columns"
 """The query parameter with the names of the chosen columns. One that is empty tells that the form was sent."""

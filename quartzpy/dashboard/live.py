@@ -33,11 +33,11 @@ DEBOUNCE = 0.25
 PING_EVERY = 15.0
 """The longest silence of a stream, in seconds; proxies close silent ones."""
 RETRY_AFTER = 2.0
-MOST_STREAMS = 200
+MAX_STREAMS = 200
 """The largest number of open streams of a process. Further pages ask every ten seconds instead."""
-MOST_STREAMS_OF_ONE = 20
+MAX_STREAMS_OF_ONE = 20
 """The same of one session or browser."""
-_LONGEST_WAIT = 0.5
+_MAX_WAIT = 0.5
 
 
 class TooManyStreamsError(Exception):
@@ -109,8 +109,8 @@ class LiveHub:
         """
         with self._guard:
             of_one = sum(watcher.reader == reader for watcher in self._watchers)
-            if of_one >= MOST_STREAMS_OF_ONE or len(self._watchers) >= MOST_STREAMS:
-                raise TooManyStreamsError(of_one >= MOST_STREAMS_OF_ONE)
+            if of_one >= MAX_STREAMS_OF_ONE or len(self._watchers) >= MAX_STREAMS:
+                raise TooManyStreamsError(of_one >= MAX_STREAMS_OF_ONE)
             watcher = Watcher(reader)
             self._watchers.add(watcher)
             self._start()
@@ -176,7 +176,7 @@ class LiveHub:
         schedule_at = time.monotonic() + SCHEDULE_EVERY
         with self._scheduler.cluster_events() as events:
             while self._watchers and not self.closed:
-                event = events.next(_LONGEST_WAIT)
+                event = events.next(_MAX_WAIT)
                 if event is not None:
                     self._publish(_topic(event))
                 if events.outage is not None:

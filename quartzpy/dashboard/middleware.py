@@ -63,9 +63,9 @@ class SecurityHeaders:
         await self._app(scope, receive, with_headers)
 
 
-MOST_BYTES = 2_000_000
+MAX_BYTES = 2_000_000
 """The largest body of a request, in bytes."""
-MOST_BYTES_OF_LOGIN = 65_536
+MAX_BYTES_OF_LOGIN = 65_536
 """The largest body, in bytes, of a request for the login page, which anybody may send."""
 BODY_TIMEOUT = 30.0
 """The time, in seconds, in which the whole body of a request has to arrive."""
@@ -90,7 +90,7 @@ class RequestLimits:
             await self._app(scope, receive, send)
             return
         path = scope["path"].removeprefix(scope.get("root_path", ""))
-        body = _Body(receive, MOST_BYTES_OF_LOGIN if path.startswith(LOGIN) else MOST_BYTES, self._body_timeout)
+        body = _Body(receive, MAX_BYTES_OF_LOGIN if path.startswith(LOGIN) else MAX_BYTES, self._body_timeout)
         has_begun = False
 
         async def watched_send(message: Message) -> None:

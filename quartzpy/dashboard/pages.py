@@ -16,7 +16,7 @@ from quartzpy.dashboard.drawing.joins import draw_joins
 from quartzpy.dashboard.drawing.plots import draw_year, lateness_plot, run_bars, split_bar, throughput_plot
 from quartzpy.dashboard.drawing.timeline import draw_timeline
 from quartzpy.dashboard.links import job_key, trigger_key
-from quartzpy.dashboard.lists import COLUMNS, MOST_SORTED, Column, ListHead, hidden_columns, in_order
+from quartzpy.dashboard.lists import COLUMNS, MAX_SORTED, Column, ListHead, hidden_columns, in_order
 from quartzpy.dashboard.live import AUDIT
 from quartzpy.dashboard.request_context import (
     EXHAUSTED,
@@ -182,7 +182,7 @@ def job_list(context: RequestContext) -> Response:
     filters, mode = job_filters(context), checked_choice(context.parameter("mode"), JobMode, "mode")
     allowed = allowed_actions.on_some_job(set(JobMode) if mode is None else {mode})
     jobs, head = _sorted(
-        context, "jobs", lists.JOBS, {"job": read}, lambda: context.operations.jobs_are_few(MOST_SORTED, **filters)
+        context, "jobs", lists.JOBS, {"job": read}, lambda: context.operations.jobs_are_few(MAX_SORTED, **filters)
     )
     return context.render("jobs.html", live="schedule executions", page=jobs, head=head, modes=_MODES, allowed=allowed)
 
@@ -207,7 +207,7 @@ def _sorted(
     by_value = {column.name for column in columns if column.value is not None}
     page, is_whole = None, False
     if sort.removeprefix("-") in by_value and sort not in reads and after is None:
-        whole = reads[usual](MOST_SORTED, None)
+        whole = reads[usual](MAX_SORTED, None)
         if whole.next_cursor is None:
             page, is_whole = Page(in_order(whole, columns, sort), None), True
     if page is None:
@@ -279,7 +279,7 @@ def trigger_list(context: RequestContext) -> Response:
         "triggers",
         lists.TRIGGERS,
         {"trigger": read(TriggerOrder.KEY), "next": read(TriggerOrder.NEXT_FIRE_TIME)},
-        lambda: context.operations.triggers_are_few(MOST_SORTED, **filters),
+        lambda: context.operations.triggers_are_few(MAX_SORTED, **filters),
     )
     state = state_filter(context)
     named = TriggerState.WAITING if state == LATE else checked_choice(state, TriggerState, "state")

@@ -30,7 +30,7 @@ _MARKED = (
 )
 """The instants of a sentence, its commands, and what it names. Nodes with other characters stay plain text, and so do
 jobs and triggers whose keys are not given: the words alone do not tell where a key ends, and where its group does."""
-_MOST_DIGITS = 19
+_MAX_DIGITS = 19
 """The most digits of the id of an execution."""
 
 
@@ -168,7 +168,7 @@ def _link(word: str, name: str, place: str | None) -> Markup:
 def _place(links: Links, kind: str, name: str) -> str | None:
     """Return the page of an execution or a node; None if a word only looks like its name."""
     if kind == "execution":
-        return links.execution(int(name)) if name.isdecimal() and len(name) <= _MOST_DIGITS else None
+        return links.execution(int(name)) if name.isdecimal() and len(name) <= _MAX_DIGITS else None
     return links.node(name) if any(not letter.isalpha() for letter in name) else None
 
 

@@ -41,8 +41,8 @@ FOLLOWED_COOKIE = "quartzpy_followed"
 """The query of the run that this text follows to its end."""
 DIALOG = "X-Dialog"
 _YEAR = 365 * 86_400
-_LONGEST_NOTICE = 1_000
-_LONGEST_QUERY = 2_000
+_MAX_NOTICE = 1_000
+_MAX_QUERY = 2_000
 _SMALLEST_COMPRESSED = 1_000
 _QUICK = 5
 """The level of compression: a page of 60 kB takes about a millisecond, and 9 is a few percent smaller."""
@@ -178,10 +178,10 @@ class RequestContext:
         response = RedirectResponse(url, 303)
         # A cookie holds only some characters of ASCII.
         for name, text in (
-            (NOTICE_COOKIE, quote(notice[:_LONGEST_NOTICE], safe="")),
+            (NOTICE_COOKIE, quote(notice[:_MAX_NOTICE], safe="")),
             (FOLLOWED_COOKIE, quote(followed, safe="")),
         ):
-            if text and (name == NOTICE_COOKIE or len(text) <= _LONGEST_QUERY):
+            if text and (name == NOTICE_COOKIE or len(text) <= _MAX_QUERY):
                 response.set_cookie(name, text, path=self._cookie_path, httponly=True, samesite="lax")
         return response
 

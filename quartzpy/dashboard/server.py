@@ -22,7 +22,7 @@ GRACE = 3
 """The time, in seconds, that open requests have to end after a signal."""
 HEADER_TIMEOUT = 10.0
 """The time, in seconds, in which the line and the headers of a request have to arrive."""
-MOST_HEADER_BYTES = 65_536
+MAX_HEADER_BYTES = 65_536
 """The largest size of the line and the headers of a request, in bytes; a longer one is answered with status 400."""
 
 
@@ -48,7 +48,7 @@ class DashboardServer(uvicorn.Server):
                 proxy_headers=bool(trusted_proxies),
                 forwarded_allow_ips=list(trusted_proxies),
                 http=_limited(header_timeout),
-                h11_max_incomplete_event_size=MOST_HEADER_BYTES,
+                h11_max_incomplete_event_size=MAX_HEADER_BYTES,
                 timeout_graceful_shutdown=GRACE,
             )
         )

@@ -21,7 +21,7 @@ _NAME_FILES = (Path("etc/timezone"), Path("etc/TZ"))
 _VARIABLE_FILES = (Path("etc/sysconfig/clock"), Path("etc/conf.d/clock"))
 _VARIABLE = re.compile(r"^\s*(?:ZONE|TIMEZONE|TIME_ZONE)\s*=\s*[\"']?([^\"'\s#]+)", re.MULTILINE)
 _SAY_IT = "write time_zone: Europe/Berlin into the file, or give --time-zone Europe/Berlin"
-_MOST_LINKS = 8
+_MAX_LINKS = 8
 # Two zones that agree at all of these are the same for whoever schedules today.
 _SAMPLES = tuple(datetime(year, month, 15, tzinfo=UTC) for year in range(2000, 2038) for month in range(1, 13))
 
@@ -111,7 +111,7 @@ def _of_file(path: Path, root: Path) -> str | None:
 
 def _links(path: Path, root: Path) -> Iterator[Path]:
     """Follow links one by one: an early one may name the zone, and the last one an alias of it."""
-    for _ in range(_MOST_LINKS):
+    for _ in range(_MAX_LINKS):
         try:
             target = os.readlink(path)
         except OSError:

@@ -31,7 +31,7 @@ _FAST_AND_FORGETFUL = {"fsync": "off", "synchronous_commit": "off", "full_page_w
 _START_TRIES = 5
 _ROOM = 128 * 2**20
 """What the data of a temporary server may need at first, in bytes."""
-_MOST_WATCHERS = 3
+_MAX_WATCHERS = 3
 """A server has one watcher, or another one for each time that it was kept running and used again."""
 CONNECT_TIMEOUT = 30
 """The limit of a connection attempt, in seconds. A server that is not there refuses at once; one on a busy machine may
@@ -328,7 +328,7 @@ def _is_free(lease: int) -> bool:
     A watcher that waits for the lease has it exclusively for a moment as soon as it is free, and then waits for the
     start lock. A shared lock has to wait for that moment to pass; another user's lock lets it through at once.
     """
-    for _ in range(_MOST_WATCHERS + 1):
+    for _ in range(_MAX_WATCHERS + 1):
         try:
             fcntl.flock(lease, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

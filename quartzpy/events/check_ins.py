@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 LAST_CALLS = 2.0
 """The time, in seconds, for which the end of a node waits for the calls that are not made yet."""
-MOST_REMEMBERED = 10_000
+MAX_REMEMBERED = 10_000
 
 
 class CheckIns:
@@ -39,7 +39,7 @@ class CheckIns:
                 self._tell(context, Moment.START)
             case JobWasExecuted(context):
                 # One that fires again at once has several of these, of which the last counts.
-                if len(self._ended) < MOST_REMEMBERED:
+                if len(self._ended) < MAX_REMEMBERED:
                     self._ended[context.fire_id] = event
             case TriggerComplete(context):
                 ended = self._ended.pop(context.fire_id, None)

@@ -50,7 +50,7 @@ LAST_OUTPUT = 1.0
 """The time, in seconds, for which output is awaited from processes that have survived the command."""
 PATIENCE = 10.0
 """The time, in seconds, beyond `grace` after which the keeper itself is killed."""
-MOST_GRACE = timedelta(minutes=10)
+MAX_GRACE = timedelta(minutes=10)
 """The longest `grace`: a drain waits for it, and so does whoever recovers a node's work."""
 MAX_VALUES = 65_536
 """The characters of JSON of the values that are passed in the environment."""
@@ -110,8 +110,8 @@ class Command:
         if both := set(self.success) & set(self.retry):
             raise InvalidJobDataError(f"success and retry both contain {min(both)}")
         grace = as_span(self.grace, "grace", InvalidJobDataError)
-        if grace > MOST_GRACE:
-            raise InvalidJobDataError(f"grace: at most {span_text(MOST_GRACE)} (got {quoted(self.grace)})")
+        if grace > MAX_GRACE:
+            raise InvalidJobDataError(f"grace: at most {span_text(MAX_GRACE)} (got {quoted(self.grace)})")
         assign(self, "grace", span_text(grace))
         if self.values is not None and not isinstance(self.values, Mapping):
             raise InvalidJobDataError(f"values must be a mapping (got {quoted(self.values)})")

@@ -242,7 +242,7 @@ Within: TypeAlias = Callable[[TraceContext], AbstractContextManager[object]]
 """Returns a context manager in which a trace context is the current one."""
 
 _KEYS = {"traceparent": TRACE_PARENT, "tracestate": TRACE_STATE}
-_MOST_CHARACTERS = 512
+_MAX_CHARACTERS = 512
 """The longest entry that is stored; a longer one is left out."""
 
 
@@ -257,7 +257,7 @@ class Tracing:
 
 def with_trace(trigger: Trigger, trace: TraceContext) -> Trigger:
     """Return the trigger with this trace context instead of one that it may have."""
-    entries = {key: trace[name] for name, key in _KEYS.items() if 0 < len(trace.get(name, "")) <= _MOST_CHARACTERS}
+    entries = {key: trace[name] for name, key in _KEYS.items() if 0 < len(trace.get(name, "")) <= _MAX_CHARACTERS}
     return replace(trigger, data={**without_trace(trigger.data or {}), **entries}) if entries else trigger
 
 

@@ -15,9 +15,9 @@ from quartzpy.keys import UNNAMED, JobKey, check_name, unique_name
 from quartzpy.states import Outcome
 from quartzpy.texts import quoted, reason
 
-MOST_JOBS = 100
+MAX_JOBS = 100
 """The number of jobs that one join may wait for."""
-LONGEST_WAIT = timedelta(days=366)
+MAX_WAIT = timedelta(days=366)
 
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -88,8 +88,8 @@ class Join:
         for key in keys:
             if keys.count(key) > 1:
                 raise InvalidJobError(f"after: job {key} is given twice")
-        if len(keys) > MOST_JOBS:
-            raise InvalidJobError(f"after: at most {MOST_JOBS} jobs (got {len(keys)})")
+        if len(keys) > MAX_JOBS:
+            raise InvalidJobError(f"after: at most {MAX_JOBS} jobs (got {len(keys)})")
         object.__setattr__(self, "jobs", tuple(keys))
         is_number = type(self.need) is int and 1 <= self.need <= len(keys)
         if self.need not in ("all", "any") and not is_number:
@@ -100,7 +100,7 @@ class Join:
         if self.per not in ("instant", "day"):
             raise InvalidJobError(f'after: per must be "instant" or "day" (got {quoted(self.per)})')
         if self.within is not None:
-            within = as_span(self.within, "after: within", InvalidJobError, above_zero=True, longest=LONGEST_WAIT)
+            within = as_span(self.within, "after: within", InvalidJobError, above_zero=True, longest=MAX_WAIT)
             object.__setattr__(self, "within", within)
         zone(self.time_zone)
         if fixed_offset(self.time_zone) is not None:

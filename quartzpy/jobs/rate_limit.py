@@ -17,7 +17,7 @@ from quartzpy.instants import Converted, Span, as_span
 from quartzpy.texts import quoted, reason, stored_object
 
 MAX_RATE = 1_000_000
-LONGEST_PERIOD = timedelta(days=366)
+MAX_PERIOD = timedelta(days=366)
 _MICROSECOND = timedelta(microseconds=1)
 _NAMED_PERIODS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400}
 _SHORT_NAMES = {"s": "second", "sec": "second", "m": "minute", "min": "minute", "h": "hour", "d": "day"}
@@ -49,7 +49,7 @@ class RateLimit:
             raise InvalidJobError(
                 f"rate_limit: burst must be a number from 1 to the limit, {self.limit} (got {quoted(self.burst)})"
             )
-        span = as_span(self.per, "rate_limit: per", InvalidJobError, above_zero=True, longest=LONGEST_PERIOD)
+        span = as_span(self.per, "rate_limit: per", InvalidJobError, above_zero=True, longest=MAX_PERIOD)
         object.__setattr__(self, "per", span)
 
     @classmethod

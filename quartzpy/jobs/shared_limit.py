@@ -12,8 +12,8 @@ from quartzpy.instants import Converted
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.texts import quoted
 
-MOST_CONCURRENT = 10_000
-MOST_NAMES = 8
+MAX_CONCURRENT = 10_000
+MAX_NAMES = 8
 """The number of limits that a job can share: each step that fires it asks all of them."""
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,59}")
 _NUMBER = re.compile(r"\d{1,9}", re.ASCII)
@@ -38,9 +38,9 @@ class Limit:
             InvalidLimitError: a value is wrong, or both are None.
         """
         most = self.max_concurrent
-        if most is not None and (type(most) is not int or not 0 <= most <= MOST_CONCURRENT):
+        if most is not None and (type(most) is not int or not 0 <= most <= MAX_CONCURRENT):
             raise InvalidLimitError(
-                f"limit: max_concurrent must be a number from 0 to {MOST_CONCURRENT} (got {quoted(most)})"
+                f"limit: max_concurrent must be a number from 0 to {MAX_CONCURRENT} (got {quoted(most)})"
             )
         if self.rate_limit is not None:
             try:
@@ -105,8 +105,8 @@ def checked_names(names: object) -> tuple[str, ...]:
         distinct = tuple(sorted({checked_limit_name(name) for name in several}))
     except InvalidLimitError as error:
         raise InvalidJobError(f"limits: {error}") from error
-    if len(distinct) > MOST_NAMES:
-        raise InvalidJobError(f"limits: a job can share {MOST_NAMES} limits (got {len(distinct)})")
+    if len(distinct) > MAX_NAMES:
+        raise InvalidJobError(f"limits: a job can share {MAX_NAMES} limits (got {len(distinct)})")
     return distinct
 
 

@@ -13,7 +13,7 @@ from quartzpy.jobs.function_arguments import ARGS, KWARGS, arguments_of
 from quartzpy.jobs.job import Job, JobTypes
 from quartzpy.jobs.typed_data import reads_itself, with_hint
 
-MOST_BYTES = 100_000
+MAX_BYTES = 100_000
 """The largest size of the facts that one node publishes. Types beyond it are published by their names alone."""
 _NAMED = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 
@@ -127,7 +127,7 @@ def published(types: JobTypes, names: Collection[str]) -> dict[str, dict[str, An
     for name, facts in sorted(described.items(), key=lambda item: item[1].operators_set is None):
         form = facts.as_json()
         size += len(json.dumps([name, form]))
-        if size > MOST_BYTES:
+        if size > MAX_BYTES:
             break
         written[name] = form
     return written

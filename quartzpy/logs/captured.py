@@ -56,8 +56,8 @@ DEFAULT_LIMIT = 65_536
 SMALLEST_LIMIT = 1_024
 _MARKER_BYTES = 64
 """The space for the line that counts the lines that are left out."""
-_LONGEST_LINE = 4_000
-_LONGEST_RECORD = 100_000
+_MAX_LINE = 4_000
+_MAX_RECORD = 100_000
 """The maximum number of characters of one record; its middle is left out."""
 
 _FORMATTER = logging.Formatter()
@@ -69,7 +69,7 @@ class LogLines:
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
         self._half = (limit - _MARKER_BYTES) // 2
         # A character has up to four bytes, and any line must fit into a half.
-        self._longest = min(_LONGEST_LINE, self._half // 4 - 40)
+        self._longest = min(_MAX_LINE, self._half // 4 - 40)
         # Reentrant, because a signal handler may log while this thread adds a line.
         self._lock = threading.RLock()
         self._first: list[str] = []
@@ -170,8 +170,8 @@ def _formatted(record: logging.LogRecord) -> str:
     if record.stack_info:
         parts.append(_FORMATTER.formatStack(record.stack_info))
     text = "\n".join(parts)
-    if len(text) > _LONGEST_RECORD:
-        half = _LONGEST_RECORD // 2
+    if len(text) > _MAX_RECORD:
+        half = _MAX_RECORD // 2
         text = f"{text[:half]} [{len(text) - 2 * half} characters are left out here] {text[-half:]}"
     return storable_text(text)
 

@@ -15,7 +15,7 @@ from quartzpy.texts import quoted
 
 logger = logging.getLogger(__name__)
 
-MOST_GROUPS = 10_000
+MAX_GROUPS = 10_000
 
 
 class Metrics(Observer):
@@ -45,8 +45,8 @@ class Metrics(Observer):
     ) -> None:
         if port is not None and (type(port) is not int or not 0 <= port <= 65_535):
             raise SettingsError(f"port: must be an integer from 0 to 65535, or None (got {quoted(port)})")
-        if type(most_groups) is not int or not 1 <= most_groups <= MOST_GROUPS:
-            raise SettingsError(f"most_groups: must be an integer from 1 to {MOST_GROUPS} (got {quoted(most_groups)})")
+        if type(most_groups) is not int or not 1 <= most_groups <= MAX_GROUPS:
+            raise SettingsError(f"most_groups: must be an integer from 1 to {MAX_GROUPS} (got {quoted(most_groups)})")
         self._host, self._wanted_port = host, port
         self._cluster = cluster
         self._recorder = Recorder(by_job=by_job, most=most_groups)

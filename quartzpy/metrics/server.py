@@ -163,7 +163,7 @@ def wsgi_of(responder: Responder) -> Wsgi:
 
 REQUEST_TIMEOUT = 5.0
 """The time, in seconds, in which the whole of a request has to arrive, and in which its answer has to be taken."""
-MOST_REQUESTS = 16
+MAX_REQUESTS = 16
 """The largest number of requests that are answered at the same time. Further connections are closed."""
 
 
@@ -201,7 +201,7 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, address: tuple[str, int], handler: Callable[..., BaseHTTPRequestHandler]) -> None:
         if ":" in address[0]:
             self.address_family = socket.AF_INET6
-        self._slots = threading.BoundedSemaphore(MOST_REQUESTS)
+        self._slots = threading.BoundedSemaphore(MAX_REQUESTS)
         super().__init__(address, handler)
 
     def server_bind(self) -> None:

@@ -24,7 +24,7 @@ from quartzpy.texts import reason as reason_of
 
 _Key = TypeVar("_Key", JobKey, TriggerKey)
 _READ = 5_000
-_LONGEST_SUBJECT = 500
+_MAX_SUBJECT = 500
 Progress = Callable[[int, int], None]
 """Called with the number of jobs and triggers that are stored, and with that of all."""
 
@@ -122,7 +122,7 @@ class _Application:
 
     def run(self, actor: Actor, reason: str, progress: Progress) -> ImportOutcome:
         entry = ActionEntry(
-            actor.name, str(actor.role), "import", self._plan.source[:_LONGEST_SUBJECT], reason, ActionState.RUNNING
+            actor.name, str(actor.role), "import", self._plan.source[:_MAX_SUBJECT], reason, ActionState.RUNNING
         )
         done = 0
         try:

@@ -39,17 +39,17 @@ _IGNORED = ("PROTO", "FRAME")
 _COLLECTIONS = (list, tuple, dict, set, frozenset)
 _SCALARS = (str, bytes, bytearray)
 
-MOST_BYTES = 8_000_000
+MAX_BYTES = 8_000_000
 """The largest pickle that is read, in bytes."""
-MOST_WRITTEN_OUT = 4_000_000
+MAX_WRITTEN_OUT = 4_000_000
 """The largest size of a value that is written out: its values, and the characters and bytes of its texts."""
 DEEPEST = 100
 """The largest number of levels of a value. Job data may have 32."""
-MOST_BITS = 14_300
+MAX_BITS = 14_300
 """The size of the largest number: about the 4,300 digits that job data may have."""
-_LONGEST_NAME = 1_000
-_MOST_IN_KEY = 100
-_MOST_TUPLE_KEYS = 10_000
+_MAX_NAME = 1_000
+_MAX_IN_KEY = 100
+_MAX_TUPLE_KEYS = 10_000
 _LARGEST_KEY = 1 << 60
 
 
@@ -91,8 +91,8 @@ def read_pickle(data: bytes) -> Any:
         UnreadablePickleError: the pickle is damaged, too large or too deep, or uses an instruction for other than
             plain data.
     """
-    if len(data) > MOST_BYTES:
-        raise UnreadablePickleError(f"the pickle has {len(data):,} bytes; at most {MOST_BYTES:,} are read")
+    if len(data) > MAX_BYTES:
+        raise UnreadablePickleError(f"the pickle has {len(data):,} bytes; at most {MAX_BYTES:,} are read")
     machine, stream = _Machine(), io.BytesIO(data)
     read, instructions = stream.read, _INSTRUCTIONS
     try:
@@ -120,7 +120,7 @@ class _Machine:
         self._tuple_keys = 0
 
     def push(self, value: Any) -> None:
-        if isinstance(value, int) and value.bit_length() > MOST_BITS:
+        if isinstance(value, int) and value.bit_length() > MAX_BITS:
             raise UnreadablePickleError(f"the pickle has a number of {value.bit_length():,} bits")
         self.stack.append(value)
 
@@ -143,7 +143,7 @@ class _Machine:
                 raise UnreadablePickleError("the pickle has a very large number as a key")
             if isinstance(key, tuple | frozenset):
                 self._tuple_keys += 1
-                if self._tuple_keys > _MOST_TUPLE_KEYS or not _is_small(key):
+                if self._tuple_keys > _MAX_TUPLE_KEYS or not _is_small(key):
                     raise UnreadablePickleError("the pickle has keys that are too large tuples, or too many of them")
         return keys
 
@@ -273,7 +273,7 @@ _INSTRUCTIONS: Mapping[bytes, tuple[Callable[[io.BytesIO], Any] | None, _Action 
 
 
 def _named(name: str) -> Global:
-    if len(name) > _LONGEST_NAME:
+    if len(name) > _MAX_NAME:
         raise UnreadablePickleError(f"the pickle has a name of {len(name):,} characters")
     return Global(name)
 
@@ -289,11 +289,11 @@ def _made(callee: object, args: object) -> Made | Global:
 def _is_small(key: object) -> bool:
     """Return whether a key, written out, has few values."""
     count, pending = 0, [key]
-    while pending and count <= _MOST_IN_KEY:
+    while pending and count <= _MAX_IN_KEY:
         count += 1
         value = pending.pop()
         if isinstance(value, tuple | frozenset):
-            pending += list(value)[: _MOST_IN_KEY + 1]
+            pending += list(value)[: _MAX_IN_KEY + 1]
     return not pending
 
 
@@ -340,10 +340,10 @@ def _check_size(value: object) -> None:
                 continue
             pending.pop()
             size, levels = _written_out(parts, sizes)
-            if size > MOST_WRITTEN_OUT or levels > DEEPEST:
+            if size > MAX_WRITTEN_OUT or levels > DEEPEST:
                 raise UnreadablePickleError(
                     f"the pickle has a value that is too large or too deep when it is written out (more than"
-                    f" {MOST_WRITTEN_OUT:,} values and characters, or {DEEPEST} levels)"
+                    f" {MAX_WRITTEN_OUT:,} values and characters, or {DEEPEST} levels)"
                 )
             sizes[id(value)] = size, levels
 
@@ -380,8 +380,8 @@ class _Conversion:
 
     def value(self, value: Any) -> Any:
         self._count += 1
-        if self._count > MOST_WRITTEN_OUT:
-            raise UnreadablePickleError(f"it has more than {MOST_WRITTEN_OUT:,} values")
+        if self._count > MAX_WRITTEN_OUT:
+            raise UnreadablePickleError(f"it has more than {MAX_WRITTEN_OUT:,} values")
         match value:
             case Made():
                 return _known(value, self)

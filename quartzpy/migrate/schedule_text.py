@@ -33,7 +33,7 @@ _SKIPPING = re.compile(r"(?:^|[;&|]\s*)(?:\S*/)?flock\s+(?:-\S+\s+)*?(?:-\w*n\w*
 """A line that does nothing while an earlier one of it runs."""
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*|-.*|[0-9]+[smh]?", re.DOTALL)
 _UNUSUAL = re.compile(r"[^\w.+-]+")
-_LONGEST_NAME = 60
+_MAX_NAME = 60
 
 
 def schedule_text(plan: ImportPlan, *, time_zone: str, home: Callable[[str | None], str]) -> str:
@@ -136,4 +136,4 @@ def program_of(command: str) -> str:
                     break
     except ValueError:  # A quotation mark is missing; the shell will say so.
         candidate = candidate or PurePosixPath(command.split(maxsplit=1)[0]).name
-    return _UNUSUAL.sub("-", candidate).strip("-.")[:_LONGEST_NAME] or "command"
+    return _UNUSUAL.sub("-", candidate).strip("-.")[:_MAX_NAME] or "command"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from quartzpy.config.config import ExecutorConfig, Role, SchedulerConfig
 from quartzpy.texts import numbered
 
-LONGEST_LIST = 20
+MAX_LIST = 20
 """The maximum number of job types that are named. A program may have hundreds."""
 
 
@@ -83,8 +83,8 @@ def _workers(config: SchedulerConfig) -> str:
 def _listed(job_types: Sequence[str]) -> str:
     if not job_types:
         return "none (import the modules that define this program's jobs)"
-    more = len(job_types) - LONGEST_LIST
-    return ", ".join(job_types[:LONGEST_LIST]) + (f" and {more} more" if more > 0 else "")
+    more = len(job_types) - MAX_LIST
+    return ", ".join(job_types[:MAX_LIST]) + (f" and {more} more" if more > 0 else "")
 
 
 def _seconds(seconds: float) -> str:

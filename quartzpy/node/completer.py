@@ -22,9 +22,9 @@ from quartzpy.node.opened_gates import gates_of
 from quartzpy.node.service import NO_REST, Repetitions, Service, StoreWatch
 from quartzpy.node.workers.execution import Execution
 from quartzpy.node.workers.outcomes import describe
-from quartzpy.node.workers.worker_pool import LONGEST_WAIT
+from quartzpy.node.workers.worker_pool import MAX_WAIT
 from quartzpy.states import Outcome
-from quartzpy.store.node_problems import MOST_FIRE_IDS, NodeProblem
+from quartzpy.store.node_problems import MAX_FIRE_IDS, NodeProblem
 from quartzpy.store.protocol import Completion, FiredTrigger, Gate, JobStore, Notification
 from quartzpy.store.store_time import StoreTime
 from quartzpy.texts import numbered, reason
@@ -42,7 +42,7 @@ LONG_LOCKED_ROW_REST = 1.0
 """The same for one that is recorded at length: each try locks very many rows."""
 REFUSED_REST = 5.0
 """The delay, in seconds, before a completion is tried again that the store refuses even without its data."""
-LONGEST_REFUSED_REST = 60.0
+MAX_REFUSED_REST = 60.0
 """The longest such delay: it doubles with each refusal."""
 RECORDED_WITHIN = 10.0
 """The time, in seconds, within which an ended execution is recorded, if nothing is wrong."""
@@ -144,7 +144,7 @@ class Completer(Service):
             f"{numbered(len(late), 'execution has', 'executions have')} ended and could not be recorded for"
             f" {RECORDED_WITHIN:.0f} s or longer, so the cluster takes {'it' if len(late) == 1 else 'them'} for running"
             + (f": {why}" if why else ""),
-            fire_ids=tuple(sorted(late)[:MOST_FIRE_IDS]),
+            fire_ids=tuple(sorted(late)[:MAX_FIRE_IDS]),
         )
 
     def wait_until_empty(self, timeout: float | None) -> bool:
@@ -153,7 +153,7 @@ class Completer(Service):
         if self._for_long is not None:
             self._for_long.wakeup.set()
         with self._empty:
-            limit = None if timeout is None else min(timeout, LONGEST_WAIT)
+            limit = None if timeout is None else min(timeout, MAX_WAIT)
             return self._empty.wait_for(lambda: self.backlog() == 0, limit)
 
     def take(self, items: Iterable[_Item]) -> None:
@@ -272,7 +272,7 @@ class Completer(Service):
                 extra=execution.log_attributes,
             )
             self._unfinished.discard(fired.fire_id)
-            self._try_later([item], min(REFUSED_REST * 2 ** min(tries - 1, 10), LONGEST_REFUSED_REST))
+            self._try_later([item], min(REFUSED_REST * 2 ** min(tries - 1, 10), MAX_REFUSED_REST))
 
     def _record(self, batch: list[_Item]) -> None:
         """Record a batch, and postpone completions whose rows another transaction has locked."""

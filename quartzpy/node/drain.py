@@ -23,7 +23,7 @@ WAIT_SLICE = 0.25
 """The length, in seconds, of one wait for executions. A limit that is shortened meanwhile takes effect within it."""
 PROGRESS_EVERY = 5.0
 """The interval, in seconds, of log lines that name the executions which a drain waits for."""
-MOST_NAMED = 10
+MAX_NAMED = 10
 """The maximum number of jobs named in such a line."""
 
 
@@ -85,9 +85,9 @@ def described(executions: Collection[Execution]) -> str:
     """Describe executions by their number and their jobs."""
     jobs = Counter(str(execution.fired.job_key) for execution in executions)
     named = [f"{job} ({count} times)" if count > 1 else job for job, count in sorted(jobs.items())]
-    more = f" and {numbered(len(named) - MOST_NAMED, 'other job', 'other jobs')}" if len(named) > MOST_NAMED else ""
+    more = f" and {numbered(len(named) - MAX_NAMED, 'other job', 'other jobs')}" if len(named) > MAX_NAMED else ""
     count = len(executions)
-    return f"{numbered(count, 'execution', 'executions')}: {', '.join(named[:MOST_NAMED])}{more}"
+    return f"{numbered(count, 'execution', 'executions')}: {', '.join(named[:MAX_NAMED])}{more}"
 
 
 def within(seconds: float, step: Callable[[], None]) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from quartzpy.node.workers.execution import LONGEST_LEAD
+from quartzpy.node.workers.execution import MAX_LEAD
 
 MARGIN = 1.5
 """The lead as a multiple of what a step usually takes: a worker has to be woken after it."""
 DEVIATIONS = 4
 """How many mean deviations are added: a late step makes a job late, and an early one lets a worker wait."""
-MOST = LONGEST_LEAD / 2
+MOST = MAX_LEAD / 2
 """The longest lead. A step fires what becomes due within twice the lead."""
 
 

@@ -32,7 +32,7 @@ and what is due meanwhile needs more of the time."""
 IN_VAIN_REST = 0.05
 """The shortest rest, in seconds, after a pass that found no misfire: each end of an execution that makes something due
 wakes the handler, as what waited for it may be late."""
-LONGEST_REST = 15.0
+MAX_REST = 15.0
 """The longest rest, in seconds, between two passes, even if the misfire threshold is longer."""
 
 
@@ -73,7 +73,7 @@ class MisfireHandler(EpochService):
 
     def run_as(self, epoch: Epoch) -> float:
         """Handle one batch of misfires. Return the seconds to rest before the next one."""
-        rest = min(self._config.misfire_threshold.total_seconds(), LONGEST_REST)
+        rest = min(self._config.misfire_threshold.total_seconds(), MAX_REST)
         if not epoch.trusted:
             return min(rest, 1.0)
         if not self._performs_maintenance():

@@ -3,7 +3,7 @@
 Time is divided into turns. Each turn belongs to one of the nodes that can run the same jobs: in each round every node
 has one, and all nodes compute the same order. For what is due in its turn a node looks on time. The others look later,
 each at a delay of its own, read before they lock anything, and take what is left. So a look finds something mostly, and
-if the node whose turn it is has died, is frozen or has no free worker, another one comes within `LONGEST_GRACE`.
+if the node whose turn it is has died, is frozen or has no free worker, another one comes within `MAX_GRACE`.
 
 The node whose turn it is knows what is due in it. What a look reads is the soonest that waits, and what other nodes
 take then waits later still. So a node whose last look read something that is due before its turn looks again when its
@@ -30,7 +30,7 @@ TURN = timedelta(seconds=0.25)
 """The duration of a turn."""
 SHORTEST_GRACE = 0.15
 """The delay, in seconds, below which no node comes that is neither on time nor next: the one on time has taken it."""
-LONGEST_GRACE = 0.25
+MAX_GRACE = 0.25
 """The longest delay, in seconds, after a fire time or a notification."""
 NEXT_GRACE = 0.002
 """The delay, in seconds, of the node that took something last, where it is another one's turn."""
@@ -38,7 +38,7 @@ FIRST_RETRY = 0.001
 """The delay, in seconds, before another look for a trigger that was not yet within reach by the store's clock."""
 SHORTEST_RETRY = 0.02
 """The first delay, in seconds, before a due trigger is tried again whose row another transaction has locked."""
-LONGEST_RETRY = 0.25
+MAX_RETRY = 0.25
 """The longest such delay. The delay doubles with each attempt."""
 
 _BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
@@ -76,7 +76,7 @@ class Peers:
 
     def grace(self, at: datetime) -> float:
         """Return how many seconds after this fire time this node looks, if it is not its turn then."""
-        return SHORTEST_GRACE + (LONGEST_GRACE - SHORTEST_GRACE) * self.place(at) / len(self.epochs)
+        return SHORTEST_GRACE + (MAX_GRACE - SHORTEST_GRACE) * self.place(at) / len(self.epochs)
 
     def next_turn(self, after: datetime, before: datetime) -> datetime | None:
         """Return when the next turn of this node begins, if it does so between these instants."""
@@ -191,7 +191,7 @@ def after_look(
         slot_pools=slot_pools,
         next_due=next_due,
         is_due=is_due,
-        retry=min(max(2 * knowledge.retry, SHORTEST_RETRY), LONGEST_RETRY) if is_locked else FIRST_RETRY,
+        retry=min(max(2 * knowledge.retry, SHORTEST_RETRY), MAX_RETRY) if is_locked else FIRST_RETRY,
         took_last=bool(acquired.taken) or was_asked or (knowledge.took_last and not was_late),
         more_is_due=acquired.taken >= limit,
         looks_at_once=looks_at_once or has_cleared,

@@ -25,7 +25,7 @@ FULL_READ_SHARE = 0.05
 """The share of the time that dear full reads may take."""
 SHORTEST_FLOOR = 1.0
 """The shortest time, in seconds, between two dear full reads."""
-LONGEST_FLOOR = 10.0
+MAX_FLOOR = 10.0
 """The longest such time: what was stored below a floor is that late if its notification was lost."""
 BACKLOG_FLOOR = 0.1
 """The longest time, in seconds, for which the batches of a backlog begin at the floor of a read that was not dear."""
@@ -116,7 +116,7 @@ class Outlook:
     ) -> Outlook:
         """Return the outlook after a step."""
         front, is_dear = acquired.front, acquired.front.seconds >= DEAR_READ
-        lasts = min(max(front.seconds / FULL_READ_SHARE, SHORTEST_FLOOR), LONGEST_FLOOR) if is_dear else BACKLOG_FLOOR
+        lasts = min(max(front.seconds / FULL_READ_SHARE, SHORTEST_FLOOR), MAX_FLOOR) if is_dear else BACKLOG_FLOOR
         read = {
             pool: replace(self.floors[pool], at=at)
             if pool in expected.begins

@@ -50,7 +50,7 @@ from quartzpy.store.store_time import StoreTime
 
 logger = logging.getLogger(__name__)
 
-LONGEST_WAIT = 2.0
+MAX_WAIT = 2.0
 """The longest single wait, in seconds. Each wait begins with a check that the connection leads to the primary."""
 WORKS_AFTER = 15.0
 """The age, in seconds, from which a subscription works: it was probed meanwhile."""
@@ -328,7 +328,7 @@ class NotificationListener(Service):
         if self.stopping:
             # A subscription that was made after the request to stop was not interrupted.
             return NO_REST
-        received = self._subscription.wait(LONGEST_WAIT)
+        received = self._subscription.wait(MAX_WAIT)
         if received:
             self._on_notification(received)
         # One that is lost again and again has succeeded each time before.

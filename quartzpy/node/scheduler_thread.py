@@ -40,7 +40,7 @@ from quartzpy.store.protocol import (
     UnfilledTrigger,
 )
 from quartzpy.store.store_time import StoreTime
-from quartzpy.triggers.misfire import MOST_MISSED
+from quartzpy.triggers.misfire import MAX_MISSED
 from quartzpy.triggers.upcoming import UpcomingFireTimes, look_ahead
 
 UNTRUSTED_REST = 0.02
@@ -425,7 +425,7 @@ def _upcoming_of(unfilled: UnfilledTrigger, now: datetime) -> UpcomingFireTimes:
     progress = trigger.triggered(unfilled.progress, calendar)
     coalesced: list[datetime] = []
     if OverlapPolicy(unfilled.overlap_policy).coalesces:
-        while progress.next_fire_time is not None and progress.next_fire_time <= now and len(coalesced) < MOST_MISSED:
+        while progress.next_fire_time is not None and progress.next_fire_time <= now and len(coalesced) < MAX_MISSED:
             coalesced.append(progress.next_fire_time)
             progress = trigger.triggered(progress, calendar)
     if progress.next_fire_time is None:

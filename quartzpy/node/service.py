@@ -18,10 +18,10 @@ from quartzpy.clock import Clock, SystemClock, uniform
 from quartzpy.errors import LeaseLostError, OutcomeUnknownError, SchemaError, StoreUnavailableError
 from quartzpy.node.registration import Epoch
 from quartzpy.node.signals import Wakeup
-from quartzpy.store.node_states import LONGEST_PROBE_WAIT, PROBE_SHARE
+from quartzpy.store.node_states import MAX_PROBE_WAIT, PROBE_SHARE
 from quartzpy.texts import reason
 
-FIRST_WAIT, LONGEST_WAIT = 0.1, 15.0
+FIRST_WAIT, MAX_WAIT = 0.1, 15.0
 """Seconds."""
 WARN_AFTER = 2
 """The number of consecutive failures that is logged as an outage. A single failure has no consequences."""
@@ -81,7 +81,7 @@ class Outage:
         self,
         logger: logging.Logger,
         what: str,
-        longest_wait: float = LONGEST_WAIT,
+        longest_wait: float = MAX_WAIT,
         steady: Callable[[], float] | None = None,
     ) -> None:
         self._logger = logger
@@ -188,7 +188,7 @@ class StoreWatch:
             self._report_error("the database is unavailable", error)
         else:
             self._logger.debug("%s: a check-in failed: %s", self.what, error)
-        return 0.0 if failures == 1 else back_off(failures - 1, min(LONGEST_PROBE_WAIT, PROBE_SHARE * window))
+        return 0.0 if failures == 1 else back_off(failures - 1, min(MAX_PROBE_WAIT, PROBE_SHARE * window))
 
     def checked_in(self) -> None:
         """Record a successful check-in, and wake the threads that wait for the store."""
@@ -216,8 +216,8 @@ class StoreWatch:
             self._tries += 1
             now = self._clock.monotonic()
             # While check-ins succeed, a retry is cheap and likely to succeed. Otherwise the check-in is the real probe.
-            first = FIRST_WAIT if self._first_failure is None else LONGEST_PROBE_WAIT
-            most = min(LONGEST_WAIT, max(first, FIRST_WAIT * 2 ** min(self._tries, 16)))
+            first = FIRST_WAIT if self._first_failure is None else MAX_PROBE_WAIT
+            most = min(MAX_WAIT, max(first, FIRST_WAIT * 2 ** min(self._tries, 16)))
             self._next_try = max(self._next_try, now) + uniform(0.75 * most, most)
             return self._next_try - now
 
@@ -248,7 +248,7 @@ class Service(ABC):
         name: str,
         *,
         watch: StoreWatch | None = None,
-        longest_wait: float = LONGEST_WAIT,
+        longest_wait: float = MAX_WAIT,
         clock: Clock | None = None,
         wakeup: Wakeup | None = None,
     ) -> None:
@@ -411,7 +411,7 @@ class EpochService(Service):
         epoch: Callable[[], Epoch],
         lease_lost: Callable[[Epoch], None],
         watch: StoreWatch | None = None,
-        longest_wait: float = LONGEST_WAIT,
+        longest_wait: float = MAX_WAIT,
         wakeup: Wakeup | None = None,
     ) -> None:
         super().__init__(name, watch=watch, longest_wait=longest_wait, wakeup=wakeup)

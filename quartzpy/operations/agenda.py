@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 
-from quartzpy.budget import MOST_STEPS, Budget
+from quartzpy.budget import MAX_STEPS, Budget
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import ScheduleTooCostlyError
 from quartzpy.keys import JobKey, TriggerKey
@@ -25,7 +25,7 @@ HELD = frozenset({TriggerState.BLOCKED})
 FIRES = HELD | {TriggerState.WAITING}
 """The states of triggers that fire. The row of one that is blocked may say WAITING: so a store finds the
 triggers of all these states off their index, and those of some only among them."""
-_STEPS_OF_TRIGGER = MOST_STEPS // 10
+_STEPS_OF_TRIGGER = MAX_STEPS // 10
 _BY_TIME = TriggerOrder.NEXT_FIRE_TIME
 
 

@@ -21,7 +21,7 @@ from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.queries import ActionQuery
 from quartzpy.store.records import ACTION_SILENCE, ActionRecord, RecordedAction
 
-MOST_RUNNING = 100
+MAX_RUNNING = 100
 """The largest number of running actions that are looked through for those whose processes have ended."""
 
 
@@ -57,7 +57,7 @@ def page(reading: Reading, query: ActionQuery, limit: int, after: str | None) ->
     query = replace(query, among=EXAMINED)
     running = None
     if query.state is ActionState.INTERRUPTED:
-        running = reading.ask(lambda store: admin(store).find(ActionQuery(state=ActionState.RUNNING), MOST_RUNNING))
+        running = reading.ask(lambda store: admin(store).find(ActionQuery(state=ActionState.RUNNING), MAX_RUNNING))
 
     def is_outdated(entries: Page[ActionRecord]) -> bool:
         return _end_interrupted(reading, entries if running is None else running())

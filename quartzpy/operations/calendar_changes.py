@@ -20,9 +20,9 @@ from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.states import TriggerState
 from quartzpy.store.queries import TriggerQuery
 
-MOST_RECORDED = 100
+MAX_RECORDED = 100
 """The number of dates and spans of which a row of the audit log has each."""
-MOST_TRIGGERS = 500
+MAX_TRIGGERS = 500
 """The number of triggers whose next fire times are compared."""
 
 
@@ -192,8 +192,8 @@ def _only_in(calendar: Calendar | None, other: Calendar | None) -> list[str]:
 
 
 def _bounded(texts: list[str]) -> list[str]:
-    more = len(texts) - MOST_RECORDED
-    return texts if more <= 0 else [*texts[:MOST_RECORDED], f"and {more:,} more"]
+    more = len(texts) - MAX_RECORDED
+    return texts if more <= 0 else [*texts[:MAX_RECORDED], f"and {more:,} more"]
 
 
 def _dates(calendar: Calendar | None) -> set[date]:
@@ -223,13 +223,13 @@ def _moved(scheduler: BaseScheduler, name: str, calendar: BaseCalendar) -> tuple
     nodes = store.list_nodes()
     now = nodes.now
     threshold = nodes.setting("misfire_threshold", scheduler._config.misfire_threshold)
-    records = store.find(TriggerQuery(calendar=name), MOST_TRIGGERS + 1)
+    records = store.find(TriggerQuery(calendar=name), MAX_TRIGGERS + 1)
     moved = []
-    for record in records[:MOST_TRIGGERS]:
+    for record in records[:MAX_TRIGGERS]:
         if record.state is TriggerState.COMPLETE:
             continue
         late_after = record.trigger.misfire_threshold or threshold
         progress = record.trigger.with_new_calendar(record.progress, calendar, now=now, late_after=late_after)
         if progress.next_fire_time != record.next_fire_time:
             moved.append(MovedTrigger(record.key, record.next_fire_time, progress.next_fire_time))
-    return tuple(moved), len(records) > MOST_TRIGGERS
+    return tuple(moved), len(records) > MAX_TRIGGERS

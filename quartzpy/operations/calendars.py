@@ -16,8 +16,8 @@ from quartzpy.store.protocol import NameKind, StoredCalendar
 from quartzpy.store.queries import TriggerQuery
 from quartzpy.texts import did_you_mean, quoted
 
-MOST_CALENDARS = 500
-MOST_TRIGGERS = 50
+MAX_CALENDARS = 500
+MAX_TRIGGERS = 50
 _DAY = timedelta(days=1)
 _PROBES = [*(time(hour) for hour in range(24)), time(23, 59, 59)]
 """The times of day at which a day is examined that is not excluded as a whole."""
@@ -52,7 +52,7 @@ class CalendarYear:
 
 
 def calendars(reading: Reading) -> tuple[CalendarSummary, ...]:
-    names = reading.ask(lambda store: store.names(NameKind.CALENDARS))()[:MOST_CALENDARS]
+    names = reading.ask(lambda store: store.names(NameKind.CALENDARS))()[:MAX_CALENDARS]
     answers = [_stored(reading, name) for name in names]
     return tuple(_summary(name, answer)[0] for name, answer in zip(names, answers, strict=True))
 
@@ -82,7 +82,7 @@ def year(reading: Reading, name: str, of_year: int | None) -> CalendarYear:
         raise InvalidValueError(f"year: must be a number from 1970 to 9998 (got {quoted(of_year)})")
     check_name(name, "calendar name")
     stored = _stored(reading, name)
-    using = reading.ask(lambda store: store.find(TriggerQuery(calendar=name), MOST_TRIGGERS + 1))
+    using = reading.ask(lambda store: store.find(TriggerQuery(calendar=name), MAX_TRIGGERS + 1))
     names = reading.ask(lambda store: store.names(NameKind.CALENDARS))()
     if name not in names:
         hint = did_you_mean(name, names, "calendars") if names else "no calendar is stored"
@@ -96,8 +96,8 @@ def year(reading: Reading, name: str, of_year: int | None) -> CalendarYear:
         shown,
         excluded,
         partly,
-        tuple(record.key for record in triggers[:MOST_TRIGGERS]),
-        len(triggers) > MOST_TRIGGERS,
+        tuple(record.key for record in triggers[:MAX_TRIGGERS]),
+        len(triggers) > MAX_TRIGGERS,
     )
 
 

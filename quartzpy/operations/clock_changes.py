@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from quartzpy.keys import TriggerKey
 from quartzpy.operations.agenda import FIRES
-from quartzpy.operations.incidents import MOST_REMEDIES, Incident, Remedy
+from quartzpy.operations.incidents import MAX_REMEDIES, Incident, Remedy
 from quartzpy.operations.schedules import short, zone_text
 from quartzpy.operations.source import attempt
 from quartzpy.scheduler.reading import Answer, Reading
@@ -23,7 +23,7 @@ from quartzpy.texts import instant_text
 AHEAD = timedelta(hours=24)
 AROUND = timedelta(hours=1)
 """The fires around a change are those that come at most this long before or after it."""
-MOST_FIRES = 200
+MAX_FIRES = 200
 _DAY = timedelta(days=1)
 _SECOND = timedelta(seconds=1)
 
@@ -64,7 +64,7 @@ def _around(reading: Reading, at: datetime, now: datetime) -> Answer[list[Trigge
         until=at + AROUND,
         order=TriggerOrder.NEXT_FIRE_TIME,
     )
-    return reading.ask(lambda store: store.find(query, MOST_FIRES))
+    return reading.ask(lambda store: store.find(query, MAX_FIRES))
 
 
 def _change(at: datetime, shift: timedelta, names: set[str], due: Sequence[TriggerRecord]) -> ClockChange | None:
@@ -77,7 +77,7 @@ def _change(at: datetime, shift: timedelta, names: set[str], due: Sequence[Trigg
         if of_trigger:
             zones.update(dict.fromkeys(sorted(of_trigger)))
             keys.append(record.key)
-    return ClockChange(at, tuple(zones), shift, tuple(keys), len(due) == MOST_FIRES) if keys else None
+    return ClockChange(at, tuple(zones), shift, tuple(keys), len(due) == MAX_FIRES) if keys else None
 
 
 @lru_cache(maxsize=4)
@@ -116,23 +116,23 @@ def clock_changes(changes: Sequence[ClockChange]) -> list[Incident]:
     for change in changes:
         moved = "forward" if change.shift > timedelta() else "back"
         effect = "times that are skipped" if change.shift > timedelta() else "times that occur twice"
-        names = ", ".join(map(str, change.triggers[:MOST_REMEDIES]))
+        names = ", ".join(map(str, change.triggers[:MAX_REMEDIES]))
         incidents.append(
             Incident(
                 Severity.WARNING,
                 "clock-change",
-                ", ".join(change.zones[:MOST_REMEDIES]),
-                f"The clocks of {', '.join(change.zones[:MOST_REMEDIES])} move {moved} by {short(abs(change.shift))} at"
+                ", ".join(change.zones[:MAX_REMEDIES]),
+                f"The clocks of {', '.join(change.zones[:MAX_REMEDIES])} move {moved} by {short(abs(change.shift))} at"
                 f" {instant_text(change.at)}.",
                 (
                     f"Within an hour of it fire: {names}"
-                    f"{', ...' * (len(change.triggers) > MOST_REMEDIES or change.has_more)}.",
+                    f"{', ...' * (len(change.triggers) > MAX_REMEDIES or change.has_more)}.",
                     f"Each trigger's rule for daylight saving decides about {effect}; its page shows the fire times.",
                 ),
                 change.at,
                 tuple(
                     Remedy("skip_next", {"selection": key}, f"skip the next fire of {key}")
-                    for key in change.triggers[:MOST_REMEDIES]
+                    for key in change.triggers[:MAX_REMEDIES]
                 ),
                 change.triggers[0],
                 lasting=f"{change.at.isoformat()} {change.shift}",

@@ -73,7 +73,7 @@ class Difference:
     """The nodes that have it, by value."""
 
 
-MOST_ENDS = 50
+MAX_ENDS = 50
 ENTRIES = 2_000
 """The number of entries of the audit log among which the ends of nodes are found."""
 
@@ -115,7 +115,7 @@ class NodeEnd:
 
 def node_ends(reading: Reading) -> Answer[list[NodeEndRecord]]:
     """Ask which nodes were lost or left within the last day."""
-    return reading.ask(lambda store: admin(store).node_ends(MOST_ENDS, among=ENTRIES))
+    return reading.ask(lambda store: admin(store).node_ends(MAX_ENDS, among=ENTRIES))
 
 
 @dataclass(frozen=True, slots=True)

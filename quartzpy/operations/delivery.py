@@ -24,8 +24,8 @@ from quartzpy.texts import storable_text, visible
 if TYPE_CHECKING:
     from quartzpy.jobs.context import JobExecutionContext
 
-MOST_ERROR = 500
-MOST_TITLE = 200
+MAX_ERROR = 500
+MAX_TITLE = 200
 _KINDS = {"error": "failure", "warning": "warning", "info": "info"}
 """The kinds of messages of apprise."""
 
@@ -55,7 +55,7 @@ class Notification(Job, type_name=NOTIFICATION_TYPE, operators_set=()):
             answer = send(settings.channels[name], row.document, notification_id)
         except OutgoingError as error:
             is_last = context.attempt >= RETRY.attempts
-            views.note_attempt(notification_id, storable_text(str(error))[:MOST_ERROR], is_last=is_last)
+            views.note_attempt(notification_id, storable_text(str(error))[:MAX_ERROR], is_last=is_last)
             raise
         views.note_attempt(notification_id, None, is_last=False)
         return answer
@@ -90,7 +90,7 @@ def _post(url: str, channel: Channel, document: Mapping[str, Any], notification_
     if 200 <= answer.status < 300:
         return f"status {answer.status}"
     text = f", which begins: {answer.text}" if answer.text else ""
-    raise OutgoingError(f"the webhook answered with status {answer.status}{text}"[:MOST_ERROR])
+    raise OutgoingError(f"the webhook answered with status {answer.status}{text}"[:MAX_ERROR])
 
 
 def _by_apprise(url: str, document: Mapping[str, Any]) -> str:
@@ -105,7 +105,7 @@ def _by_apprise(url: str, document: Mapping[str, Any]) -> str:
             raise OutgoingError("apprise does not know this URL: its scheme is unknown, or a part of it is missing")
         # What it logs names the cause, but may contain the URL.
         is_sent = service.notify(
-            title=title[:MOST_TITLE],
+            title=title[:MAX_TITLE],
             body=text or title,
             notify_type=_KINDS.get(str(document["severity"]), "info"),
             body_format="text",

@@ -33,7 +33,7 @@ from quartzpy.texts import error_summary
 
 EXAMINED = 20_000
 """The number of executions that a page examines."""
-MOST_ATTEMPTS = 50
+MAX_ATTEMPTS = 50
 """The largest number of attempts that are shown of one execution."""
 GRACE = timedelta(seconds=10)
 """The time after its timeout in which an execution may still stop: it also waits for a worker, and then cleans up."""
@@ -206,7 +206,7 @@ class ExecutionView:
 def view(source: Source, fire_id: int) -> ExecutionView:
     reading = source.reading()
     answer = reading.ask(lambda store: store.execution(fire_id))
-    attempts = reading.ask(lambda store: admin(store).attempts([fire_id], MOST_ATTEMPTS))
+    attempts = reading.ask(lambda store: admin(store).attempts([fire_id], MAX_ATTEMPTS))
     claims = reading.ask(lambda store: store.list_running())
     record = answer()
     if record is None:

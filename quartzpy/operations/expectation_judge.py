@@ -30,16 +30,16 @@ from quartzpy.store.protocol import JobStore
 from quartzpy.store.queries import ExecutionQuery, MisfireQuery
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, RunningRecord, TriggerRecord
 
-MOST_LOOKS = 200
+MAX_LOOKS = 200
 """The number of triggers that are looked at together."""
-MOST_BATCHES = 10
+MAX_BATCHES = 10
 """The number of times that one turn looks at so many; what is due beyond that is looked at by the next turn."""
-MOST_MISFIRES = 20
+MAX_MISFIRES = 20
 NEXT_TRY = timedelta(minutes=15)
 """The time after which a trigger is looked at again that could not be judged."""
-MOST_REPEATED = 20
+MAX_REPEATED = 20
 """The number of attempts at one fire that are followed."""
-MOST_OF_JOB = 200
+MAX_OF_JOB = 200
 """The number of executions of a job by which it is decided whether it was at its limit."""
 LOOK_BACK = timedelta(days=1)
 """An execution that began longer before a fire does not count as having held it back, unless it still runs."""
@@ -86,11 +86,11 @@ def judge_expectations(store: JobStore, ledger: Ledger) -> Sequence[BreachRecord
         QuartzpyError: the store cannot be reached; nothing is recorded, and the next turn looks again.
     """
     breaches: list[BreachRecord] = []
-    for _ in range(MOST_BATCHES):
-        due = ledger.due(MOST_LOOKS)
+    for _ in range(MAX_BATCHES):
+        due = ledger.due(MAX_LOOKS)
         if due:
             breaches += ledger.record(look(store, due))
-        if len(due) < MOST_LOOKS:
+        if len(due) < MAX_LOOKS:
             break
     return breaches
 
@@ -143,7 +143,7 @@ class _Questions:
         # Few triggers misfire, so this is one probe of an index for nearly all of them.
         misfires = MisfireQuery(trigger_key=self.key)
         self.ended: Answer[list[ExecutionRecord]] = reading.ask(lambda store: store.find(executions, None))
-        self.misfires: Answer[list[MisfireRecord]] = reading.ask(lambda store: store.find(misfires, MOST_MISFIRES))
+        self.misfires: Answer[list[MisfireRecord]] = reading.ask(lambda store: store.find(misfires, MAX_MISFIRES))
 
     @property
     def job_key(self) -> JobKey | None:
@@ -160,7 +160,7 @@ class _Questions:
 
 def _follow(reading: Reading, questions: Sequence[_Questions]) -> None:
     """Ask about the retries and recoveries of the executions, which have triggers of their own, attempt by attempt."""
-    for _ in range(MOST_REPEATED):
+    for _ in range(MAX_REPEATED):
         following = [(each, key) for each in questions if (key := each.to_follow()) is not None]
         if not following:
             return
@@ -205,7 +205,7 @@ def _judged(store: JobStore, each: _Questions, running: Sequence[RunningRecord],
         if job.max_concurrent is not None or job.rate_limit is not None:
             query = ExecutionQuery(job_key=job_key, since=since - LOOK_BACK, among=AMONG)
             limit = Limit(max_concurrent=job.max_concurrent, rate_limit=job.rate_limit)
-            ends += _held_until(limit, store.find(query, MOST_OF_JOB), of_job, since, until)
+            ends += _held_until(limit, store.find(query, MAX_OF_JOB), of_job, since, until)
         return max((end for end in ends if end is not None), default=None)
 
     facts = Facts(

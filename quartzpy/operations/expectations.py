@@ -24,11 +24,11 @@ from quartzpy.texts import error_summary, instant_text, numbered
 from quartzpy.triggers.combined import Combination
 from quartzpy.triggers.trigger import Trigger
 
-LONGEST_REST = timedelta(days=1)
+MAX_REST = timedelta(days=1)
 """The longest time between two looks at a trigger. What changes its next fire or its expectation causes one before."""
-SHORTEST_POLL, LONGEST_POLL = timedelta(seconds=5), timedelta(minutes=1)
+SHORTEST_POLL, MAX_POLL = timedelta(seconds=5), timedelta(minutes=1)
 """The times between two looks at a fire whose end is not known in advance."""
-MOST_OPEN = 100
+MAX_OPEN = 100
 """The number of fires of a trigger that are watched until their ends; the oldest ones are dropped."""
 _MICROSECOND = timedelta(microseconds=1)
 _PAUSED = frozenset({TriggerState.PAUSED, TriggerState.PAUSED_BLOCKED})
@@ -260,7 +260,7 @@ class _Look:
         self._outcomes = watch.outcomes
         self._broken: list[JudgedBreach] = []
         self._met: dict[Breach, datetime] = {}
-        self._looks: list[datetime] = [now + LONGEST_REST]
+        self._looks: list[datetime] = [now + MAX_REST]
         self._resumed, self._held = watch.resumed, watch.held
         if self._trigger is not None:
             due = self._trigger.next_fire_time
@@ -291,7 +291,7 @@ class _Look:
         watch = replace(
             self._watch,
             since=max([self._watch.since, *new]),
-            fires=tuple(still[-MOST_OPEN:]),
+            fires=tuple(still[-MAX_OPEN:]),
             outcomes=self._outcomes,
             backlog_until=self._backlog,
             misfire_id=max([self._watch.misfire_id, *misfire_ids]),
@@ -387,9 +387,9 @@ class _Look:
             return
         is_caught_up = trigger.catch_up_until is not None and at <= trigger.catch_up_until
         if is_caught_up or at <= self._watch.since or state is TriggerState.BLOCKED or within is None:
-            self._looks.append(self._now + LONGEST_POLL)
+            self._looks.append(self._now + MAX_POLL)
         elif self._is_late(at, self._now):
-            self._looks.append(self._now + LONGEST_POLL)
+            self._looks.append(self._now + MAX_POLL)
             if not self._in_backlog(at, self._now):
                 self._breaks(
                     Breach.STARTS_LATE,
@@ -439,7 +439,7 @@ class _Look:
             return True
         # Until then, it does not matter whether it has ended.
         is_running = fire.last.ended is None
-        self._looks.append(fire.last.began + most + _MICROSECOND if is_running else self._now + LONGEST_POLL)
+        self._looks.append(fire.last.began + most + _MICROSECOND if is_running else self._now + MAX_POLL)
         return False
 
     def _end(self, fire: _Fire) -> bool:
@@ -478,7 +478,7 @@ class _Look:
             return True
         if not fire.is_over:
             waited = self._now - fire.last.began
-            self._looks.append(self._now + min(max(SHORTEST_POLL, waited / 2), LONGEST_POLL))
+            self._looks.append(self._now + min(max(SHORTEST_POLL, waited / 2), MAX_POLL))
             return False
         if fire.last.outcome in (Outcome.CANCELLED, Outcome.SKIPPED):
             return True

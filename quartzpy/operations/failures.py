@@ -14,8 +14,8 @@ from quartzpy.job_data import decode
 from quartzpy.jobs.internal_entries import nominal_fire
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, Naming, TriggerKey
-from quartzpy.operations.executions import MOST_ATTEMPTS
-from quartzpy.operations.incidents import MOST_OF_A_KIND, Incident, Remedy, named_first
+from quartzpy.operations.executions import MAX_ATTEMPTS
+from quartzpy.operations.incidents import MAX_OF_A_KIND, Incident, Remedy, named_first
 from quartzpy.operations.source import attempt
 from quartzpy.scheduler.reading import Answer, Reading
 from quartzpy.scheduler.singles import placements_of_jobs
@@ -35,11 +35,11 @@ RECENT_RUNS = 20
 """The number of a job's latest executions by which its share of failures is judged."""
 AMONG = 5_000
 """The number of executions of all jobs by which jobs are judged. The triggers of rare ones are looked up as well."""
-MOST_JOBS = 200
-MOST_EXAMINED = 1_000
+MAX_JOBS = 200
+MAX_EXAMINED = 1_000
 """The number of a job's triggers among which one that fires is looked for."""
 COMMAND_TYPE = "quartzpy.CommandJob"
-MOST_SHOWN = 200
+MAX_SHOWN = 200
 """The characters of a command that a sentence shows."""
 LOOKED_AT = 10
 """The number of a trigger's last executions that are looked at."""
@@ -82,7 +82,7 @@ class FailuresInARow:
         for record in failures:
             if record.ended_at is not None and now - record.ended_at <= RECENT:
                 self._fires.setdefault(_nominal(record), record)
-        keys = list(dict.fromkeys(key for key, _ in self._fires))[:MOST_OF_A_KIND]
+        keys = list(dict.fromkeys(key for key, _ in self._fires))[:MAX_OF_A_KIND]
         self._keys = keys
         self._last = reading.ask(lambda store: admin(store).last_executions(keys, LOOKED_AT)) if keys else dict
         self._failing = _failing_jobs(reading) if self._fires else list
@@ -107,11 +107,11 @@ class FailuresInARow:
         jobs = {row.failed[0].job_key for row in self._rows.values()} | {job.job_key for job in self.jobs}
         jobs |= {final.job_key for final in self._exhausted.values()}
         ask, keys = self._reading.ask, list(self._rows)
-        self._attempts = ask(lambda store: admin(store).attempts(retried, MOST_ATTEMPTS)) if retried else dict
+        self._attempts = ask(lambda store: admin(store).attempts(retried, MAX_ATTEMPTS)) if retried else dict
         self._jobs = placements_of_jobs(self._reading, jobs)
         self._details = ask(lambda store: store.jobs(jobs))
         self._triggers = ask(lambda store: store.triggers(keys))
-        self._firing = {job.job_key: _one_that_fires(self._reading, job.job_key) for job in self.jobs[:MOST_OF_A_KIND]}
+        self._firing = {job.job_key: _one_that_fires(self._reading, job.job_key) for job in self.jobs[:MAX_OF_A_KIND]}
 
     def incidents(
         self, stopped: Collection[TriggerKey], jobs_stopped: Collection[JobKey], hosts: Mapping[str, str]
@@ -200,7 +200,7 @@ def _is_undecided(record: ExecutionRecord, attempts: Sequence[ExecutionRecord]) 
         if after.state in _UNDECIDED:
             return True
         record = after
-    return len(attempts) == MOST_ATTEMPTS and record.outcome is Outcome.FAILED and record.retry_at is not None
+    return len(attempts) == MAX_ATTEMPTS and record.outcome is Outcome.FAILED and record.retry_at is not None
 
 
 def _has_failed(record: ExecutionRecord, fires: Collection[_Fire]) -> bool:
@@ -221,12 +221,12 @@ def _rounded(key: TriggerKey, instant: datetime) -> _Fire:
 
 def _failing_jobs(reading: Reading) -> Answer[list[FailingJob]]:
     return reading.ask(
-        lambda store: admin(store).failing_jobs(MOST_JOBS, among=AMONG, recent=RECENT_RUNS, fewest=FAILURES_IN_A_ROW)
+        lambda store: admin(store).failing_jobs(MAX_JOBS, among=AMONG, recent=RECENT_RUNS, fewest=FAILURES_IN_A_ROW)
     )
 
 
 def _one_that_fires(reading: Reading, job: JobKey) -> Answer[list[TriggerRecord]]:
-    query = TriggerQuery(job_key=job, states=_FIRES, among=MOST_EXAMINED)
+    query = TriggerQuery(job_key=job, states=_FIRES, among=MAX_EXAMINED)
     return reading.ask(lambda store: store.find(query, 1))
 
 
@@ -258,7 +258,7 @@ def command_line(data: Mapping[str, Any] | None) -> str | None:
     shown = Redaction().of(data or {})
     argv, shell = shown.get("argv"), shown.get("shell")
     line = shell if isinstance(shell, str) else shlex.join(map(str, argv)) if isinstance(argv, list) else None
-    return None if not line else visible(line if len(line) <= MOST_SHOWN else f"{line[:MOST_SHOWN]}...")
+    return None if not line else visible(line if len(line) <= MAX_SHOWN else f"{line[:MAX_SHOWN]}...")
 
 
 def _of_job(job: FailingJob, ran: tuple[str, ...], *, is_stored: bool, fires: bool) -> Incident:

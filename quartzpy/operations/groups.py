@@ -14,11 +14,11 @@ from quartzpy.scheduler.reading import Reading
 from quartzpy.scheduler.singles import placements_of_jobs
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import GroupTally
-from quartzpy.store.records import MOST_WAITING, NodeRecord, RunningRecord
+from quartzpy.store.records import MAX_WAITING, NodeRecord, RunningRecord
 
-MOST_GROUPS = 100
+MAX_GROUPS = 100
 """The largest number of groups of each kind that are shown."""
-MOST_IN_GROUP = 200
+MAX_IN_GROUP = 200
 """The number of rows up to which a group is counted."""
 
 
@@ -58,28 +58,26 @@ class Groups:
 
 def groups(reading: Reading) -> Groups:
     in_force = reading.ask(lambda store: store.pauses())
-    of_triggers = reading.ask(
-        lambda store: admin(store).trigger_group_tallies(MOST_GROUPS + 1, None, most=MOST_IN_GROUP)
-    )
-    of_jobs = reading.ask(lambda store: admin(store).job_group_tallies(MOST_GROUPS + 1, None, most=MOST_IN_GROUP))
+    of_triggers = reading.ask(lambda store: admin(store).trigger_group_tallies(MAX_GROUPS + 1, None, most=MAX_IN_GROUP))
+    of_jobs = reading.ask(lambda store: admin(store).job_group_tallies(MAX_GROUPS + 1, None, most=MAX_IN_GROUP))
     pauses, triggers, jobs = in_force(), of_triggers(), of_jobs()
 
     ends = {(group.scope, group.name): group.until for group in pauses.groups}
 
     def views(tallies: list[GroupTally], paused: frozenset[str], scope: str) -> tuple[GroupView, ...]:
-        shown = tallies[:MOST_GROUPS]
+        shown = tallies[:MAX_GROUPS]
         empty = paused - {tally.name for tally in tallies}
-        if len(tallies) > MOST_GROUPS:
+        if len(tallies) > MAX_GROUPS:
             # Whether the others have triggers is not known.
             empty = frozenset()
         listed = [*shown, *(GroupTally(name, 0, 0, 0) for name in empty)]
         return tuple(
             GroupView(
                 tally.name,
-                counted(tally.count, MOST_IN_GROUP),
+                counted(tally.count, MAX_IN_GROUP),
                 tally.name in paused,
-                counted(tally.paused, MOST_IN_GROUP),
-                counted(tally.in_error, MOST_IN_GROUP),
+                counted(tally.paused, MAX_IN_GROUP),
+                counted(tally.in_error, MAX_IN_GROUP),
                 ends.get((scope, tally.name)),
             )
             for tally in sorted(listed, key=lambda tally: tally.name)
@@ -88,7 +86,7 @@ def groups(reading: Reading) -> Groups:
     return Groups(
         triggers=views(triggers, pauses.trigger_groups, "TRIGGER"),
         jobs=views(jobs, pauses.job_groups, "JOB"),
-        has_more=max(len(triggers), len(jobs)) > MOST_GROUPS,
+        has_more=max(len(triggers), len(jobs)) > MAX_GROUPS,
         all_paused=pauses.everything,
         all_paused_until=ends.get(("ALL", "*")),
         manual=pauses.is_manual,
@@ -221,7 +219,7 @@ def limits(reading: Reading) -> Limits:
                 opens_at,
                 rate.waiting,
                 opens_at + (rate.waiting - 1) * rate.limit.emission_interval
-                if 0 < rate.waiting < MOST_WAITING
+                if 0 < rate.waiting < MAX_WAITING
                 else None,
             )
             for rate in rates()

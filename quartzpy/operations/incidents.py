@@ -33,9 +33,9 @@ from quartzpy.store.postgresql.admin.records import BlockedTrigger, Health, Othe
 from quartzpy.store.records import Acknowledgement, IncidentRecord, NodeRecord, TriggerRecord
 from quartzpy.texts import error_summary, headline, instant_text, numbered
 
-MOST_OF_A_KIND = 20
+MAX_OF_A_KIND = 20
 """The largest number of incidents of one kind that are listed one by one."""
-MOST_REMEDIES = 5
+MAX_REMEDIES = 5
 MORE = "more"
 """What stays the same about the incident that stands for those of its kind that are not listed."""
 
@@ -108,13 +108,13 @@ def by_severity(incidents: Iterable[Incident]) -> tuple[Incident, ...]:
 
 
 def capped(incidents: Sequence[Incident]) -> list[Incident]:
-    """Return at most `MOST_OF_A_KIND` incidents of each kind, and one that says how many more there are."""
+    """Return at most `MAX_OF_A_KIND` incidents of each kind, and one that says how many more there are."""
     by_kind: defaultdict[str, list[Incident]] = defaultdict(list)
     for incident in incidents:
         by_kind[incident.kind].append(incident)
     listed = []
     for kind, of_kind in by_kind.items():
-        shown, rest = of_kind[:MOST_OF_A_KIND], of_kind[MOST_OF_A_KIND:]
+        shown, rest = of_kind[:MAX_OF_A_KIND], of_kind[MAX_OF_A_KIND:]
         listed += shown
         if rest:
             subjects = named_first([incident.subject for incident in rest])
@@ -157,7 +157,7 @@ def full_pools(
         if not waiting or any(pool.headroom for pool in of_nodes_):
             continue
         rows = [row for row in running if placements.get(row.job, Placement()).pool == executor]
-        longest = _longest(rows)[:MOST_REMEDIES]
+        longest = _longest(rows)[:MAX_REMEDIES]
         workers = sum(pool.workers for pool in of_nodes_)
         holder, held = _largest_holder(rows)
         holds_most = holder is not None and held > 1 and 2 * held >= workers
@@ -177,7 +177,7 @@ def full_pools(
                     *map(runs, longest),
                     *(
                         f"Node {pool.node} has {numbered(pool.workers, 'worker', 'workers')}."
-                        for pool in of_nodes_[:MOST_REMEDIES]
+                        for pool in of_nodes_[:MAX_REMEDIES]
                     ),
                 ),
                 min((row.fire_time for row in longest if row.fire_time), default=None),
@@ -222,7 +222,7 @@ def _waiting(keys: Sequence[TriggerKey], number: int | None = None) -> str:
 
 def named_first(keys: Sequence[object], number: int | None = None) -> str:
     """Return the first of `number` names, by default all of `keys`: "a, b and 7 more"."""
-    shown = keys[:MOST_REMEDIES]
+    shown = keys[:MAX_REMEDIES]
     rest = max(len(keys), number or 0) - len(shown)
     names = ", ".join(map(_called, shown)) or "none of them is listed"
     return f"{names}{f' and {rest:,} more' if rest else ''}"
@@ -262,7 +262,7 @@ def blocked_jobs(
         by_job[record.job_key].append(record)
     incidents = []
     for job, records in by_job.items():
-        longest = _longest([row for row in running if row.job == job])[:MOST_REMEDIES]
+        longest = _longest([row for row in running if row.job == job])[:MAX_REMEDIES]
         since = min(record.due_at for record in records)
         usual = _usual(health.get(job))
         if usual is not None and not (
@@ -443,7 +443,7 @@ def unexplained(
     if not late:
         return []
     alive = [node for node in cluster.nodes if node.state.is_alive]
-    reported = [f"Node {node.node}: {problem.what}." for node in alive for problem in node.problems][:MOST_REMEDIES]
+    reported = [f"Node {node.node}: {problem.what}." for node in alive for problem in node.problems][:MAX_REMEDIES]
     kinds = sorted({problem.kind for node in alive for problem in node.problems})
     since = late.since or now
     first = (
@@ -478,7 +478,7 @@ def old_snapshot(holders: Sequence[str]) -> list[Incident]:
             "database",
             "An old snapshot keeps dead rows in the tables, which grow, and what reads many rows becomes slower.",
             (
-                *(f"It is held by {holder}." for holder in holders[:MOST_REMEDIES]),
+                *(f"It is held by {holder}." for holder in holders[:MAX_REMEDIES]),
                 "End what holds it (pg_terminate_backend(pid), ROLLBACK PREPARED, pg_drop_replication_slot, or"
                 " hot_standby_feedback of the standby); VACUUM removes nothing before.",
             ),
@@ -516,7 +516,7 @@ def without_node(late: LateJobs, jobs: Mapping[JobKey, tuple[Placement, Sequence
                 str(job),
                 f"No node can run job {job}, and {numbered(number, 'trigger of it is', 'triggers of it are')} due.",
                 (
-                    *(f"Node {obstacle}." for obstacle in obstacles(placement, knowing)[:MOST_REMEDIES]),
+                    *(f"Node {obstacle}." for obstacle in obstacles(placement, knowing)[:MAX_REMEDIES]),
                     _waiting(late.keys([job]), number),
                 ),
                 trigger=next(iter(late.keys([job])), None),
@@ -547,7 +547,7 @@ def ignored_timeouts(running: Sequence[RunningView], timeouts: Mapping[JobKey, t
                 f"{numbered(len(rows), 'execution', 'executions')} of job {job} {ignore} timeout of"
                 f" {short_span(timeout)} and {worker}.",
                 (
-                    *map(runs, rows[:MOST_REMEDIES]),
+                    *map(runs, rows[:MAX_REMEDIES]),
                     "A thread cannot be stopped from outside: restart the node to free the worker. A job that calls"
                     " context.raise_if_cancelled() stops by itself, and one in a worker process is killed.",
                 ),
@@ -602,7 +602,7 @@ def _no_node(cluster: Cluster, others: Sequence[OtherScheduler], scheduler: str)
     # Nodes of a scheduler without jobs may have been meant for this one.
     running = [other for other in others if other.nodes]
     astray = [other for other in running if not other.has_jobs] or running
-    why = [*map(_astray(scheduler), astray[:MOST_REMEDIES]), *why]
+    why = [*map(_astray(scheduler), astray[:MAX_REMEDIES]), *why]
     return Incident(Severity.ERROR, "no-node", "cluster", what, tuple(why))
 
 
@@ -626,7 +626,7 @@ def names_mixed_up(cluster: Cluster, jobs: int, others: Sequence[OtherScheduler]
             scheduler,
             f"{numbered(cluster.alive, 'node', 'nodes')} of the scheduler {scheduler!r}"
             f" {'has' if cluster.alive == 1 else 'have'} no jobs, and the jobs of"
-            f" {' and '.join(map(repr, lonely[:MOST_REMEDIES]))} have no node. Is the name of the nodes wrong?",
+            f" {' and '.join(map(repr, lonely[:MAX_REMEDIES]))} have no node. Is the name of the nodes wrong?",
             ("A node takes the jobs of its scheduler: `quartzpy node --name NAME`.",),
         )
     ]
@@ -642,10 +642,10 @@ def _none_takes(cluster: Cluster) -> list[Incident]:
             "none-takes",
             "cluster",
             "No node takes triggers: operators have put all of them into standby, or drain them.",
-            tuple(f"Node {node.node} is {node.mode}." for node in alive[:MOST_REMEDIES]),
+            tuple(f"Node {node.node} is {node.mode}." for node in alive[:MAX_REMEDIES]),
             max((node.mode_since for node in alive if node.mode_since), default=None),
             tuple(
-                Remedy("resume_node", {"node": node.node}, f"resume node {node.node}") for node in alive[:MOST_REMEDIES]
+                Remedy("resume_node", {"node": node.node}, f"resume node {node.node}") for node in alive[:MAX_REMEDIES]
             ),
         )
     ]

@@ -19,7 +19,7 @@ from quartzpy.operations.executions import summary as execution_summary
 from quartzpy.operations.schedules import short
 from quartzpy.operations.source import (
     EXAMINED,
-    MOST_COUNTED,
+    MAX_COUNTED,
     Count,
     Source,
     attempt,
@@ -43,7 +43,7 @@ from quartzpy.store.queries import JobQuery, JoinQuery, TriggerOrder, TriggerQue
 from quartzpy.store.records import JobRecord, JoinRecord
 from quartzpy.texts import headline
 
-MOST_TRIGGERS = 100
+MAX_TRIGGERS = 100
 """The largest number of triggers that the view of a job shows."""
 COUNTED_OF_EACH = 1_000
 """The number up to which the triggers of each job of a page are counted."""
@@ -51,7 +51,7 @@ LAST_RUNS = 60
 LOOKED_AT = 10_000
 """The number of executions of all jobs among which those by triggers that are no longer stored are found."""
 NEXT_RUNS = 10
-MOST_ERRORS = 5
+MAX_ERRORS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ def hint(reading: Reading, key: JobKey) -> JobHint | None:
     return None if key in stored() else JobHint(key, nearest(key, near()))
 
 
-MOST_WAITING = 20
+MAX_WAITING = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,12 +208,12 @@ class JobView:
 def view(source: Source, key: JobKey) -> JobView:
     reading = source.reading()
     surroundings = Surroundings(reading)
-    answer = reading.ask(lambda store: store.find(JobQuery(job_key=key, most_triggers=MOST_COUNTED), 1))
-    stored = reading.ask(lambda store: store.find(TriggerQuery(job_key=key), MOST_TRIGGERS))
+    answer = reading.ask(lambda store: store.find(JobQuery(job_key=key, most_triggers=MAX_COUNTED), 1))
+    stored = reading.ask(lambda store: store.find(TriggerQuery(job_key=key), MAX_TRIGGERS))
     next_to_fire = reading.ask(lambda store: store.find(_next_of(key), NEXT_RUNS))
     running = reading.ask(lambda store: store.list_running())
     joins = reading.ask(lambda store: store.find(JoinQuery(job_key=key), JOINS_SHOWN))
-    waiting = reading.ask(lambda store: admin(store).waiting_jobs(key, MOST_WAITING))
+    waiting = reading.ask(lambda store: admin(store).waiting_jobs(key, MAX_WAITING))
     health = reading.ask(lambda store: admin(store).job_health([key], among=LOOKED_AT))
     last_runs = reading.ask(lambda store: admin(store).last_executions_of_job(key, LAST_RUNS, among=LOOKED_AT))
     record = next(iter(answer()), None)
@@ -242,7 +242,7 @@ def view(source: Source, key: JobKey) -> JobView:
         running=tuple(running_view(row, now) for row in running() if row.job_key == key),
         last_runs=tuple(map(execution_summary, last)),
         outcomes=dict(Counter(str(execution.state) for execution in last)),
-        errors=dict(Counter(line for run in last if (line := headline(run.error))).most_common(MOST_ERRORS)),
+        errors=dict(Counter(line for run in last if (line := headline(run.error))).most_common(MAX_ERRORS)),
         actions=allowed_actions.on_job(
             record.mode, {trigger.state for trigger in triggers}, has_more=record.trigger_count > len(triggers)
         ),

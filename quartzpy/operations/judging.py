@@ -15,7 +15,7 @@ from quartzpy.keys import NOTIFICATIONS
 from quartzpy.monitors import Moment, ping
 from quartzpy.operations.expectation_judge import DueLook, Looked, judge_expectations
 from quartzpy.operations.expectations import Watch
-from quartzpy.operations.incidents import MOST_OF_A_KIND, Incident, by_severity, capped
+from quartzpy.operations.incidents import MAX_OF_A_KIND, Incident, by_severity, capped
 from quartzpy.operations.late_joins import judge_joins
 from quartzpy.operations.notifying import Planned, Subject, compose, job_key_of, plan
 from quartzpy.operations.situation import Situation
@@ -25,7 +25,7 @@ from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.secret_texts import Redaction
 from quartzpy.store.health_findings import Severity
 from quartzpy.store.postgresql.admin import admin, of_steps
-from quartzpy.store.postgresql.admin.incidents import MOST_LASTING
+from quartzpy.store.postgresql.admin.incidents import MAX_LASTING
 from quartzpy.store.postgresql.admin.operators import Admin
 from quartzpy.store.postgresql.admin.records import JudgementTurn, WatchRecord
 from quartzpy.store.protocol import JobStore
@@ -130,7 +130,7 @@ class IncidentJudge:
         """Log what begins and what is over, and keep what lasts for the health of this node."""
         self._lasting = tuple(
             LastingIncident(incident.kind, incident.severity, incident.what, incident.subject)
-            for incident in by_severity(incidents.values())[:MOST_LASTING]
+            for incident in by_severity(incidents.values())[:MAX_LASTING]
         )
         # What cannot be recorded is judged to begin again and again.
         begun = incidents.keys() - recorded.keys() - self._said
@@ -140,7 +140,7 @@ class IncidentJudge:
                 "%s %s: %s", incident.severity, incident.kind, visible(" ".join([incident.what, *incident.why]))
             )
         over = [record for identity, record in recorded.items() if identity not in incidents]
-        for record in over[:MOST_OF_A_KIND]:
+        for record in over[:MAX_OF_A_KIND]:
             logger.info("over: %s: %s", record.kind, visible(record.what))
 
     def _plan(

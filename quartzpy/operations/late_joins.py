@@ -15,7 +15,7 @@ from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import LateJoin
 from quartzpy.store.protocol import JobStore
 
-MOST_LATE = 200
+MAX_LATE = 200
 """The number of joins that one turn judges; the next one judges the others."""
 
 
@@ -25,7 +25,7 @@ def judge_joins(store: JobStore, turn: datetime) -> Sequence[BreachRecord]:
     Raises:
         QuartzpyError: the store cannot be reached; nothing is recorded, and the next turn looks again.
     """
-    late = admin(store).late_joins(MOST_LATE)
+    late = admin(store).late_joins(MAX_LATE)
     if not late:
         return []
     jobs = store.jobs({join.job_key for join in late})

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from quartzpy.store.postgresql.admin.records import LockRecord
 from quartzpy.texts import instant_text
 
-MOST_LOCKS = 100
+MAX_LOCKS = 100
 _HARMLESS = frozenset({"AccessShareLock", "ShareUpdateExclusiveLock"})
 """The modes of readers and of maintenance, which keep no node from a trigger."""
 

@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from quartzpy.keys import Naming
-from quartzpy.operations.incidents import MOST_REMEDIES, Incident, Remedy
+from quartzpy.operations.incidents import MAX_REMEDIES, Incident, Remedy
 from quartzpy.store.health_findings import Severity
 from quartzpy.store.postgresql.admin.records import LostExecution
 from quartzpy.texts import instant_text, numbered
 
-MOST_LOST = 200
+MAX_LOST = 200
 """The number of lost executions that are looked at."""
 
 
@@ -20,7 +20,7 @@ def lost_executions(lost: Sequence[LostExecution]) -> list[Incident]:
     by_node: defaultdict[str, list[LostExecution]] = defaultdict(list)
     for execution in lost:
         by_node[execution.node].append(execution)
-    return [_of_node(node, executions, is_cut=len(lost) >= MOST_LOST) for node, executions in by_node.items()]
+    return [_of_node(node, executions, is_cut=len(lost) >= MAX_LOST) for node, executions in by_node.items()]
 
 
 def _of_node(node: str, executions: Sequence[LostExecution], *, is_cut: bool) -> Incident:
@@ -29,7 +29,7 @@ def _of_node(node: str, executions: Sequence[LostExecution], *, is_cut: bool) ->
     is_one = len(executions) == 1
     can_run = [execution.fire_id for execution in executions if execution.is_stored]
     again = numbered(len(can_run), "lost execution", "lost executions")
-    rest = len(executions) - MOST_REMEDIES
+    rest = len(executions) - MAX_REMEDIES
     return Incident(
         Severity.WARNING,
         "executions-lost",
@@ -37,7 +37,7 @@ def _of_node(node: str, executions: Sequence[LostExecution], *, is_cut: bool) ->
         f"{number} {'was' if is_one else 'were'} lost with node {node}, and {'does' if is_one else 'do'}"
         " not run again.",
         (
-            *(_named(execution) for execution in executions[:MOST_REMEDIES]),
+            *(_named(execution) for execution in executions[:MAX_REMEDIES]),
             *([f"And {rest:,} more."] if rest > 0 else []),
             "The job does not request recovery." if len(jobs) == 1 else "Their jobs do not request recovery.",
         ),

@@ -25,12 +25,12 @@ from quartzpy.store.records import JudgedIncident, Notified
 from quartzpy.texts import visible
 from quartzpy.triggers.simple import SimpleTrigger
 
-MOST_LISTED = 20
+MAX_LISTED = 20
 """The number of incidents that a message lists; of the others it says how many they are."""
-MOST_REASONS = 3
-MOST_CHARACTERS = 500
+MAX_REASONS = 3
+MAX_CHARACTERS = 500
 """The length of each sentence in a message."""
-MOST_IDS = 5
+MAX_IDS = 5
 """The number of notifications of a channel that an incident remembers."""
 NOTIFICATION_TYPE = "quartzpy.Notification"
 ENTRY = "notification"
@@ -185,7 +185,7 @@ def compose(
             assert subject.incident_id is not None
             row = noted.setdefault(subject.incident_id, dict(subject.notified or {}))
             before = row[entry.channel].ids if entry.channel in row else ()
-            row[entry.channel] = Notified(now, subject.incident.severity, (*before, entry.notification_id)[-MOST_IDS:])
+            row[entry.channel] = Notified(now, subject.incident.severity, (*before, entry.notification_id)[-MAX_IDS:])
     return notifications, noted
 
 
@@ -235,7 +235,7 @@ def message(
     """Return the message about incidents of one kind, as webhooks receive it."""
     ranked = sorted(subjects, key=lambda subject: subject.incident.severity.rank)
     worst, number = ranked[0].incident, len(ranked)
-    listed, more = ranked[:MOST_LISTED], max(0, number - MOST_LISTED)
+    listed, more = ranked[:MAX_LISTED], max(0, number - MAX_LISTED)
     if number == 1:
         head, lines = f"{_word(event, ranked[0], now)}{_bounded(worst.what)}", _reasons(worst)
     else:
@@ -280,13 +280,13 @@ def _word(event: Event, subject: Subject, now: datetime) -> str:
 
 
 def _reasons(incident: JudgedIncident) -> list[str]:
-    return [_bounded(sentence) for sentence in incident.why[:MOST_REASONS]]
+    return [_bounded(sentence) for sentence in incident.why[:MAX_REASONS]]
 
 
 def _bounded(text: str) -> str:
     """Return a sentence on one line, without control characters, and not too long for a message."""
     line = visible(text)
-    return line if len(line) <= MOST_CHARACTERS else f"{line[: MOST_CHARACTERS - 3]}..."
+    return line if len(line) <= MAX_CHARACTERS else f"{line[: MAX_CHARACTERS - 3]}..."
 
 
 def _listed(subject: Subject) -> dict[str, Any]:

@@ -80,8 +80,8 @@ from quartzpy.store.postgresql.admin.records import Lanes, LockRecord
 from quartzpy.store.queries import ActionQuery, IncidentQuery, Rank
 from quartzpy.texts import quoted
 
-MOST_UPCOMING = 1000
-MOST_HIDDEN = 1_000
+MAX_UPCOMING = 1000
+MAX_HIDDEN = 1_000
 """The number up to which the triggers that the scheduler itself made are counted."""
 
 
@@ -227,8 +227,8 @@ class Operations:
 
         The answer comes with what is read next.
         """
-        number = self._source.reading().ask(lambda store: admin(store).unscheduled_triggers(MOST_HIDDEN))
-        return lambda: counted(number(), MOST_HIDDEN)
+        number = self._source.reading().ask(lambda store: admin(store).unscheduled_triggers(MAX_HIDDEN))
+        return lambda: counted(number(), MAX_HIDDEN)
 
     def trigger(self, key: TriggerKey | str, *, next_times: int = NEXT_TIMES) -> TriggerView:
         """Return one trigger with its next fire times, its last executions, and why it does not fire.
@@ -332,8 +332,8 @@ class Operations:
         Raises:
             InvalidValueError: `until` is not an instant with a time zone or a span, or the limit is not from 1 to 1000.
         """
-        if type(limit) is not int or not 1 <= limit <= MOST_UPCOMING:
-            raise InvalidValueError(f"limit: must be a whole number from 1 to {MOST_UPCOMING} (got {quoted(limit)})")
+        if type(limit) is not int or not 1 <= limit <= MAX_UPCOMING:
+            raise InvalidValueError(f"limit: must be a whole number from 1 to {MAX_UPCOMING} (got {quoted(limit)})")
         reading = self._source.reading()
         now = reading.now()
         if until is None or isinstance(until, timedelta):
@@ -404,7 +404,7 @@ class Operations:
 
     def locks(self) -> tuple[LockRecord, ...]:
         """Return the locks on the tables that conflict with others, and who waits for them."""
-        return tuple(admin(self._source.store).locks(lock_holders.MOST_LOCKS))
+        return tuple(admin(self._source.store).locks(lock_holders.MAX_LOCKS))
 
     def system(self, *, examine: bool = False) -> System:
         """Return the store with its tables and locks.

@@ -16,7 +16,7 @@ from quartzpy.operations.incidents import Incident
 from quartzpy.operations.late import LateTrigger
 from quartzpy.operations.recorded_incidents import RecordedIncident, recorded_incident
 from quartzpy.operations.situation import Situation, told_apart
-from quartzpy.operations.source import MOST_COUNTED, Count, Source, counted
+from quartzpy.operations.source import MAX_COUNTED, Count, Source, counted
 from quartzpy.operations.windows import WindowView, announced
 from quartzpy.scheduler.reading import Reading
 from quartzpy.scheduler.singles import placements_of_jobs
@@ -29,18 +29,18 @@ from quartzpy.texts import numbered
 
 HORIZON = timedelta(hours=1)
 DAY = timedelta(days=1)
-MOST_RUNNING = 50
-MOST_FAILED = 10
-MOST_PLANNED = 50
-MOST_OVER = 10
-MOST_COUNTED_EXECUTIONS = 20_000
+MAX_RUNNING = 50
+MAX_FAILED = 10
+MAX_PLANNED = 50
+MAX_OVER = 10
+MAX_COUNTED_EXECUTIONS = 20_000
 """The number of executions from which throughput and lateness are computed."""
-MOST_EXAMINED = 2_000
+MAX_EXAMINED = 2_000
 """The number of executions among which those that are retried, or were lost with their node, are found."""
-MOST_MISFIRES = 1_000
+MAX_MISFIRES = 1_000
 """The number up to which the misfires of a day are counted."""
 _MINUTE = timedelta(minutes=1)
-_LATEST = ExecutionQuery(states=frozenset({ExecutionState.FAILED, ExecutionState.TERMINATED}), among=MOST_EXAMINED)
+_LATEST = ExecutionQuery(states=frozenset({ExecutionState.FAILED, ExecutionState.TERMINATED}), among=MAX_EXAMINED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +147,9 @@ def overview(source: Source) -> Overview:
         now=now,
         incidents=wrong.incidents,
         acknowledged=wrong.acknowledged,
-        over=tuple(map(recorded_incident, over[:MOST_OVER])),
-        has_more_over=len(over) > MOST_OVER,
-        running=tuple(sorted(data.running, key=_duration, reverse=True)[:MOST_RUNNING]),
+        over=tuple(map(recorded_incident, over[:MAX_OVER])),
+        has_more_over=len(over) > MAX_OVER,
+        running=tuple(sorted(data.running, key=_duration, reverse=True)[:MAX_RUNNING]),
         late=data.late(),
         failed=data.failed,
         agenda=tuple(data.agenda.runs()),
@@ -162,7 +162,7 @@ def overview(source: Source) -> Overview:
             **_numbers(data.tallies),
             "late": data.late_jobs.total,
             "failed": _failed(minutes, now),
-            "misfires": counted(data.misfires, MOST_MISFIRES),
+            "misfires": counted(data.misfires, MAX_MISFIRES),
         },
         repeatable=tuple(data.repeatable()),
         windows=data.windows,
@@ -179,8 +179,8 @@ class _OverviewData(Situation):
     """What the parts of the overview show, asked in the three round trips of the situation."""
 
     def _ask_first(self) -> None:
-        latest = self._reading.ask(lambda store: store.find(_LATEST, MOST_FAILED))
-        misfires = self._reading.ask(lambda store: admin(store).recent_misfires(DAY, most=MOST_MISFIRES))
+        latest = self._reading.ask(lambda store: store.find(_LATEST, MAX_FAILED))
+        misfires = self._reading.ask(lambda store: admin(store).recent_misfires(DAY, most=MAX_MISFIRES))
         stored = self._reading.ask(lambda store: store.windows())
         super()._ask_first()
         self.windows = announced(stored(), self.now)
@@ -189,11 +189,11 @@ class _OverviewData(Situation):
 
     def _ask_second(self) -> None:
         reading, now = self._reading, self.now
-        self.minutes = reading.ask(lambda store: admin(store).minutes(_first_minute(now), most=MOST_COUNTED_EXECUTIONS))
-        self.agenda = Agenda(reading, now, now + HORIZON, MOST_PLANNED)
+        self.minutes = reading.ask(lambda store: admin(store).minutes(_first_minute(now), most=MAX_COUNTED_EXECUTIONS))
+        self.agenda = Agenda(reading, now, now + HORIZON, MAX_PLANNED)
         jobs = {row.job for row in self.failed if _is_final(row)}
         self._repeatable = placements_of_jobs(reading, jobs)
-        self.over = reading.ask(lambda store: admin(store).find(IncidentQuery(since=now - DAY), MOST_OVER + 1))
+        self.over = reading.ask(lambda store: admin(store).find(IncidentQuery(since=now - DAY), MAX_OVER + 1))
         super()._ask_second()
 
     def _ask_third(self) -> None:
@@ -204,7 +204,7 @@ class _OverviewData(Situation):
         """Return the latest failures: those that are final, and those that are retried or lost and came last."""
         records = {record.fire_id: record for record in [*self._failures, *others]}
         latest = sorted(records.values(), key=lambda record: record.ended_at or self.now, reverse=True)
-        return tuple(map(execution_summary, latest[:MOST_FAILED]))
+        return tuple(map(execution_summary, latest[:MAX_FAILED]))
 
     def repeatable(self) -> list[int]:
         """Return the fire ids of the executions that can run again, and that no retry repeats."""
@@ -227,7 +227,7 @@ def _is_final(row: ExecutionSummary) -> bool:
 
 def counts(reading: Reading) -> dict[str, Count]:
     """Return the numbers of jobs, of triggers by state and of executions; see `Overview.counts`."""
-    return _numbers(reading.ask(lambda store: admin(store).tallies(MOST_COUNTED))())
+    return _numbers(reading.ask(lambda store: admin(store).tallies(MAX_COUNTED))())
 
 
 def _numbers(tallies: Tallies) -> dict[str, Count]:

@@ -16,9 +16,9 @@ from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.queries import IncidentQuery
 from quartzpy.store.records import Acknowledgement, IncidentRecord, NotificationRecord
 
-MOST_OPEN = 5_000
+MAX_OPEN = 5_000
 """The number of incidents that last which are read."""
-MOST_NOTIFICATIONS = 5_000
+MAX_NOTIFICATIONS = 5_000
 """The number of notifications about the incidents of a page that are read."""
 
 
@@ -83,7 +83,7 @@ def _ids(records: Sequence[IncidentRecord]) -> set[str]:
 
 def notifications_about(reading: Reading, records: Sequence[IncidentRecord]) -> dict[str, NotificationRecord]:
     """Return the notifications about some incidents, by their ids. It asks nothing if there are none."""
-    ids = sorted(_ids(records))[:MOST_NOTIFICATIONS]
+    ids = sorted(_ids(records))[:MAX_NOTIFICATIONS]
     if not ids:
         return {}
     rows = reading.ask(lambda store: admin(store).notifications(ids))()
@@ -109,7 +109,7 @@ def page(reading: Reading, query: IncidentQuery, limit: int, after: str | None) 
 
 def lasting_records(reading: Reading) -> Answer[list[IncidentRecord]]:
     """Ask for the incidents that are recorded and not over."""
-    return reading.ask(lambda store: admin(store).open_incidents(MOST_OPEN))
+    return reading.ask(lambda store: admin(store).open_incidents(MAX_OPEN))
 
 
 def incident(reading: Reading, incident_id: int) -> RecordedIncident:

@@ -15,7 +15,7 @@ from quartzpy.store.protocol import NameKind
 from quartzpy.store.searches import KeySearch, SearchPosition
 from quartzpy.texts import quoted
 
-MOST_FOUND = 100
+MAX_FOUND = 100
 SEARCHED = 50_000
 """The number of jobs, and of triggers, whose keys a page of the search examines at most."""
 _CURSOR = "search"
@@ -48,8 +48,8 @@ class SearchResults:
 
 
 def search(reading: Reading, text: str, limit: int, after: str | None) -> SearchResults:
-    if type(limit) is not int or not 1 <= limit <= MOST_FOUND:
-        raise InvalidValueError(f"limit: must be a whole number from 1 to {MOST_FOUND} (got {quoted(limit)})")
+    if type(limit) is not int or not 1 <= limit <= MAX_FOUND:
+        raise InvalidValueError(f"limit: must be a whole number from 1 to {MAX_FOUND} (got {quoted(limit)})")
     part = checked_text(text.strip() if isinstance(text, str) else text, "text")
     if part is None:
         raise InvalidValueError("text: must be a part of a name, or the id of an execution (got None)")

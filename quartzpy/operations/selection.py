@@ -172,14 +172,12 @@ class Keys:
     def __str__(self) -> str:
         if len(self.keys) == 1:
             return named(self.kind, self.keys[0])
-        shown = ", ".join(str(key) for key in self.keys[:_MOST_NAMED])
-        more = (
-            f" and {numbered(len(self.keys) - _MOST_NAMED, 'other', 'others')}" if len(self.keys) > _MOST_NAMED else ""
-        )
+        shown = ", ".join(str(key) for key in self.keys[:_MAX_NAMED])
+        more = f" and {numbered(len(self.keys) - _MAX_NAMED, 'other', 'others')}" if len(self.keys) > _MAX_NAMED else ""
         return f"{len(self.keys):,} {NAMES[self.kind]}: {shown}{more}"
 
 
-_MOST_NAMED = 5
+_MAX_NAMED = 5
 _GROUP = {
     MatchOperator.EQUALS: "{}",
     MatchOperator.STARTS_WITH: "{}*",

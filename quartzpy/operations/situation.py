@@ -21,10 +21,10 @@ from quartzpy.operations.failures import AMONG, FailuresInARow
 from quartzpy.operations.groups import pools
 from quartzpy.operations.incidents import Incident, ignored_timeouts, of_nodes
 from quartzpy.operations.late import MANY, LateJobs, LateTrigger, late_trigger
-from quartzpy.operations.lock_holders import MOST_LOCKS, LockHolder, lock_holders
-from quartzpy.operations.lost_executions import MOST_LOST, lost_executions
+from quartzpy.operations.lock_holders import MAX_LOCKS, LockHolder, lock_holders
+from quartzpy.operations.lost_executions import MAX_LOST, lost_executions
 from quartzpy.operations.pause_incidents import paused_overdue
-from quartzpy.operations.source import MOST_COUNTED, Source, attempt
+from quartzpy.operations.source import MAX_COUNTED, Source, attempt
 from quartzpy.operations.triggers import OVERDUE, late_by
 from quartzpy.placement import Placement
 from quartzpy.scheduler.explain import Explanation, Moment
@@ -37,16 +37,16 @@ from quartzpy.store.postgresql.admin.records import BlockedTrigger, Health, Lock
 from quartzpy.store.queries import ExecutionQuery, TriggerOrder, TriggerQuery
 from quartzpy.store.records import IncidentRecord, JobHeader, NodeRecord, Pauses, TriggerRecord
 
-MOST_LATE = 20
-MOST_EXPLAINED = 5
+MAX_LATE = 20
+MAX_EXPLAINED = 5
 """The number of late triggers that are explained one by one, because an explanation takes several queries."""
-MOST_FAILURES = 200
-MOST_DUE = 200
-MOST_BREACHES = 200
+MAX_FAILURES = 200
+MAX_DUE = 200
+MAX_BREACHES = 200
 """The number of broken expectations that are incidents of their own."""
-MOST_OTHERS = 20
+MAX_OTHERS = 20
 """The number of other schedulers in the same tables that are looked at."""
-MOST_SLOW = 200
+MAX_SLOW = 200
 """The number of running executions, the longest first, whose timeouts are looked up."""
 DUE = timedelta(seconds=2)
 """The delay from which a trigger counts as due while all workers are busy."""
@@ -82,12 +82,12 @@ def late_triggers(reading: Reading) -> tuple[LateTrigger, ...]:
     """Return the late triggers without the reasons; see `Operations.late`."""
     now = reading.now()
     late = _late_among(_ask_due(reading, now)(), now)
-    return tuple(late_trigger(record, now, ()) for record in late[:MOST_LATE])
+    return tuple(late_trigger(record, now, ()) for record in late[:MAX_LATE])
 
 
 def _ask_due(reading: Reading, now: datetime) -> Callable[[], list[TriggerRecord]]:
     due = TriggerQuery(states=_WAITING, until=now - DUE, order=TriggerOrder.NEXT_FIRE_TIME, among=MANY)
-    return reading.ask(lambda store: store.find(due, MOST_DUE))
+    return reading.ask(lambda store: store.find(due, MAX_DUE))
 
 
 def _late_among(due: Sequence[TriggerRecord], now: datetime) -> list[TriggerRecord]:
@@ -112,16 +112,16 @@ class Situation:
         ask = self._reading.ask
         moment = Moment(self._reading)
         self._moment = moment
-        tallies = ask(lambda store: admin(store).tallies(MOST_COUNTED))
-        overdue = ask(lambda store: admin(store).overdue(OVERDUE, MOST_DUE, most=MOST_COUNTED))
-        paused = ask(lambda store: admin(store).paused_overdue(MOST_DUE, most=MOST_COUNTED))
-        self._others = ask(lambda store: admin(store).other_schedulers(MOST_OTHERS))
-        final = ask(lambda store: store.find(_FINAL, MOST_FAILURES))
+        tallies = ask(lambda store: admin(store).tallies(MAX_COUNTED))
+        overdue = ask(lambda store: admin(store).overdue(OVERDUE, MAX_DUE, most=MAX_COUNTED))
+        paused = ask(lambda store: admin(store).paused_overdue(MAX_DUE, most=MAX_COUNTED))
+        self._others = ask(lambda store: admin(store).other_schedulers(MAX_OTHERS))
+        final = ask(lambda store: store.find(_FINAL, MAX_FAILURES))
         ends = clusters.node_ends(self._reading)
-        self._lost = ask(lambda store: admin(store).lost_executions(MOST_LOST))
+        self._lost = ask(lambda store: admin(store).lost_executions(MAX_LOST))
         self._snapshots = ask(lambda store: admin(store).old_snapshots())
         self._recorded = recorded_incidents.lasting_records(self._reading)
-        breaches = ask(lambda store: admin(store).lasting_breaches(MOST_BREACHES))
+        breaches = ask(lambda store: admin(store).lasting_breaches(MAX_BREACHES))
         self._nodes = moment.nodes()
         self._running = moment.running()
         self.now = self._nodes.now
@@ -150,10 +150,10 @@ class Situation:
             self._headers_of_slow = ask(lambda store: store.job_headers(slow))
         self._locks: Callable[[], Sequence[LockRecord]] = list
         if any(not job.is_held for job in self._overdue):
-            self._locks = ask(lambda store: admin(store).locks(MOST_LOCKS))
+            self._locks = ask(lambda store: admin(store).locks(MAX_LOCKS))
         self._due = _ask_due(reading, now)()
         self._late = _late_among(self._due, now)
-        self.late_jobs = LateJobs(self._late, self._overdue, is_cut=len(self._due) >= MOST_DUE)
+        self.late_jobs = LateJobs(self._late, self._overdue, is_cut=len(self._due) >= MAX_DUE)
 
     def _pause_grace(self) -> timedelta:
         return self._nodes.setting("pause_grace", self._source.config.pause_grace)
@@ -169,14 +169,14 @@ class Situation:
         threshold, advice = self._source.config.misfire_threshold, self._source.advice
         self._explained = [
             Explanation(self._moment, record.key, threshold, advice, record.job_key)
-            for record in self._late[:MOST_LATE][:MOST_EXPLAINED]
+            for record in self._late[:MAX_LATE][:MAX_EXPLAINED]
         ]
 
     def late(self) -> tuple[LateTrigger, ...]:
         """Return the triggers that are due and that no node has fired, those that wait longest first."""
         triggers = []
         holders = [str(holder) for holder in self.holders()]
-        for record, explained in zip_longest(self._late[:MOST_LATE], self._explained):
+        for record, explained in zip_longest(self._late[:MAX_LATE], self._explained):
             why: Sequence[str] | None = ()
             if explained is not None:
                 why, problem = attempt(explained)
@@ -267,7 +267,7 @@ class Situation:
             (row for row in self.running if row.elapsed is not None and row.elapsed > GRACE),
             key=lambda row: row.elapsed or timedelta(),
             reverse=True,
-        )[:MOST_SLOW]
+        )[:MAX_SLOW]
 
     def _ignored_timeouts(self) -> list[Incident]:
         """Return incidents about the executions that have run longest, if they ignore their timeouts."""
@@ -304,16 +304,16 @@ class _Stopped:
 
         def some(state: TriggerState, number: int, until: datetime | None) -> _Triggers:
             query = TriggerQuery(states=frozenset({state}), until=until)
-            return reading.ask(lambda store: store.find(query, MOST_DUE)) if number else list
+            return reading.ask(lambda store: store.find(query, MAX_DUE)) if number else list
 
         self.in_error = some(TriggerState.ERROR, self._number_in_error, None)
         self._blocked: Callable[[], list[BlockedTrigger]] = list
         if numbers.get(TriggerState.BLOCKED, 0):
-            self._blocked = reading.ask(lambda store: admin(store).blocked_triggers(now - OVERDUE, MOST_DUE))
+            self._blocked = reading.ask(lambda store: admin(store).blocked_triggers(now - OVERDUE, MAX_DUE))
         self._paused = some(TriggerState.PAUSED, len(paused), now)
         # Where a mode holds a trigger, nobody paused it.
         jobs = {row.job_key for row in paused if row.paused_at is None}
-        self._modes = {job: _mode(reading, job) for job in sorted(jobs)[:MOST_DUE]}
+        self._modes = {job: _mode(reading, job) for job in sorted(jobs)[:MAX_DUE]}
 
     def look_further(self) -> None:
         """Ask how long the jobs that are blocked usually run, with the questions that already wait."""
@@ -327,7 +327,7 @@ class _Stopped:
         modes = {job: mode() for job, mode in self._modes.items()}
         return [
             *causes.in_error(self.in_error(), self._number_in_error),
-            *causes.blocked_jobs(blocked, running, self._health(), self._now, is_cut=len(blocked) >= MOST_DUE),
+            *causes.blocked_jobs(blocked, running, self._health(), self._now, is_cut=len(blocked) >= MAX_DUE),
             *paused_overdue(
                 self._paused_overdue, self._paused(), pauses, modes, begun_before=self._begun_before, now=self._now
             ),

@@ -11,7 +11,7 @@ from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import JobNotFoundError, TriggerNotFoundError
 from quartzpy.keys import JobKey, TriggerKey, nearest
 from quartzpy.scheduler.explain import PYTHON, Advice
-from quartzpy.scheduler.methods.base import MOST_NEAR
+from quartzpy.scheduler.methods.base import MAX_NEAR
 from quartzpy.scheduler.querying import Page, Query
 from quartzpy.scheduler.reading import Answer, Reading
 from quartzpy.scheduler.scheduler import BaseScheduler
@@ -22,7 +22,7 @@ from quartzpy.store.protocol import JobStore
 from quartzpy.store.queries import BoundedQuery, Position, RecordQuery
 from quartzpy.texts import reason
 
-MOST_COUNTED = 10_000
+MAX_COUNTED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Count:
         return f"{self.number:,}+" if self.has_more else f"{self.number:,}"
 
 
-def counted(number: int, most: int = MOST_COUNTED) -> Count:
+def counted(number: int, most: int = MAX_COUNTED) -> Count:
     """Return a count of which a store has reported a number above `most` for "more"."""
     return Count(min(number, most), number > most)
 
@@ -92,7 +92,7 @@ def no_trigger(reading: Reading, key: TriggerKey) -> TriggerNotFoundError:
 
 def near_keys(reading: Reading, key: _Key) -> Answer[set[_Key]]:
     """Ask for some stored keys that are similar to one that is not stored."""
-    return reading.ask(lambda store: store.near_keys(key, MOST_NEAR))
+    return reading.ask(lambda store: store.near_keys(key, MAX_NEAR))
 
 
 def unreadable(error: Exception) -> str:

@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from quartzpy.errors import QuartzpyError
-from quartzpy.operations.lock_holders import MOST_LOCKS
+from quartzpy.operations.lock_holders import MAX_LOCKS
 from quartzpy.operations.render import json_value, plain
 from quartzpy.operations.source import Source
-from quartzpy.store.health_findings import MOST_LISTED_ROWS, Finding, Severity, worst_severity
+from quartzpy.store.health_findings import MAX_LISTED_ROWS, Finding, Severity, worst_severity
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import LockRecord, TableRecord
 from quartzpy.store.protocol import JobStore, Repairs
@@ -37,7 +37,7 @@ class System:
 def system(source: Source, *, examine: bool) -> System:
     store, reading = source.store, source.reading()
     tables = reading.ask(lambda store: admin(store).tables())
-    locks = reading.ask(lambda store: admin(store).locks(MOST_LOCKS))
+    locks = reading.ask(lambda store: admin(store).locks(MAX_LOCKS))
     return System(
         now=reading.now(),
         scheduler=source.config.name,
@@ -95,7 +95,7 @@ def as_text(report: Report) -> str:
     for finding in report.findings:
         lines.append(f"{finding.severity.upper():<8} {finding.check}: {plain(finding.what)}")
         lines += [f"           {plain(row)}" for row in finding.rows]
-        if len(finding.rows) == MOST_LISTED_ROWS:
+        if len(finding.rows) == MAX_LISTED_ROWS:
             lines.append("           ...")
         if finding.advice:
             lines.append(

@@ -21,26 +21,26 @@ from quartzpy.texts import numbered, quoted
 
 CELLS = 120
 """The number of equal parts of a timeline in which executions are counted."""
-MOST_COUNTED = 500_000
+MAX_COUNTED = 500_000
 """The largest number of executions that are counted."""
-MOST_BARS = 1_000
+MAX_BARS = 1_000
 """The largest number of executions of the past that are shown one by one."""
-MOST_PLANNED = 500
+MAX_PLANNED = 500
 """The largest number of planned runs."""
-MOST_MISFIRES = 20_000
+MAX_MISFIRES = 20_000
 """The number of the latest misfires of the cluster among which those of a timeline are counted."""
-MOST_PAUSED = 200
+MAX_PAUSED = 200
 """The number of paused triggers, the first by key, whose pauses are marked."""
-MOST_ENTRIES = 20_000
+MAX_ENTRIES = 20_000
 """The number of the latest entries of the audit log among which the pauses are found that have ended."""
-MOST_PAUSES = 1_000
+MAX_PAUSES = 1_000
 """The largest number of such pauses."""
-MOST_LANES = 100
+MAX_LANES = 100
 LONGEST = timedelta(days=31)
 SHORTEST = timedelta(seconds=1)
 MARGIN = timedelta(hours=1)
 """An execution that ended later than this after the end of the timeline is not found."""
-MOST_AFTER = 5_000
+MAX_AFTER = 5_000
 """The number of executions that ended first after the timeline: later ones are not found."""
 _PAUSED = TriggerQuery(states=frozenset(PAUSED_STATES))
 PLANNED = "planned"
@@ -147,28 +147,26 @@ def timeline(reading: Reading, start: datetime, end: datetime, by: str, group: s
             end,
             by=lanes,
             cells=CELLS,
-            lanes=MOST_LANES,
-            bars=MOST_BARS,
-            limit=MOST_COUNTED,
+            lanes=MAX_LANES,
+            bars=MAX_BARS,
+            limit=MAX_COUNTED,
             margin=MARGIN,
-            most_after=MOST_AFTER,
+            most_after=MAX_AFTER,
             group=group,
         )
     )
     misfires = reading.ask(
-        lambda store: admin(store).misfires_in_cells(
-            start, end, by=lanes, cells=CELLS, limit=MOST_MISFIRES, group=group
-        )
+        lambda store: admin(store).misfires_in_cells(start, end, by=lanes, cells=CELLS, limit=MAX_MISFIRES, group=group)
     )
-    paused = reading.ask(lambda store: store.find(_PAUSED, MOST_PAUSED)) if lanes is not Lanes.NODE else list
+    paused = reading.ask(lambda store: store.find(_PAUSED, MAX_PAUSED)) if lanes is not Lanes.NODE else list
     # A node has no triggers, so only a pause of everything is one of its lane.
     ended = reading.ask(
         lambda store: admin(store).ended_pauses(
-            start, end, MOST_PAUSES, among=MOST_ENTRIES, of_everything=lanes is Lanes.NODE
+            start, end, MAX_PAUSES, among=MAX_ENTRIES, of_everything=lanes is Lanes.NODE
         )
     )
     now = reading.now()
-    agenda = Agenda(reading, now, end, MOST_PLANNED, since=max(now, start)) if end > now else None
+    agenda = Agenda(reading, now, end, MAX_PLANNED, since=max(now, start)) if end > now else None
     planned = [] if agenda is None else agenda.fires()
     past = counted()
     bars: defaultdict[JobKey | str, list[Bar]] = defaultdict(list)
@@ -209,7 +207,7 @@ def timeline(reading: Reading, start: datetime, end: datetime, by: str, group: s
         )
         for subject in subjects
     ]
-    chosen = sorted(every, key=lambda lane: (-lane.number, lane.name))[:MOST_LANES]
+    chosen = sorted(every, key=lambda lane: (-lane.number, lane.name))[:MAX_LANES]
     return Timeline(
         now=now,
         start=start,
@@ -217,7 +215,7 @@ def timeline(reading: Reading, start: datetime, end: datetime, by: str, group: s
         by=lanes,
         lanes=tuple(sorted(chosen, key=lambda lane: lane.name)),
         complete_since=max(start, past.complete_since),
-        complete_until=planned[-1][0] if len(planned) == MOST_PLANNED else end,
+        complete_until=planned[-1][0] if len(planned) == MAX_PLANNED else end,
         # Lanes that have only runs now or to come are not among those that the database counted.
         hidden_lanes=past.lanes + len(every) - len(counted_lanes) - len(chosen),
         marks=tuple(_ended(pause) for pause in pauses if pause.job_group is None),

@@ -20,7 +20,7 @@ from quartzpy.operations.executions import ExecutionSummary, MisfireView, misfir
 from quartzpy.operations.executions import summary as execution_summary
 from quartzpy.operations.expectations import expected_of
 from quartzpy.operations.incidents import broken_expectation
-from quartzpy.operations.lock_holders import MOST_LOCKS, lock_holders
+from quartzpy.operations.lock_holders import MAX_LOCKS, lock_holders
 from quartzpy.operations.schedules import PlannedTime, in_words, planned, schedule_text, short, zone_text
 from quartzpy.operations.source import (
     EXAMINED,
@@ -213,7 +213,7 @@ def view(source: Source, key: TriggerKey, *, next_times: int = NEXT_TIMES) -> Tr
     last = reading.ask(lambda store: admin(store).last_executions([key], LAST_EXECUTIONS))
     misfires = reading.ask(lambda store: store.find(MisfireQuery(trigger_key=key), LAST_MISFIRES))
     is_manual = reading.ask(lambda store: store.pauses().is_manual)
-    locks = reading.ask(lambda store: admin(store).locks(MOST_LOCKS))
+    locks = reading.ask(lambda store: admin(store).locks(MAX_LOCKS))
     breaches = reading.ask(lambda store: admin(store).breaches_of_trigger(key))
     moment = Moment(reading)
     record = answer()
@@ -262,7 +262,7 @@ def why(source: Source, key: TriggerKey) -> Sequence[str]:
     """
     reading = source.reading()
     record = reading.ask(lambda store: store.triggers([key]).get(key))
-    locks = reading.ask(lambda store: admin(store).locks(MOST_LOCKS))
+    locks = reading.ask(lambda store: admin(store).locks(MAX_LOCKS))
     breaches = reading.ask(lambda store: admin(store).breaches_of_trigger(key))
     sentences = _readable(Explanation(Moment(reading), key, source.config.misfire_threshold, source.advice))
     return [*sentences, *_held_back(record(), reading.now(), locks()), *_broken(breaches())]

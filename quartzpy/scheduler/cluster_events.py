@@ -34,7 +34,7 @@ DEEP_POLL_EVERY = 30.0
 LOOKBACK = timedelta(minutes=5)
 LOCAL_POLL_EVERY = 0.05
 """The polling interval, in seconds, of the in-memory store, which sends no notifications."""
-LONGEST_WAIT = 0.25
+MAX_WAIT = 0.25
 """The longest single wait for a notification, in seconds. `close` takes effect within this time."""
 
 
@@ -162,7 +162,7 @@ class ClusterEvents:
             if time.monotonic() - self._watched_at >= WATCH_EVERY:
                 self._watched_at = time.monotonic()
                 self._store().notify(Notification.WATCHED)
-            return bool(set(subscription.wait(LONGEST_WAIT)) - {Notification.WATCHED})
+            return bool(set(subscription.wait(MAX_WAIT)) - {Notification.WATCHED})
         except (StoreUnavailableError, OutcomeUnknownError) as error:
             logger.debug("cluster events: the connection for notifications was lost: %s", error)
             self._unsubscribe()
@@ -179,7 +179,7 @@ class ClusterEvents:
         except (StoreUnavailableError, OutcomeUnknownError) as error:
             self._outage = error
             logger.debug("cluster events: the database is unavailable: %s", error)
-            self._closed.wait(LONGEST_WAIT)
+            self._closed.wait(MAX_WAIT)
 
     def _poll(self, *, first: bool = False) -> None:
         store = self._store()

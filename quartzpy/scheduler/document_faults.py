@@ -10,7 +10,7 @@ from quartzpy.errors import InvalidCronError, InvalidDefinitionError
 Place: TypeAlias = tuple[str | int, ...]
 """The names and numbers that lead from the document to one of its values."""
 
-MOST_FAULTS = 100
+MAX_FAULTS = 100
 """The number of faults after which the rest of a document is not read."""
 
 
@@ -56,7 +56,7 @@ class Faults:
             fault = replace(fault, field=problem.field, position=problem.position)
         if fault not in self.entries:
             self.entries.append(fault)
-        if len(self.entries) >= MOST_FAULTS:
+        if len(self.entries) >= MAX_FAULTS:
             self.check()
 
     def check(self) -> None:

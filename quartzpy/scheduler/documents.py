@@ -54,9 +54,9 @@ from quartzpy.texts import did_you_mean, quoted, reason
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.trigger import Trigger
 
-MOST_DEFINED = 10_000
+MAX_DEFINED = 10_000
 """The largest number of jobs and triggers of one document."""
-MOST_NESTED = 64
+MAX_NESTED = 64
 BATCH_WORDS = frozenset({"on", "triggers"})
 
 
@@ -69,8 +69,8 @@ def check_nesting(document: object) -> None:
     level, depth = [document], 0
     while level:
         depth += 1
-        if depth > MOST_NESTED:
-            raise InvalidValueError(f"body: nested deeper than {MOST_NESTED}")
+        if depth > MAX_NESTED:
+            raise InvalidValueError(f"body: nested deeper than {MAX_NESTED}")
         parts = [list(value.values()) if isinstance(value, Mapping) else value for value in level]
         level = [inner for part in parts if isinstance(part, list) for inner in part]
 
@@ -162,8 +162,8 @@ def read_batch_document(document: object, name: str, faults: Faults) -> tuple[On
     if not isinstance(declared, list) or not declared:
         faults.add(("triggers",), "must be a list of at least one trigger")
         return None
-    if len(declared) > MOST_DEFINED:
-        faults.add(("triggers",), f"has {len(declared):,} triggers; one batch takes at most {MOST_DEFINED:,}")
+    if len(declared) > MAX_DEFINED:
+        faults.add(("triggers",), f"has {len(declared):,} triggers; one batch takes at most {MAX_DEFINED:,}")
         return None
     triggers = [
         _trigger_of_batch(each, f"{name}-{n}", Within(faults, ("triggers", n - 1)))
@@ -330,11 +330,11 @@ def _check_number(jobs: list[Any], calendars: Mapping[Any, Any], windows: Mappin
     for declared in jobs:
         triggers = declared.get("trigger") if isinstance(declared, Mapping) else None
         number += len(triggers) if isinstance(triggers, list) else 1
-    if number > MOST_DEFINED:
+    if number > MAX_DEFINED:
         faults.add(
             (),
             f"declares {number:,} jobs, triggers, calendars and windows; one request takes at most"
-            f" {MOST_DEFINED:,}: send several, each with an owner of its own, or use quartzpy apply",
+            f" {MAX_DEFINED:,}: send several, each with an owner of its own, or use quartzpy apply",
         )
         faults.check()
 

@@ -23,7 +23,7 @@ from quartzpy.store.node_states import NodeState, takes_work, works
 from quartzpy.store.protocol import MovedFire
 from quartzpy.store.queries import ExecutionQuery, MisfireQuery
 from quartzpy.store.records import (
-    MOST_WAITING,
+    MAX_WAITING,
     ExecutionRecord,
     LimitRecord,
     MisfireRecord,
@@ -207,12 +207,12 @@ def _turn(situation: Situation) -> list[str]:
     ahead = situation.ahead
     if ahead == 0:
         return []
-    others = f"{'At least ' if ahead >= MOST_WAITING else ''}{numbered(ahead, 'trigger', 'triggers')}"
+    others = f"{'At least ' if ahead >= MAX_WAITING else ''}{numbered(ahead, 'trigger', 'triggers')}"
     words = f"{others} that {'waits' if ahead == 1 else 'wait'} there {'fires' if ahead == 1 else 'fire'} before it"
     turns = [max(at or situation.now, situation.now) + ahead * rate.emission_interval for rate, at in _rates(situation)]
     if not turns:
         return [f"{words}."]
-    about = "not before" if ahead >= MOST_WAITING else "about at"
+    about = "not before" if ahead >= MAX_WAITING else "about at"
     return [f"{words}; its turn is {about} {max(turns).isoformat(timespec='seconds')}."]
 
 

@@ -20,7 +20,7 @@ from quartzpy.triggers.trigger import Trigger
 
 JOINS_SHOWN = 5
 """The number of the latest joins and batches of a job that are explained."""
-_MOST_EXPLAINED = 10
+_MAX_EXPLAINED = 10
 """The number of jobs of which it is explained why they may not come, and of the triggers of each that are read."""
 
 
@@ -41,7 +41,7 @@ def explain_joins(job: JobDetail, joins: Sequence[JoinRecord], reading: Reading)
         for join in joins:
             if after is not None and join.total is None and join.state is JoinState.WAITING:
                 missing += [key for key in _missing(join.ended, after) if key not in missing]
-    return [*sentences, *_obstacles(reading, missing[:_MOST_EXPLAINED], after)]
+    return [*sentences, *_obstacles(reading, missing[:_MAX_EXPLAINED], after)]
 
 
 def _of_batch(join: JoinRecord) -> str:
@@ -103,7 +103,7 @@ def _obstacles(reading: Reading, keys: Sequence[JobKey], after: Join | None) -> 
     stored = reading.ask(lambda store: store.jobs(keys))
     triggers = {
         key: reading.ask(
-            partial(lambda store, query: store.find(query, _MOST_EXPLAINED), query=TriggerQuery(job_key=key))
+            partial(lambda store, query: store.find(query, _MAX_EXPLAINED), query=TriggerQuery(job_key=key))
         )
         for key in keys
     }

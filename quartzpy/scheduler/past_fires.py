@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
 
-from quartzpy.budget import MOST_STEPS, Budget
+from quartzpy.budget import MAX_STEPS, Budget
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import InvalidValueError
 from quartzpy.instants import as_instant
@@ -15,9 +15,9 @@ from quartzpy.texts import quoted
 from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.trigger import Trigger
 
-MOST_RUNS = 10_000
+MAX_RUNS = 10_000
 """The largest number of instants for which one backfill runs a job."""
-_MOST_STEPS = 5 * MOST_STEPS
+_MAX_STEPS = 5 * MAX_STEPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class PastFires:
             raise InvalidValueError(
                 f"trigger {self.trigger.key} has more than max_runs={max_runs:,} fire times from {since} until {until}:"
                 f" {times[0]}, ..., {times[-1]}, ...; choose a shorter span, or a larger max_runs (at most"
-                f" {MOST_RUNS:,})"
+                f" {MAX_RUNS:,})"
             )
         return times
 
@@ -64,7 +64,7 @@ class PastFires:
         if isinstance(trigger, CronTrigger) and trigger.anchor > first:
             trigger = replace(trigger, start_time=first)
         last = as_instant(until, "until") - timedelta.resolution
-        with Budget(_MOST_STEPS):
+        with Budget(_MAX_STEPS):
             return list(islice(trigger.fire_times(first, last, self.calendar), count))
 
 
@@ -78,5 +78,5 @@ def check_span(since: datetime, until: datetime, max_runs: int) -> None:
     first, end = as_instant(since, "since", InvalidValueError), as_instant(until, "until", InvalidValueError)
     if first >= end:
         raise InvalidValueError(f"until: must be after since (got {since} and {until})")
-    if type(max_runs) is not int or not 1 <= max_runs <= MOST_RUNS:
-        raise InvalidValueError(f"max_runs: a number from 1 to {MOST_RUNS:,} (got {quoted(max_runs)})")
+    if type(max_runs) is not int or not 1 <= max_runs <= MAX_RUNS:
+        raise InvalidValueError(f"max_runs: a number from 1 to {MAX_RUNS:,} (got {quoted(max_runs)})")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from quartzpy.budget import MOST_STEPS, Budget
+from quartzpy.budget import MAX_STEPS, Budget
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import InvalidValueError, JobNotFoundError, ScheduleTooCostlyError
 from quartzpy.jobs.job import JobDetail
@@ -20,9 +20,9 @@ from quartzpy.texts import quoted
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, moved_to, prepare
 
-_STEPS_IN_ALL = 10 * MOST_STEPS
+_STEPS_IN_ALL = 10 * MAX_STEPS
 # A hundred thousand ordinary triggers take 150 each.
-_STEPS_OF_DEPENDANTS = 50 * MOST_STEPS
+_STEPS_OF_DEPENDANTS = 50 * MAX_STEPS
 
 
 class RehearsedError(Exception):

@@ -19,7 +19,7 @@ from quartzpy.errors import (
 from quartzpy.instants import as_span, asked_instant
 from quartzpy.keys import JobKey, TriggerKey, key_readings, nearest
 from quartzpy.matchers import GroupMatcher
-from quartzpy.scheduler.methods.base import MOST_NEAR
+from quartzpy.scheduler.methods.base import MAX_NEAR
 from quartzpy.texts import quoted
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def read_key(scheduler: BaseScheduler, text: str, kind: type[_K], group: str | N
     stored = _stored(store, readings)
     if not stored:
         likeliest = readings[0]
-        near = nearest(likeliest, store.near_keys(likeliest, MOST_NEAR))
+        near = nearest(likeliest, store.near_keys(likeliest, MAX_NEAR))
         if kind is JobKey:
             raise not_stored(JobNotFoundError, f"there is no job {quoted(text)}", near)
         raise not_stored(TriggerNotFoundError, f"there is no trigger {quoted(text)}", near)

@@ -15,11 +15,11 @@ from quartzpy.installing import install_line
 from quartzpy.text_files import look_alike
 from quartzpy.texts import quoted, reason
 
-MOST_NESTED = 64
+MAX_NESTED = 64
 _PREFIX = "tag:yaml.org,2002:"
 _TEXT, _MERGE = f"{_PREFIX}str", f"{_PREFIX}merge"
 _TRAP = "tag:quartzpy,2026:two-readings"
-_MOST_DIGITS = 40
+_MAX_DIGITS = 40
 # The first characters decide which patterns are tried.
 _PLAIN = (
     (f"{_PREFIX}bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
@@ -90,8 +90,8 @@ def _loader() -> Any:
             elif event.anchor is not None and isinstance(event, yaml.ScalarEvent):
                 self.unused[event.anchor] = event.start_mark.line
             self.depth += 1
-            if self.depth > MOST_NESTED:
-                raise yaml.YAMLError(f"nested deeper than {MOST_NESTED}")
+            if self.depth > MAX_NESTED:
+                raise yaml.YAMLError(f"nested deeper than {MAX_NESTED}")
             node = super().compose_node(parent, index)
             self.depth -= 1
             return node
@@ -107,8 +107,8 @@ def _loader() -> Any:
 
         def fetch_flow_collection_start(self, token: Any) -> None:
             # The scanner reads ahead, and becomes slower with each open bracket.
-            if self.flow_level >= MOST_NESTED:
-                raise yaml.YAMLError(f"nested deeper than {MOST_NESTED}")
+            if self.flow_level >= MAX_NESTED:
+                raise yaml.YAMLError(f"nested deeper than {MAX_NESTED}")
             super().fetch_flow_collection_start(token)
 
         def construct_object(self, node: Any, deep: bool = False) -> Any:
@@ -153,9 +153,9 @@ def _loader() -> Any:
         raise yaml.YAMLError(f"{_line(node)}: {quoted(node.value)} has two readings; put it in quotes")
 
     def whole(loader: Any, node: Any) -> int:
-        if len(node.value) > _MOST_DIGITS:
+        if len(node.value) > _MAX_DIGITS:
             raise yaml.YAMLError(
-                f"Exceeds the limit of {_MOST_DIGITS} digits: a number of {len(node.value):,}, in {_line(node)}"
+                f"Exceeds the limit of {_MAX_DIGITS} digits: a number of {len(node.value):,}, in {_line(node)}"
             )
         return int(node.value, 0)
 

@@ -31,7 +31,7 @@ class Finding:
     what: str
     advice: str
     rows: tuple[str, ...] = ()
-    """The affected objects, at most the first `MOST_LISTED_ROWS`."""
+    """The affected objects, at most the first `MAX_LISTED_ROWS`."""
     repairable: bool = False
     """True if `JobStore.repair` repairs it."""
 
@@ -39,7 +39,7 @@ class Finding:
         return f"{self.what}; {self.advice}" if self.advice else self.what
 
 
-MOST_LISTED_ROWS = 20
+MAX_LISTED_ROWS = 20
 """The largest number of affected objects that a finding lists."""
 
 

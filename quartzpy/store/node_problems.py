@@ -9,11 +9,11 @@ from datetime import datetime
 
 from quartzpy.texts import visible
 
-MOST_PROBLEMS = 10
+MAX_PROBLEMS = 10
 """The largest number of problems that a record holds."""
-MOST_FIRE_IDS = 100
+MAX_FIRE_IDS = 100
 """The largest number of executions that one of them names."""
-LONGEST_PROBLEM = 400
+MAX_PROBLEM = 400
 """The largest number of characters of one of them."""
 
 
@@ -53,7 +53,7 @@ class NodeProblem:
         """The sentence, on one line and of a limited length."""
         first, _, rest = self.what.strip().partition("\n")
         text = visible(first.strip() + (" ..." if rest else ""))
-        return text if len(text) <= LONGEST_PROBLEM else f"{text[:LONGEST_PROBLEM]}..."
+        return text if len(text) <= MAX_PROBLEM else f"{text[:MAX_PROBLEM]}..."
 
     def __str__(self) -> str:
         return self.text
@@ -68,11 +68,11 @@ def as_text(problems: Collection[NodeProblem]) -> str | None:
             {
                 "kind": problem.kind,
                 "what": problem.text,
-                "subject": problem.subject[:LONGEST_PROBLEM],
+                "subject": problem.subject[:MAX_PROBLEM],
                 "since": problem.since.isoformat() if problem.since else None,
-                **({"fire_ids": list(problem.fire_ids[:MOST_FIRE_IDS])} if problem.fire_ids else {}),
+                **({"fire_ids": list(problem.fire_ids[:MAX_FIRE_IDS])} if problem.fire_ids else {}),
             }
-            for problem in list(problems)[:MOST_PROBLEMS]
+            for problem in list(problems)[:MAX_PROBLEMS]
         ]
     )
 

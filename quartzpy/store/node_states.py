@@ -14,7 +14,7 @@ from typing import Protocol
 from quartzpy.states import NodeMode
 from quartzpy.store.records import NodeRecord
 
-LONGEST_PROBE_WAIT = 5.0
+MAX_PROBE_WAIT = 5.0
 """The longest delay, in seconds, between the attempts of the check-in thread."""
 PROBE_SHARE = 1 / 4
 """The longest delay between these attempts as a share of the failure window. The first node that checks in after an
@@ -53,7 +53,7 @@ def _state_of(node: NodeRecord, backs: Collection[datetime | None], now: datetim
     if not _is_silent(node, now):
         return NodeState.ALIVE
     # During an outage a node tries to check in at least so often.
-    longest_wait = min(timedelta(seconds=LONGEST_PROBE_WAIT), PROBE_SHARE * node.failure_window)
+    longest_wait = min(timedelta(seconds=MAX_PROBE_WAIT), PROBE_SHARE * node.failure_window)
     allowed = node.checkin_interval + longest_wait
     # It was silent before they came back, and each of them came back at about the same time.
     if all(back is not None and node.last_checkin < back <= now < back + allowed for back in backs):

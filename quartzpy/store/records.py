@@ -67,7 +67,7 @@ class NodeRecord:
     """What the node found wrong with itself before its last check-in."""
 
 
-MOST_WAITING = 1_000
+MAX_WAITING = 1_000
 """The largest number that is counted of the triggers that wait for a limit, for each set of limits."""
 
 
@@ -80,7 +80,7 @@ class LimitRecord:
     used_by: Mapping[JobKey, int]
     """The number of slots that executions of each job use; those that use most come first."""
     waiting: int
-    """The number of due triggers that wait for it, or for another limit of theirs; see `MOST_WAITING`."""
+    """The number of due triggers that wait for it, or for another limit of theirs; see `MAX_WAITING`."""
     admits_at: datetime | None
     """The instant from which on its rate admits a fire; None: now, or it has none."""
     used_since: datetime | None = None
@@ -124,13 +124,13 @@ class LimitRecord:
 
 LATE_AFTER = timedelta(seconds=5)
 """The time after its fire time from which a trigger that has not fired is late."""
-MOST_COUNTED = 10_000
+MAX_COUNTED = 10_000
 """The largest number of rows of one kind that `ClusterLoad` counts, so that its cost is limited."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterLoad:
-    """The load of the cluster in a few numbers. A store stops counting at `MOST_COUNTED` rows of a kind."""
+    """The load of the cluster in a few numbers. A store stops counting at `MAX_COUNTED` rows of a kind."""
 
     due: int
     """The number of triggers that could fire now: their fire time has come, and no limit holds them back."""

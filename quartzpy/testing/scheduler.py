@@ -61,8 +61,8 @@ if TYPE_CHECKING:
     from quartzpy.connection_types import AsyncUserConnection
 
 A_CENTURY = 100 * 366 * 86_400.0
-MOST_AT_ONCE = 1_000
-MOST_EXECUTIONS = 1_000_000
+MAX_AT_ONCE = 1_000
+MAX_EXECUTIONS = 1_000_000
 INSTANCE_ID = "testing"
 
 
@@ -220,9 +220,9 @@ class SchedulerHarness(SchedulingMethods):
         if not running or instant < self.now:
             self.clock.move_to(instant)
             return []
-        executions = self._run_until(instant, MOST_EXECUTIONS)
-        if len(executions) >= MOST_EXECUTIONS:
-            raise InvalidValueError(f"advance: more than {MOST_EXECUTIONS} executions; advance in smaller steps")
+        executions = self._run_until(instant, MAX_EXECUTIONS)
+        if len(executions) >= MAX_EXECUTIONS:
+            raise InvalidValueError(f"advance: more than {MAX_EXECUTIONS} executions; advance in smaller steps")
         return executions
 
     def _run_until(self, instant: datetime, enough: int) -> list[ExecutionRecord]:
@@ -336,7 +336,7 @@ class SchedulerHarness(SchedulingMethods):
         due = self._store.acquire(
             self._node,
             [AvailableSlots(slot_pool) for slot_pool in {key.slot_pool: None for key in keys}],
-            limit=MOST_AT_ONCE,
+            limit=MAX_AT_ONCE,
             look_ahead=timedelta(),
             misfire_threshold=self._threshold,
             opened=self._opened,

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, Self
 
 from quartzpy.budget import Budget, spend
-from quartzpy.calendars.business_days import MOST_DAYS_OFF, BusinessDays, Roll, as_roll, check_offset, hours_of
+from quartzpy.calendars.business_days import MAX_DAYS_OFF, BusinessDays, Roll, as_roll, check_offset, hours_of
 from quartzpy.calendars.calendar import Calendar, next_change
 from quartzpy.errors import InvalidCalendarError, InvalidTriggerError, ScheduleTooCostlyError
 from quartzpy.instants import Converted, as_instant, zone, zone_name
@@ -23,11 +23,11 @@ from quartzpy.name_hints import TRIGGER_ARGUMENTS, constructor_hints
 from quartzpy.texts import quoted
 from quartzpy.triggers.combined import Combination, first_from, part_from_json, part_to_json
 from quartzpy.triggers.recurring import RecurringTrigger
-from quartzpy.triggers.trigger import MOST_REFUSALS, Trigger, TriggerProgress
+from quartzpy.triggers.trigger import MAX_REFUSALS, Trigger, TriggerProgress
 
-MOST_TIMES = 1_440
+MAX_TIMES = 1_440
 """The maximum number of times of day, one for each minute."""
-MOST_NUMBERS = 366
+MAX_NUMBERS = 366
 _TICK = timedelta.resolution
 _ONE_DAY = timedelta(days=1)
 _LOOK_AHEAD_YEARS = 100
@@ -210,7 +210,7 @@ class _Tries:
     """The number of steps that one search may take."""
 
     def __init__(self) -> None:
-        self._remaining = MOST_REFUSALS
+        self._remaining = MAX_REFUSALS
 
     def remain(self) -> bool:
         spend(_STEPS_OF_TRY)
@@ -253,7 +253,7 @@ class _DayMoves:
         assert self._days is not None
         off: list[date] = []
         day = rolled + step
-        while len(off) < MOST_DAYS_OFF and not self._days.is_business_day(day):
+        while len(off) < MAX_DAYS_OFF and not self._days.is_business_day(day):
             off.append(day)
             day += step
         before, after = (day, rolled) if step < timedelta() else (rolled, day)
@@ -350,7 +350,7 @@ class BusinessDayTrigger(_OfBusinessDays):
 
     def _days_from(self, today: date, days: BusinessDays | None) -> Iterator[date]:
         """Yield the days of fires from `today` on, in order."""
-        remaining = MOST_DAYS_OFF
+        remaining = MAX_DAYS_OFF
         day = today
         while day.year - today.year <= _LOOK_AHEAD_YEARS:
             if not self.nth:
@@ -360,7 +360,7 @@ class BusinessDayTrigger(_OfBusinessDays):
                 continue
             first, last = self.period.bounds(day)
             business = [each for each in _dates(first, last) if days is None or days.is_business_day(each)]
-            remaining = remaining - (last - first).days - 1 if not business else MOST_DAYS_OFF
+            remaining = remaining - (last - first).days - 1 if not business else MAX_DAYS_OFF
             if remaining < 0:
                 return
             count = len(business)
@@ -375,19 +375,18 @@ def _dates(first: date, last: date) -> Iterable[date]:
 
 def _numbers(value: object) -> tuple[int, ...]:
     several = () if value is None else _several(value)
-    numbers = {number for number in several if type(number) is int and 1 <= abs(number) <= MOST_NUMBERS}
+    numbers = {number for number in several if type(number) is int and 1 <= abs(number) <= MAX_NUMBERS}
     if len(numbers) != len(set(several)):
         raise InvalidTriggerError(
-            f"nth: 1 for the first, -1 for the last business day, up to {MOST_NUMBERS}, or several"
-            f" (got {quoted(value)})"
+            f"nth: 1 for the first, -1 for the last business day, up to {MAX_NUMBERS}, or several (got {quoted(value)})"
         )
     return tuple(sorted(numbers, key=lambda number: (number < 0, number)))
 
 
 def _times_of_day(value: object) -> tuple[time, ...]:
     several = _several(value)
-    if not 1 <= len(several) <= MOST_TIMES:
-        raise InvalidTriggerError(f"at: from 1 to {MOST_TIMES} times of day (got {len(several)})")
+    if not 1 <= len(several) <= MAX_TIMES:
+        raise InvalidTriggerError(f"at: from 1 to {MAX_TIMES} times of day (got {len(several)})")
     return tuple(sorted({_time_of_day(each) for each in several}))
 
 

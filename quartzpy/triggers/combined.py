@@ -30,7 +30,7 @@ _MAX_TRIES = 5_000
 _STEPS_OF_SEARCH = 5
 _TICK = timedelta.resolution
 _MILLISECOND = timedelta(milliseconds=1)
-_LONGEST_JITTER = timedelta(days=366)
+_MAX_JITTER = timedelta(days=366)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BOUNDS = ("start_time", "end_time")
 _OF_THE_WHOLE = tuple(common for common in fields(Trigger) if common.name not in ("name", "group", *_BOUNDS))
@@ -256,7 +256,7 @@ class Jitter(Combination):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        up_to = as_span(self.up_to, "up_to", InvalidTriggerError, above_zero=True, longest=_LONGEST_JITTER)
+        up_to = as_span(self.up_to, "up_to", InvalidTriggerError, above_zero=True, longest=_MAX_JITTER)
         object.__setattr__(self, "up_to", up_to)
         object.__setattr__(self, "trigger", self._adopted((self.trigger,))[0])
 

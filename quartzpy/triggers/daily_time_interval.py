@@ -29,7 +29,7 @@ _UNITS = {
 _ONE_SECOND = timedelta(seconds=1)
 _ONE_DAY = timedelta(days=1)
 # No daylight saving moves the clock by more than that.
-_LONGEST_GAP_HOURS = 3
+_MAX_GAP_HOURS = 3
 # These days contain one of the days of the week with a fire, even if a change of the clock removes the first one's.
 _DAYS_TO_LOOK_AT = 22
 
@@ -215,7 +215,7 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
         """Return the first day that may have fires at or after `instant`."""
         wall = instant.astimezone(zone(self.time_zone))
         day = wall.date()
-        if wall.hour < _LONGEST_GAP_HOURS and self.dst == DaylightSaving.ONCE:
+        if wall.hour < _MAX_GAP_HOURS and self.dst == DaylightSaving.ONCE:
             # A gap at the end of a day moves the fires of its last hours into the next day, as in Greenland.
             before = day - _ONE_DAY
             if self._fires_on(before) and instant <= self._hours_of(before)[1]:

@@ -17,9 +17,9 @@ from quartzpy.states import MisfireAction, Missed
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, look_ahead
 
-MOST_MISSED = 1_000
+MAX_MISSED = 1_000
 """The maximum number of missed fire times that the record of one misfire lists."""
-MOST_COUNTED = 100_000
+MAX_COUNTED = 100_000
 """The highest number of fire times to catch up on that is counted."""
 _STEPS_OF_FIRE = 3
 _MICROSECOND = timedelta(microseconds=1)
@@ -31,7 +31,7 @@ _LOOK_BACK = timedelta(minutes=1)
 class Misfire:
     """A handled misfire.
 
-    `missed` lists the first `MOST_MISSED` fire times that get no execution of their own, and `has_more` is true if
+    `missed` lists the first `MAX_MISSED` fire times that get no execution of their own, and `has_more` is true if
     there are others. `caught_up` is the number of fire times that the trigger catches up on one by one, counted up to
     100,000.
     """
@@ -85,11 +85,11 @@ def _misfired(
     caught_up = 0
     following = progress.next_fire_time
     if instructed.catches_up and following is not None and following <= now:
-        caught_up = sum(1 for _ in islice(_past(trigger, progress, calendar, now), MOST_COUNTED))
+        caught_up = sum(1 for _ in islice(_past(trigger, progress, calendar, now), MAX_COUNTED))
         missed = takewhile(lambda at: at < following, missed)
-    listed = tuple(islice(missed, MOST_MISSED + 1))
+    listed = tuple(islice(missed, MAX_MISSED + 1))
     action = _action(trigger, to, caught_up, now)
-    return Misfire(to, action, listed[:MOST_MISSED], len(listed) > MOST_MISSED, caught_up)
+    return Misfire(to, action, listed[:MAX_MISSED], len(listed) > MAX_MISSED, caught_up)
 
 
 def _past(trigger: Trigger, progress: TriggerProgress, calendar: Calendar | None, now: datetime) -> Iterator[datetime]:

@@ -48,7 +48,7 @@ _DATE = re.compile(r"[0-9]{8}(T[0-9]{6}Z?)?", re.ASCII)
 # RFC 5545 folds a long line: the next line continues it after one blank. An indented property is a separate line.
 _FOLD = re.compile(rf"\r?\n[ \t](?!\s*(?:{'|'.join(_PROPERTIES)}|DTSTART|FREQ=|\Z))", re.IGNORECASE)
 # Enough to exclude a daily rule for 100 years; each excluded time takes some microseconds.
-_MOST_EXCLUDED = 40_000
+_MAX_EXCLUDED = 40_000
 # After so many excluded times of each rule before one candidate, the excluded rules begin anew at the candidate.
 _PATIENCE = 100
 # The steps of the budget that dateutil takes to parse a rule, for a time, and for a year without one.
@@ -370,7 +370,7 @@ class RecurrenceSet:
                 ahead = next(excluded, None)
             if wall == ahead or wall in excluded_dates:
                 in_a_row += 1
-                if in_a_row > _MOST_EXCLUDED:
+                if in_a_row > _MAX_EXCLUDED:
                     return
             elif wall != last:
                 in_a_row = 0

@@ -18,7 +18,7 @@ from quartzpy.calendars.calendar import Calendar
 from quartzpy.instants import as_instant
 from quartzpy.states import Missed
 from quartzpy.triggers.misfire import caught_up_from
-from quartzpy.triggers.trigger import FIRE_ALL, MOST_REFUSALS, Trigger, TriggerProgress
+from quartzpy.triggers.trigger import FIRE_ALL, MAX_REFUSALS, Trigger, TriggerProgress
 
 LOOK_AHEAD = timedelta(days=36525)
 """The search for a fire time ends after this time: 100 years."""
@@ -71,7 +71,7 @@ class RecurringTrigger(Trigger):
             return first
         candidate: datetime | None = first
         with Budget():
-            for _ in range(MOST_REFUSALS):
+            for _ in range(MAX_REFUSALS):
                 spend(_STEPS_OF_REFUSAL)
                 if candidate is None or candidate - first > LOOK_AHEAD:
                     return None

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self, Unpack, assert_never
 from quartzpy.budget import Budget
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import InvalidTriggerError
-from quartzpy.instants import LATEST, LONGEST_SPAN, Converted, Span, as_instant, as_span
+from quartzpy.instants import LATEST, MAX_SPAN, Converted, Span, as_instant, as_span
 from quartzpy.keys import DEFAULT_GROUP, check_name
 from quartzpy.name_hints import INTERVAL_NAMES, TRIGGER_ARGUMENTS, constructor_hints
 from quartzpy.states import Missed
@@ -23,8 +23,8 @@ from quartzpy.texts import quoted
 from quartzpy.triggers.misfire import caught_up_from
 from quartzpy.triggers.trigger import (
     FIRE_ALL,
+    MAX_REFUSALS,
     MAX_REPEAT_COUNT,
-    MOST_REFUSALS,
     Trigger,
     TriggerOptions,
     TriggerProgress,
@@ -124,7 +124,7 @@ class SimpleTrigger(Trigger):
             return candidate
         latest = candidate + _HORIZON
         with Budget():
-            for _ in range(MOST_REFUSALS):
+            for _ in range(MAX_REFUSALS):
                 if candidate is None or candidate > latest:
                     return None
                 included = calendar.next_included(candidate)
@@ -346,7 +346,7 @@ def every(
         try:
             interval = timedelta(**units)
         except (OverflowError, ValueError):
-            raise InvalidTriggerError(f"interval: must be at most {LONGEST_SPAN.days} days") from None
+            raise InvalidTriggerError(f"interval: must be at most {MAX_SPAN.days} days") from None
     span = as_span(interval, "interval", InvalidTriggerError, above_zero=True)
     return SimpleTrigger(name, group, span, repeat_count, start_time=start_time, **options)
 

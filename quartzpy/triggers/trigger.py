@@ -35,9 +35,9 @@ from quartzpy.texts import check_description, quoted
 DEFAULT_PRIORITY = 5
 MAX_REPEAT_COUNT = 2**31 - 1
 """The highest repeat count. Every JSON parser reads it exactly."""
-_MOST_UPCOMING = 1_000_000
+_MAX_UPCOMING = 1_000_000
 _MICROSECOND = timedelta(microseconds=1)
-MOST_REFUSALS = 40_000
+MAX_REFUSALS = 40_000
 """The number of fire times in a row that a calendar may exclude before the search ends: a daily one for 100 years."""
 _KINDS: dict[str, type[Trigger]] = {}
 _CHOOSING: set[str] = set()
@@ -386,7 +386,7 @@ class Trigger(NameHints, ABC):
         since = progress.previous_fire_time or self.anchor - _MICROSECOND
         candidate = self.next_after(max(since, now - late_after))
         with Budget():
-            for _ in range(MOST_REFUSALS):
+            for _ in range(MAX_REFUSALS):
                 if candidate is None:
                     break
                 included = calendar.next_included(candidate)
@@ -429,8 +429,8 @@ class Trigger(NameHints, ABC):
         Raises:
             InvalidTriggerError: `start` is not a datetime with a time zone, or `count` is not from 0 to 1,000,000.
         """
-        if type(count) is not int or not 0 <= count <= _MOST_UPCOMING:
-            raise InvalidTriggerError(f"count: a number from 0 to {_MOST_UPCOMING:,} (got {quoted(count)})")
+        if type(count) is not int or not 0 <= count <= _MAX_UPCOMING:
+            raise InvalidTriggerError(f"count: a number from 0 to {_MAX_UPCOMING:,} (got {quoted(count)})")
         # A preview decides nothing, so it may read the clock of this machine.
         after = datetime.now(UTC) if start is None else as_instant(start, "start")  # noqa: TID251
         first = after if self.start_time is None or after == LATEST else after + _MICROSECOND

@@ -14,8 +14,8 @@ from tests.alone.simulation import Simulation
 from tests.contract.harness import Harness, RamHarness, SqlBackend, SqlHarness
 from tests.full_reads import _every_read_is_full as _every_read_is_full
 
-MOST_NODES = 3
-MOST_NODES_IN_MEMORY = 10
+MAX_NODES = 3
+MAX_NODES_IN_MEMORY = 10
 
 
 class _Sql:
@@ -24,7 +24,7 @@ class _Sql:
     def __init__(self, dsn: str) -> None:
         self.backend = SqlBackend(dsn)
         config = SchedulerConfig(name=SqlBackend.NAME)
-        self.stores = [SqlJobStore(dsn, config, now_sql=SqlBackend.NOW) for _ in range(MOST_NODES)]
+        self.stores = [SqlJobStore(dsn, config, now_sql=SqlBackend.NOW) for _ in range(MAX_NODES)]
 
     def close(self) -> None:
         for store in self.stores:
@@ -47,7 +47,7 @@ def simulate(request: pytest.FixtureRequest) -> Iterator[Callable[..., Simulatio
     stores: list[JobStore]
     if request.param == "memory":
         harness = RamHarness()
-        stores = [harness.store] * MOST_NODES_IN_MEMORY
+        stores = [harness.store] * MAX_NODES_IN_MEMORY
     else:
         dsn: str = request.getfixturevalue("postgres_dsn")
         known: dict[str, _Sql] = request.getfixturevalue("sql_of_nodes")

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from quartzpy.jobs.shared_limit import Limit
-from quartzpy.node.next_look import LONGEST_GRACE
+from quartzpy.node.next_look import MAX_GRACE
 from tests.alone.simulation import SLACK, Simulation
 from tests.contract.harness import REPORT, Harness, at, job, once
 
@@ -36,9 +36,9 @@ def test_what_a_rate_holds_back_fires_in_order_as_soon_as_it_may(simulate: Make,
     simulation = simulate(nodes)
     schedule_backlog(simulation.harness, shared=shared)
     simulation.notify()
-    simulation.run(FIRES * (GAP + LONGEST_GRACE))
+    simulation.run(FIRES * (GAP + MAX_GRACE))
     assert [one.trigger_name for one in simulation.fires] == [f"t{n}" for n in range(FIRES)]
-    most = SLACK if nodes == 1 else LONGEST_GRACE + SLACK
+    most = SLACK if nodes == 1 else MAX_GRACE + SLACK
     assert all(GAP <= gap <= GAP + most for gap in gaps(simulation))
     assert simulation.passes <= 4 * FIRES * nodes
 
@@ -48,9 +48,9 @@ def test_a_node_that_does_not_run_what_a_rate_admits_leaves_it_to_those_that_do(
     simulation = simulate(2, types=([REPORT], ["other"]))
     schedule_backlog(simulation.harness, shared=shared, job_type="other")
     simulation.notify()
-    simulation.run(FIRES * (GAP + LONGEST_GRACE))
+    simulation.run(FIRES * (GAP + MAX_GRACE))
     assert [one.trigger_name for one in simulation.fires] == [f"t{n}" for n in range(FIRES)]
-    assert all(GAP <= gap <= GAP + LONGEST_GRACE + SLACK for gap in gaps(simulation))
+    assert all(GAP <= gap <= GAP + MAX_GRACE + SLACK for gap in gaps(simulation))
 
 
 def test_a_limit_that_is_raised_wakes_nodes(simulate: Make) -> None:
@@ -61,5 +61,5 @@ def test_a_limit_that_is_raised_wakes_nodes(simulate: Make) -> None:
     assert not simulation.fires
     simulation.harness.store.put_limit("mail", Limit(1))
     simulation.notify()
-    simulation.run(LONGEST_GRACE + SLACK)
+    simulation.run(MAX_GRACE + SLACK)
     assert [one.trigger_name for one in simulation.fires] == ["t"]

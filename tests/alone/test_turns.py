@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from quartzpy.errors import LeaseLostError
-from quartzpy.node.next_look import LONGEST_GRACE, Peers
+from quartzpy.node.next_look import MAX_GRACE, Peers
 from tests.alone.simulation import SLACK, How, SimulatedNode, Simulation
 from tests.contract.harness import START, at, every, job, once
 
@@ -116,7 +116,7 @@ def test_what_a_node_was_to_take_that_died_is_taken_within_the_grace(simulate: M
     fires = len(simulation.fires)
     simulation.run_until(at(QUIET + 1.12))
     assert len(simulation.fires) - fires == count
-    assert max(simulation.lateness()) < LONGEST_GRACE + SLACK
+    assert max(simulation.lateness()) < MAX_GRACE + SLACK
     simulation.run_until(at(QUIET + 2.02))
     fires = len(simulation.fires)
     simulation.run_until(at(QUIET + 4.02))
@@ -148,7 +148,7 @@ def test_what_a_node_was_to_take_that_comes_back_is_taken_within_the_grace(simul
     taker.is_cut_off = False
     simulation.run_until(at(QUIET + 5.9))
     assert instants_since(simulation, QUIET) == [QUIET + n / 2 for n in range(12)], "each once"
-    assert max(simulation.lateness()) < LONGEST_GRACE + SLACK
+    assert max(simulation.lateness()) < MAX_GRACE + SLACK
 
 
 def test_a_node_in_standby_leaves_its_triggers_to_others_that_are_on_time(simulate: Make) -> None:
@@ -172,7 +172,7 @@ def test_full_nodes_do_not_make_triggers_late_that_others_can_take(simulate: Mak
     simulation.run(QUIET + 10)
     late = simulation.lateness()
     assert len(late) >= 9 * (QUIET + 8)
-    assert max(late) < LONGEST_GRACE + SLACK
+    assert max(late) < MAX_GRACE + SLACK
     assert sorted(late)[len(late) * 9 // 10] < SLACK
 
 
@@ -216,7 +216,7 @@ def test_a_new_trigger_that_is_for_a_dead_node_is_taken_within_the_grace(
     simulation.run(2)
     late = simulation.lateness()
     assert len(late) == 7
-    assert max(late) < LONGEST_GRACE + SLACK
+    assert max(late) < MAX_GRACE + SLACK
 
 
 def test_a_node_that_takes_what_others_left_is_on_time_from_then_on(
@@ -232,7 +232,7 @@ def test_a_node_that_takes_what_others_left_is_on_time_from_then_on(
     simulation.notify()
     simulation.run(8)
     first, *others = simulation.lateness()
-    assert SLACK < first < LONGEST_GRACE + SLACK
+    assert SLACK < first < MAX_GRACE + SLACK
     assert len(others) == 5
     assert max(others) < SLACK
 
@@ -247,7 +247,7 @@ def test_a_notification_that_reaches_one_node_is_answered_within_the_grace(simul
     simulation.run(1)
     late = simulation.lateness()
     assert len(late) == 6
-    assert max(late) < LONGEST_GRACE + SLACK
+    assert max(late) < MAX_GRACE + SLACK
 
 
 def test_a_notification_is_answered_although_another_look_comes_first(
@@ -277,7 +277,7 @@ def test_a_notification_is_answered_although_another_look_comes_first(
     simulation.run_until(at(9))
     assert len(simulation.fires) == 1
     assert len(answers) == 1
-    assert answers[0] < at(6 + LONGEST_GRACE + SLACK)
+    assert answers[0] < at(6 + MAX_GRACE + SLACK)
 
 
 def test_a_node_that_goes_into_standby_answers_notifications_at_once(
@@ -340,4 +340,4 @@ def test_a_node_whose_epoch_is_lost_costs_the_others_no_more_than_the_grace(simu
     simulation.nodes = others_than(simulation, taker)
     simulation.run_until(at(QUIET + 3.9))
     assert instants_since(simulation, QUIET) == [QUIET + n / 2 for n in range(8)]
-    assert max(simulation.lateness()) < LONGEST_GRACE + SLACK
+    assert max(simulation.lateness()) < MAX_GRACE + SLACK

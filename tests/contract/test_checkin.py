@@ -8,7 +8,7 @@ import pytest
 
 from quartzpy.errors import InstanceIdInUseError, LeaseLostError
 from quartzpy.states import Outcome
-from quartzpy.store.node_problems import MOST_PROBLEMS, NodeProblem
+from quartzpy.store.node_problems import MAX_PROBLEMS, NodeProblem
 from quartzpy.store.protocol import Node
 from tests.contract.harness import (
     CHECKIN,
@@ -82,7 +82,7 @@ def test_a_check_in_says_what_the_node_finds_wrong_with_itself(store: Harness) -
         NodeProblem("schema", "a table is missing"),
         NodeProblem("failing-thread", "it failed: ...", "node-scheduler", at(-3)),
     )
-    assert len(nodes["a"].problems) == MOST_PROBLEMS
+    assert len(nodes["a"].problems) == MAX_PROBLEMS
     assert store.store.list_nodes().nodes == tuple(nodes.values())
     [own, _] = store.store.check_in(a).nodes
     assert own.problems == ()

@@ -22,8 +22,8 @@ from quartzpy.store.protocol import FiredTrigger, Node
 from quartzpy.store.queries import TriggerQuery
 from tests.contract.harness import SECOND, Harness, at, data_of, job, once
 
-JOBS, TRIGGERS_OF_JOB, MOST_ROUNDS = 8, 6, 1_500
-MOST_DEATHS = 2
+JOBS, TRIGGERS_OF_JOB, MAX_ROUNDS = 8, 6, 1_500
+MAX_DEATHS = 2
 """After three deaths of nodes, the triggers of a job that ran on them are set to ERROR."""
 RATES = ("30/minute", "2/second", "90/minute")
 
@@ -146,12 +146,12 @@ class World:
             self.store.store.check_in(node)
 
     def live(self) -> None:
-        for _ in range(MOST_ROUNDS):
+        for _ in range(MAX_ROUNDS):
             if len(self.fired) == len(self.triggers) and not self.running:
                 return
             node = self.chance.choice(self.nodes)
             match self.chance.randint(0, 20):
-                case 0 if self.deaths < MOST_DEATHS:
+                case 0 if self.deaths < MAX_DEATHS:
                     self.deaths += 1
                     self.lose(node)
                 case 0 | 1:

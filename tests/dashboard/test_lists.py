@@ -76,7 +76,7 @@ def test_a_short_list_of_jobs_is_sorted_by_any_column(store: Harness, page: Test
 def test_a_long_list_offers_the_orders_of_its_indexes_only(
     store: Harness, page: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("quartzpy.dashboard.pages.MOST_SORTED", 3)
+    monkeypatch.setattr("quartzpy.dashboard.pages.MAX_SORTED", 3)
     monkeypatch.setattr("quartzpy.dashboard.pages.PAGE_SIZE", 2)
     for number in range(4):
         store.schedule(job(f"j{number}"), every(3600, f"t{number}", start=at(60 - number)))
@@ -90,7 +90,7 @@ def test_a_long_list_offers_the_orders_of_its_indexes_only(
     store.store.pause(NamedTriggers([key("t0")]))
     # One that fits the bound is read as a whole, beyond one page too.
     assert names(page, "/jobs?sort=-job&contains=j&group=DEFAULT&job_type=", "job") == ["j0", "j1"]
-    monkeypatch.setattr("quartzpy.dashboard.pages.MOST_SORTED", 4)
+    monkeypatch.setattr("quartzpy.dashboard.pages.MAX_SORTED", 4)
     assert names(page, "/jobs?sort=-job", "job") == ["j3", "j2", "j1", "j0"]
     assert 'href="/jobs?sort=-failed"' in page.get("/jobs").text
 

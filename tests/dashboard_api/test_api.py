@@ -390,7 +390,7 @@ def test_wrong_bodies_are_refused_and_change_nothing(
 
 def test_a_body_that_is_no_json_or_too_long_is_refused(api: Api) -> None:
     assert "body: must be JSON" in problem(api.client.post("actions/pause", content=b"{"), 400)["detail"]
-    long = b" " * (bodies.MOST_BYTES + 1)
+    long = b" " * (bodies.MAX_BYTES + 1)
     assert "body: must have at most" in problem(api.client.post("actions/pause", content=long), 400)["detail"]
 
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from quartzpy import Job, JobDetail, JobExecutionContext, RetryPolicy, Scheduler, SimpleTrigger
-from quartzpy.outgoing import MOST_QUEUED, Ping, Pinger
+from quartzpy.outgoing import MAX_QUEUED, Ping, Pinger
 from tests.waiting import wait_until
 from tests.webhooks import Receiver, receiver
 
@@ -104,7 +104,7 @@ def test_calls_that_come_too_fast_are_dropped_and_counted(server: Receiver) -> N
     going = threading.Event()
     server.decide = lambda path, headers: 200 if going.wait(30) else 500
     pinger = Pinger("pinger", logging.getLogger("test"))
-    for number in range(MOST_QUEUED + 12):
+    for number in range(MAX_QUEUED + 12):
         pinger.put(Ping(f"{server.url}/{number}"))
     assert 10 <= pinger.dropped <= 12, "one may be under way"
     pinger.close(0)

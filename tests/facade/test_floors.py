@@ -25,7 +25,7 @@ def scheduler(postgres_dsn: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sc
     """A scheduler without notifications, each of whose reads is dear and followed by no other full one."""
     monkeypatch.setattr(outlook, "DEAR_READ", 0.0)
     monkeypatch.setattr(outlook, "SHORTEST_FLOOR", 3_600.0)
-    monkeypatch.setattr(outlook, "LONGEST_FLOOR", 3_600.0)
+    monkeypatch.setattr(outlook, "MAX_FLOOR", 3_600.0)
     jobs.reset()
     one = Scheduler(postgres_dsn, **jobs.arguments(pooled=True))
     one.start()

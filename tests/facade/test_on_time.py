@@ -9,7 +9,7 @@ import pytest
 
 from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger
 from quartzpy.node.lead import Lead
-from quartzpy.node.workers.execution import LONGEST_LEAD
+from quartzpy.node.workers.execution import MAX_LEAD
 from tests.waiting import wait_until
 
 COUNT = 40
@@ -36,7 +36,7 @@ def is_in_time(context: JobExecutionContext) -> bool:
 def test_a_fire_is_committed_before_its_instant_and_the_job_starts_after_it(
     make_scheduler: Callable[..., Scheduler], monkeypatch: pytest.MonkeyPatch, kind: type[Job]
 ) -> None:
-    monkeypatch.setattr(Lead, "seconds", LONGEST_LEAD / 2)
+    monkeypatch.setattr(Lead, "seconds", MAX_LEAD / 2)
     started.clear()
     scheduler = make_scheduler(workers=10)
     scheduler.start()

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from random import Random
 from types import FrameType
 
-from quartzpy.budget import MOST_STEPS, Budget
+from quartzpy.budget import MAX_STEPS, Budget
 from quartzpy.errors import QuartzpyError
 
 LIMIT = 0.05
 """Seconds of CPU time that an input may take."""
 _HANGS_AFTER = 10.0
-_COUNTED = 3 * MOST_STEPS
+_COUNTED = 3 * MAX_STEPS
 
 
 class Hang(BaseException):

@@ -38,7 +38,7 @@ ONE_SHOT_EVERY = 0.25
 UP_TO_DATE = timedelta(seconds=2)
 """What is due for longer has fired, once a cluster has caught up."""
 CAUGHT_UP_WITHIN = 120.0
-MOST_LISTED = 1_000_000
+MAX_LISTED = 1_000_000
 _CONVICTION = re.compile(r"is dead: its last check-in was at")
 _TRACEBACK = re.compile(r"^Traceback", re.MULTILINE)
 ONCE = JobKey("once", "DEFAULT")
@@ -134,7 +134,7 @@ class Workload:
             time.sleep(0.2)
         counting = self._client.get_job_detail(COUNTING)
         assert counting is not None
-        executions = self._client.executions().page(MOST_LISTED)
+        executions = self._client.executions().page(MAX_LISTED)
         return History(
             series=self._series,
             due=due,
@@ -253,7 +253,7 @@ class Workload:
         rest = {TriggerState.PAUSED, TriggerState.COMPLETE}
         stored = [
             f"trigger {one.trigger.key} is {one.state}"
-            for one in self._client.triggers().page(MOST_LISTED)
+            for one in self._client.triggers().page(MAX_LISTED)
             if one.state not in rest
         ]
         return running + stored

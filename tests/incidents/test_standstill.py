@@ -486,7 +486,7 @@ def test_what_stops_nothing_is_said_and_stops_nothing(
     stage: Stage, cause: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reactions, "WORKS_AFTER", 0.5)
-    monkeypatch.setattr(reactions, "LONGEST_WAIT", 0.2)
+    monkeypatch.setattr(reactions, "MAX_WAIT", 0.2)
     caused, words = STOPS_NOTHING[cause]
     stage.scheduler.start()
     said: dict[str, str] = {}

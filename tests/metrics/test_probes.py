@@ -19,7 +19,7 @@ from quartzpy import JobDetail, Scheduler, SimpleTrigger
 from quartzpy.errors import PluginStartError, SettingsError
 from quartzpy.metrics import Metrics
 from quartzpy.metrics.families import OPEN_METRICS, PLAIN
-from quartzpy.metrics.server import MOST_REQUESTS
+from quartzpy.metrics.server import MAX_REQUESTS
 from quartzpy.node import schema_watch
 from quartzpy.states import NodeMode
 from quartzpy.store.postgresql import migrations, schema_version
@@ -186,7 +186,7 @@ def test_clients_that_send_nothing_do_not_block_the_probes_for_ever(
     stopped: tuple[Scheduler, Metrics], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     port = stopped[1].port or 0
-    idle = [socket.create_connection(("127.0.0.1", port), timeout=10) for _ in range(MOST_REQUESTS - 1)]
+    idle = [socket.create_connection(("127.0.0.1", port), timeout=10) for _ in range(MAX_REQUESTS - 1)]
     try:
         assert asked(port, "/healthz")[0] == 200
         beyond = [socket.create_connection(("127.0.0.1", port), timeout=10) for _ in range(4)]

@@ -8,7 +8,7 @@ import pytest
 
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.jobs.job import Job, JobTypes
-from quartzpy.node.workers.capacity import LONGEST_REST, REST_OF_A_KEY, Capacity, KnownTypes
+from quartzpy.node.workers.capacity import MAX_REST, REST_OF_A_KEY, Capacity, KnownTypes
 from quartzpy.node.workers.executors import Executors
 from quartzpy.store.protocol import DispatchKey, Node
 from tests.node.test_small_parts import ManualClock
@@ -67,7 +67,7 @@ class Learning:
 
 
 @pytest.mark.parametrize(
-    ("number", "every"), [(1, 5.0), (200, 5.0), (1_000, 1_000 * REST_OF_A_KEY), (100_000, LONGEST_REST)]
+    ("number", "every"), [(1, 5.0), (200, 5.0), (1_000, 1_000 * REST_OF_A_KEY), (100_000, MAX_REST)]
 )
 def test_the_more_types_wait_the_rarer_they_are_read(number: int, every: float) -> None:
     learning = Learning(number)

@@ -13,8 +13,8 @@ from quartzpy.job_data import MAX_BYTES
 from quartzpy.node.workers.process_messages import (
     DONE,
     LOG,
-    MOST_MESSAGE,
-    MOST_TEXT,
+    MAX_MESSAGE,
+    MAX_TEXT,
     bounded,
     error_from_json,
     error_to_json,
@@ -26,13 +26,13 @@ HUGE = "é" * 20_000_000
 
 
 def test_a_log_line_and_an_error_are_cut_before_they_are_sent() -> None:
-    assert len(pack(LOG, text=bounded(HUGE))) < MOST_MESSAGE
-    assert bounded("x" * MOST_TEXT) == "x" * MOST_TEXT
+    assert len(pack(LOG, text=bounded(HUGE))) < MAX_MESSAGE
+    assert bounded("x" * MAX_TEXT) == "x" * MAX_TEXT
     error = JobExecutionError(HUGE)
     error.__cause__ = ValueError(HUGE)
     written = error_to_json(error)
     whole = pack(DONE, noticed_stop=False, error=written, result="é" * MAX_BYTES, job_data="é" * MAX_BYTES)
-    assert len(whole) < MOST_MESSAGE
+    assert len(whole) < MAX_MESSAGE
     read = error_from_json(written)
     assert isinstance(read, JobExecutionError)
     assert str(read).startswith("ééé")

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from quartzpy.node.next_look import (
     AT_ONCE,
     FIRST_RETRY,
-    LONGEST_GRACE,
-    LONGEST_RETRY,
+    MAX_GRACE,
+    MAX_RETRY,
     NEXT_GRACE,
     SHORTEST_GRACE,
     SHORTEST_RETRY,
@@ -122,7 +122,7 @@ def test_the_node_whose_turn_it_is_is_on_time_and_the_others_come_one_after_anot
     at = NOW + SECOND
     looks = sorted((look(known(next_due=at), peers) for peers in cluster(10)), key=lambda one: one.seconds)
     assert same(looks[0], of(1 - LEAD, is_on_time=True))
-    assert all(LONGEST_GRACE >= one.seconds - 1 >= 0 for one in looks[1:])
+    assert all(MAX_GRACE >= one.seconds - 1 >= 0 for one in looks[1:])
     graced = [one.seconds - 1 for one in looks[1:] if not one.is_on_time]
     assert graced[0] >= SHORTEST_GRACE
     assert all(later - one > 0.005 for one, later in pairwise(graced))
@@ -165,7 +165,7 @@ anything = st.builds(
     rests=st.floats(0, 15),
     next_due=st.none() | instants,
     is_due=st.booleans(),
-    retry=st.floats(FIRST_RETRY, LONGEST_RETRY),
+    retry=st.floats(FIRST_RETRY, MAX_RETRY),
     took_last=st.booleans(),
     more_is_due=st.booleans(),
     looks_at_once=st.booleans(),
@@ -182,7 +182,7 @@ def test_no_node_is_later_than_the_grace(knows: Knowledge, peers: Peers, lead: f
     assert seconds <= max(0.0, knows.rests + knows.looked_at)
     for at in (knows.next_due, knows.told_at):
         if at is not None:
-            assert seconds <= max((at - NOW).total_seconds() + LONGEST_GRACE, LONGEST_RETRY)
+            assert seconds <= max((at - NOW).total_seconds() + MAX_GRACE, MAX_RETRY)
 
 
 @given(anything, peers_of_anyone, st.floats(0, 0.0125))
@@ -263,7 +263,7 @@ def test_what_is_due_and_locked_is_tried_less_and_less_often() -> None:
     assert learned(one, next_due=NOW + SECOND).retry == FIRST_RETRY
     for _ in range(2_000):
         one = learned(one, next_due=NOW)
-    assert one.retry == LONGEST_RETRY
+    assert one.retry == MAX_RETRY
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from quartzpy.instants import EARLIEST
 from quartzpy.node.outlook import (
     BACKLOG_FLOOR,
     DEAR_READ,
-    LONGEST_FLOOR,
     MARGIN,
+    MAX_FLOOR,
     SHORTEST_FLOOR,
     Changed,
     Changes,
@@ -132,7 +132,7 @@ def test_a_full_read_follows_at_once_after_the_last_batch_of_a_backlog() -> None
 
 @pytest.mark.parametrize(
     ("seconds", "valid_for"),
-    [(DEAR, SHORTEST_FLOOR), (0.1, 2.0), (3.0, LONGEST_FLOOR)],
+    [(DEAR, SHORTEST_FLOOR), (0.1, 2.0), (3.0, MAX_FLOOR)],
 )
 def test_after_a_dear_read_the_next_ones_begin_there_until_it_is_time_for_another(
     seconds: float, valid_for: float
@@ -218,7 +218,7 @@ def test_nothing_waits_below_a_floor_but_what_nobody_told_of_and_that_not_for_lo
             start = {pool: expected.fronts[pool] if pool in expected.begins else EARLIEST for pool in where}
             met = [one for one in waiting if one[1] in where and one[0] >= start[one[1]]]
             missed = [one for one in waiting if one[1] in where and one not in met]
-            assert all(since is not None and monotonic - since <= LONGEST_FLOOR for _, _, since in missed)
+            assert all(since is not None and monotonic - since <= MAX_FLOOR for _, _, since in missed)
             fronts = {pool: min([now, *(at for at, of, _ in met if of == pool)]) for pool in where}
             acquired = Acquisition(now, front=Front(fronts, seconds=value))
             outlook = outlook.after_step(acquired, expected, (), monotonic)

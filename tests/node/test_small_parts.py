@@ -239,7 +239,7 @@ def test_an_epoch_is_held_here_until_it_is_lost_or_its_scheduler_is_garbage() ->
 
 
 def test_the_listener_for_notifications_stops_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quartzpy.node.reactions.LONGEST_WAIT", 3600.0)
+    monkeypatch.setattr("quartzpy.node.reactions.MAX_WAIT", 3600.0)
     waiting = threading.Event()
     listener = NotificationListener(
         "notifications",

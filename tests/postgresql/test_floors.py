@@ -54,7 +54,7 @@ def _floors_stay(_every_read_is_full: None, monkeypatch: pytest.MonkeyPatch) -> 
     """Each full read is dear, and no other follows while a test runs."""
     monkeypatch.setattr(outlook, "DEAR_READ", 0.0)
     monkeypatch.setattr(outlook, "SHORTEST_FLOOR", 3_600.0)
-    monkeypatch.setattr(outlook, "LONGEST_FLOOR", 3_600.0)
+    monkeypatch.setattr(outlook, "MAX_FLOOR", 3_600.0)
 
 
 @dataclass
@@ -328,7 +328,7 @@ def test_a_step_does_not_walk_over_refused_triggers_under_the_lock(
     scene.put(scene.other, "foreign", job="foreign", job_type="foreign", ago=2 * AGO)
     scene.store.decide(scene.node, {DispatchKey("foreign"): False})
     # As after the time of the floor.
-    monkeypatch.setattr(outlook, "LONGEST_FLOOR", -1.0)
+    monkeypatch.setattr(outlook, "MAX_FLOOR", -1.0)
     scene.put(scene.other)
     sent: list[list[BoundStatement]] = []
     execute = scene.store._connections.execute

@@ -34,7 +34,7 @@ CHEAP_TO_HASH = {
     "cpu_operator_cost": "0",
 }
 """The planner's view of a table of one page: reading it whole, once, costs no more than one look by a key."""
-MOST_READ = 20 * BATCH
+MAX_READ = 20 * BATCH
 """Rows that a statement may read: what it is about several times over, and far from all."""
 FILL = f"""
 INSERT INTO qrtz_job_details (sched_name, job_group, job_name, job_type, is_durable, max_concurrent, persists_data,
@@ -197,5 +197,5 @@ def test_no_statement_of_a_step_reads_what_it_is_not_about(
     watched.read.clear()
     assert everyday_life(store, node, 2) >= 8
     assert len(learned & set(watched.read)) >= 12
-    wasteful = {text: rows for text, rows in watched.read.items() if rows > MOST_READ}
+    wasteful = {text: rows for text, rows in watched.read.items() if rows > MAX_READ}
     assert not wasteful, "\n".join(f"{rows:.0f} rows: {text}" for text, rows in wasteful.items())

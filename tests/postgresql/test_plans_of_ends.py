@@ -21,7 +21,7 @@ from quartzpy.store.protocol import Acquisition, AvailableSlots, Completion, Job
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import PreparedTrigger, prepare
 from tests.postgresql.conftest import NAME, register
-from tests.postgresql.test_plans_made_early import FILL, MANY, MOST_READ, TYPE, Watched, with_early_tables
+from tests.postgresql.test_plans_made_early import FILL, MANY, MAX_READ, TYPE, Watched, with_early_tables
 
 TABLES = (
     "qrtz_triggers, qrtz_job_details, qrtz_fired_triggers, qrtz_executions, qrtz_joins, qrtz_job_upstreams,"
@@ -152,6 +152,6 @@ def test_no_end_reads_what_it_is_not_about(
     wasteful = {
         name: watched.read[text]
         for text, name in wanted.items()
-        if watched.read[text] > MOST_READ and text not in everything
+        if watched.read[text] > MAX_READ and text not in everything
     }
     assert not wasteful

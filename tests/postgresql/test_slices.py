@@ -21,7 +21,7 @@ from quartzpy.matchers import GroupMatcher
 from quartzpy.scheduler.singles import reset_from_error
 from quartzpy.states import JobMode, Missed, TriggerState
 from quartzpy.store.postgresql import batches, slices, time_off
-from quartzpy.store.postgresql.connection.listen import MOST_COMPARED, announcement
+from quartzpy.store.postgresql.connection.listen import MAX_COMPARED, announcement
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement
 from quartzpy.store.postgresql.slice_size import SliceSize
 from quartzpy.store.postgresql.store import SqlJobStore
@@ -575,8 +575,8 @@ def test_triggers_of_many_jobs_are_announced_without_a_look(store: SqlJobStore) 
         [statement] = announcement(store._session, [(JobKey(f"j{n}"), at) for n in range(count)], Notification.RESUMED)
         return statement.statement.sql.decode()
 
-    assert "NOT EXISTS" in text(MOST_COMPARED)
-    assert "NOT EXISTS" not in text(MOST_COMPARED + 1)
+    assert "NOT EXISTS" in text(MAX_COMPARED)
+    assert "NOT EXISTS" not in text(MAX_COMPARED + 1)
 
 
 def test_a_pause_takes_the_lock_for_its_mark_alone(store: SqlJobStore, monkeypatch: pytest.MonkeyPatch) -> None:

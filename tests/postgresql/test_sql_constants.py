@@ -9,12 +9,12 @@ import pytest
 from quartzpy.keys import UNSCHEDULED_GROUPS
 from quartzpy.store.postgresql.connection.locks import LOCK, MISSING
 from quartzpy.store.postgresql.storing import LOCK_IF_NEW, SOME_STORED
-from quartzpy.triggers.misfire import MOST_MISSED
+from quartzpy.triggers.misfire import MAX_MISSED
 from quartzpy.triggers.upcoming import REFILL_BELOW
 from tools.sql import files, whole
 
 CONSTANTS = {
-    "MOST_MISSED": (r"missed::timestamptz\[\]\)\[:(\d+)\]", str(MOST_MISSED)),
+    "MAX_MISSED": (r"missed::timestamptz\[\]\)\[:(\d+)\]", str(MAX_MISSED)),
     "REFILL_BELOW": (r"cardinality\(\w+\.upcoming\) < (\d+)", str(REFILL_BELOW)),
     "UNSCHEDULED_GROUPS": (r"trigger_group\s+NOT IN \(\s*('[^)]*')\)", ", ".join(map(repr, UNSCHEDULED_GROUPS))),
 }

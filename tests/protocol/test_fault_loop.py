@@ -35,7 +35,7 @@ from tests.protocol.driver import DrivenNode, Stage
 from tests.protocol.faults import Faults, Mode
 from tests.protocol.options import is_long
 
-MOST_PIPELINES = 40
+MAX_PIPELINES = 40
 """No operation of so small a stage takes so many: a loop that does not end is found."""
 LATEST = 10
 """By then the node that gave a round trip up has long looked what became of it."""
@@ -553,7 +553,7 @@ def reference(stage: Stage, faults: Faults, name: str) -> Reference:
 def numbers(name: str, mode: Mode, pipelines: int, *, is_long: bool) -> range:
     """The round trips to go wrong. A long run goes on until there is none: after a fault there may be more."""
     if is_long:
-        return range(1, MOST_PIPELINES)
+        return range(1, MAX_PIPELINES)
     if name in STEPS:
         return range(1, pipelines + 1)
     one = 1 + [*Mode].index(mode) // (1 if name in OF_NODES else 2) % pipelines
@@ -581,7 +581,7 @@ def test_any_fault_of_a_round_trip_leads_to_the_same_result_as_no_fault(
             assert number > expected.pipelines, "the operation sends as much as without a fault, at the least"
             return
         assert stage.outcome() == expected.outcome, f"round trip {number} of {name}, {mode}"
-    assert number < MOST_PIPELINES - 1, "the operation does not end"
+    assert number < MAX_PIPELINES - 1, "the operation does not end"
 
 
 @pytest.mark.parametrize("name", STEPS)
@@ -590,7 +590,7 @@ def test_an_abandoned_round_trip_may_commit_at_any_later_moment(
 ) -> None:
     """Between any two round trips of the node that gave it up: while it looks what became of it, and after."""
     expected = reference(stage, faults, name)
-    for number in range(1, MOST_PIPELINES):
+    for number in range(1, MAX_PIPELINES):
         for behind in range(1, LATEST) if is_long(pytestconfig) else (1, 2):
             if not play(stage, faults, name, Mode.LATE, number, goes_on_after=behind):
                 return

@@ -12,7 +12,7 @@ from quartzpy.jobs.shared_limit import Limit
 from tests.contract.harness import SECOND, at, job, once
 from tests.protocol.driver import Stage
 from tests.protocol.staging import Actor, Staging
-from tests.protocol.test_staged_races import MOST_PIPELINES
+from tests.protocol.test_staged_races import MAX_PIPELINES
 from tests.protocol.test_staged_races import stage as stage
 from tests.protocol.test_staged_races import stages as stages
 from tests.protocol.test_staged_races import staging as staging
@@ -82,7 +82,7 @@ def test_one_operation_begins_while_another_is_about_to_commit(
     stage: Stage, staging: Staging, first: Callable[..., Act], second: Callable[..., Act]
 ) -> None:
     most = 3 if raise_the_limit in (first, second) else 1
-    for number in range(1, MOST_PIPELINES):
+    for number in range(1, MAX_PIPELINES):
         set_stage(stage)
         one, other = first(stage, "a"), second(stage, "b")
         held, begun = Actor(one, "first"), Actor(other, "second")

@@ -26,7 +26,7 @@ from tests.protocol.driver import Stage
 from tests.protocol.options import is_long
 from tests.protocol.staging import Actor, Staging
 
-MOST_PIPELINES = 20
+MAX_PIPELINES = 20
 Act = Callable[[], Any]
 CALENDAR = HolidayCalendar(frozenset({at(0).date()}))
 
@@ -331,7 +331,7 @@ def test_one_operation_begins_while_another_is_about_to_commit(
     sent = pipelines_of(stage, staging, first)
     assert sent, "the operation sends nothing"
     if is_long(pytestconfig):
-        played = next(number for number in range(1, MOST_PIPELINES) if not race(stage, staging, first, second, number))
+        played = next(number for number in range(1, MAX_PIPELINES) if not race(stage, staging, first, second, number))
         assert played > 1
     else:
         assert race(stage, staging, first, second, 1 + OPERATIONS.index(second) % sent)

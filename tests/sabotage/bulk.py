@@ -119,7 +119,7 @@ BULK = (
     Sabotage(
         "many_jobs_are_announced_one_by_one",
         "the announcement of many triggers costs the square of their number, under the lock",
-        (Edit(f"{_STORE}.connection.listen", " or len(soonest) > MOST_COMPARED", ""),),
+        (Edit(f"{_STORE}.connection.listen", " or len(soonest) > MAX_COMPARED", ""),),
         (f"{_TESTS}::test_triggers_of_many_jobs_are_announced_without_a_look",),
     ),
     Sabotage(

@@ -49,7 +49,7 @@ WEB = (
         (
             Edit(
                 "quartzpy.dashboard.live",
-                "if of_one >= MOST_STREAMS_OF_ONE or len(self._watchers) >= MOST_STREAMS:",
+                "if of_one >= MAX_STREAMS_OF_ONE or len(self._watchers) >= MAX_STREAMS:",
                 "if False:",
             ),
         ),
@@ -71,7 +71,7 @@ WEB = (
     Sabotage(
         "pickles_of_any_size",
         "a small pickle may stand for more values than any memory holds",
-        (Edit("quartzpy.migrate.pickles", "if size > MOST_WRITTEN_OUT or levels > DEEPEST:", "if False:"),),
+        (Edit("quartzpy.migrate.pickles", "if size > MAX_WRITTEN_OUT or levels > DEEPEST:", "if False:"),),
         ("tests/migrate/test_hostile_pickles.py::test_it_is_refused_by_name[lists in lists]",),
         hangs=True,
     ),

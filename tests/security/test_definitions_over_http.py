@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 
 from quartzpy import Job, JobExecutionContext, Scheduler
 from quartzpy.dashboard import create_app, token_auth
-from quartzpy.dashboard.api.definitions import MOST_YAML_BYTES
+from quartzpy.dashboard.api.definitions import MAX_YAML_BYTES
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey
 from quartzpy.operations import Actor, Grant, Role
@@ -259,7 +259,7 @@ TRIES: dict[str, tuple[str, str, Any, dict[str, str], int, str]] = {
     "deep nesting in YAML": ("POST", FILE, b"job: " + b"[" * 5_000, {"content_type": YAML}, 400, "nested deeper"),
     "keys of YAML that are no texts": ("POST", FILE, b"? [1, 2]\n: 3\n", {"content_type": YAML}, 400, "YAML"),
     "numbers as keys": ("POST", FILE, b"1: 2\njob: []\n", {"content_type": YAML}, 422, "not known"),
-    "YAML that is too long": ("POST", FILE, b"#" * (MOST_YAML_BYTES + 1), {"content_type": YAML}, 400, "send JSON"),
+    "YAML that is too long": ("POST", FILE, b"#" * (MAX_YAML_BYTES + 1), {"content_type": YAML}, 400, "send JSON"),
     "a module of a file": ("POST", FILE, {"job": [{"type": "antigravity:x", "name": "y"}]}, {}, 422, "no running node"),
     "a class of a calendar": (
         "POST",

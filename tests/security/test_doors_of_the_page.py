@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 from quartzpy import JobDetail, Scheduler
 from quartzpy.dashboard import basic_auth, create_app, token_auth
 from quartzpy.dashboard.auth import LocalToken
-from quartzpy.dashboard.guesses import BURST, MOST_A_MINUTE, Guesses
+from quartzpy.dashboard.guesses import BURST, MAX_A_MINUTE, Guesses
 from quartzpy.dashboard.hosts import host_of, is_loopback
 from quartzpy.dashboard.local_token import token_in
 from quartzpy.errors import SettingsError
@@ -146,7 +146,7 @@ def test_invented_users_of_one_address_keep_nobody_else_out(
     for address in ("203.0.113.9", "2001:db8::1"):
         statuses = [
             TestClient(app, client=(address, 1)).get("/", auth=(f"user-{number}", "x")).status_code
-            for number in range(2 * MOST_A_MINUTE)
+            for number in range(2 * MAX_A_MINUTE)
         ]
         assert statuses.count(401) == BURST, "then the address has to wait, whatever the name is"
     assert TestClient(app, client=("198.51.100.7", 1)).get("/", auth=("ann", "password")).status_code == 200
@@ -154,7 +154,7 @@ def test_invented_users_of_one_address_keep_nobody_else_out(
 
 def test_one_site_takes_no_more_than_its_part_of_the_limit_of_all() -> None:
     guesses = Guesses(lambda: 0.0)
-    for number in range(5 * MOST_A_MINUTE):
+    for number in range(5 * MAX_A_MINUTE):
         guesses.wrong(f"2001:db8:7:{number:x}::1", f"guess {number}")
         guesses.wrong(f"::ffff:192.0.2.{number % 250}", f"guess {number}") if number < BURST else None
         guesses.wrong("192.0.2.77", f"guess {number}")

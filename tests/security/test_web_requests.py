@@ -17,8 +17,8 @@ from starlette.testclient import TestClient
 
 from quartzpy import Scheduler
 from quartzpy.dashboard import basic_auth, create_app, token_auth
-from quartzpy.dashboard.guesses import BURST, MOST_A_MINUTE, Guesses
-from quartzpy.dashboard.middleware import MOST_BYTES, MOST_BYTES_OF_LOGIN, RequestLimits
+from quartzpy.dashboard.guesses import BURST, MAX_A_MINUTE, Guesses
+from quartzpy.dashboard.middleware import MAX_BYTES, MAX_BYTES_OF_LOGIN, RequestLimits
 from quartzpy.operations import Actor, Role
 from quartzpy.store.postgresql.admin.operators import Admin
 from tests.waiting import wait_until
@@ -91,12 +91,12 @@ BEARER = (b"authorization", f"Bearer {TOKEN}".encode())
 @pytest.mark.parametrize(
     ("path", "kind", "headers", "limit"),
     [
-        ("/login", b"application/x-www-form-urlencoded", (), MOST_BYTES_OF_LOGIN),
-        ("/login", b"multipart/form-data; boundary=b", (), MOST_BYTES_OF_LOGIN),
-        ("/login/", b"text/plain", (), MOST_BYTES_OF_LOGIN),
-        ("/api/v1/actions/pause", b"application/json", (), MOST_BYTES),
-        ("/api/v1/actions/pause", b"application/json", (BEARER,), MOST_BYTES),
-        ("/actions/pause", b"application/x-www-form-urlencoded", (BEARER,), MOST_BYTES),
+        ("/login", b"application/x-www-form-urlencoded", (), MAX_BYTES_OF_LOGIN),
+        ("/login", b"multipart/form-data; boundary=b", (), MAX_BYTES_OF_LOGIN),
+        ("/login/", b"text/plain", (), MAX_BYTES_OF_LOGIN),
+        ("/api/v1/actions/pause", b"application/json", (), MAX_BYTES),
+        ("/api/v1/actions/pause", b"application/json", (BEARER,), MAX_BYTES),
+        ("/actions/pause", b"application/x-www-form-urlencoded", (BEARER,), MAX_BYTES),
     ],
 )
 def test_a_body_is_counted_while_it_is_read(
@@ -283,7 +283,7 @@ def test_guesses_from_many_addresses_are_limited_together() -> None:
     now = 0.0
     guesses = Guesses(lambda: now)
     guesses.right("198.51.100.7")
-    for number in range(MOST_A_MINUTE):
+    for number in range(MAX_A_MINUTE):
         guesses.wrong(f"2001:db8:{number:x}::1", f"guess {number}")
     assert guesses.wait("192.0.2.1") > 0
     # Where the right token has come from before, programs go on.
@@ -434,8 +434,8 @@ def test_the_address_behind_a_trusted_proxy_is_the_clients(scheduler: Scheduler)
 
 
 def test_streams_are_limited_for_each_session_and_in_all(scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quartzpy.dashboard.live.MOST_STREAMS", 3)
-    monkeypatch.setattr("quartzpy.dashboard.live.MOST_STREAMS_OF_ONE", 2)
+    monkeypatch.setattr("quartzpy.dashboard.live.MAX_STREAMS", 3)
+    monkeypatch.setattr("quartzpy.dashboard.live.MAX_STREAMS_OF_ONE", 2)
     with served(create_app(scheduler)) as connect:
         opened: list[socket.socket] = []
 

@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, time, timedelta
 
 import pytest
 
-from quartzpy.budget import MOST_STEPS, Budget, spend
+from quartzpy.budget import MAX_STEPS, Budget, spend
 from quartzpy.calendars.calendar import BaseCalendar
 from quartzpy.calendars.days import AnnualCalendar, HolidayCalendar, WeeklyCalendar
 from quartzpy.calendars.times import CronCalendar, DailyCalendar
@@ -156,7 +156,7 @@ def test_the_first_fire_times_are_found_or_refused_in_a_bounded_number_of_steps(
         assert prepare(make(), NOW, calendar).progress.next_fire_time is not None
     assert stopwatch.process_time() - began < SECONDS_OF_WORK
     # The last charge may exceed what was left.
-    assert budget.spent <= 1.1 * MOST_STEPS
+    assert budget.spent <= 1.1 * MAX_STEPS
 
 
 def test_a_rule_is_followed_although_everything_but_little_is_excluded() -> None:

@@ -19,7 +19,7 @@ from quartzpy.triggers.calendar_interval import CalendarIntervalTrigger, Interva
 from quartzpy.triggers.combined import AnyOf, Jitter
 from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.daily_time_interval import DailyTimeIntervalTrigger
-from quartzpy.triggers.misfire import MOST_MISSED, misfired
+from quartzpy.triggers.misfire import MAX_MISSED, misfired
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 from tests.fire_times import first_fire_times
@@ -122,7 +122,7 @@ def test_the_cost_does_not_follow_from_the_length_of_the_outage() -> None:
     misfire = misfired(trigger, trigger.started(), None, now=START + 365 * DAY)
     assert misfire.to.progress.next_fire_time == START + 365 * DAY - 9 * SECOND
     assert asked < 200
-    assert (len(misfire.missed), misfire.has_more) == (MOST_MISSED, True)
+    assert (len(misfire.missed), misfire.has_more) == (MAX_MISSED, True)
 
 
 # --- the other instructions
@@ -158,9 +158,9 @@ def test_what_was_missed_is_remembered_whatever_the_instruction(trigger: Trigger
 
 
 def test_exactly_as_many_as_are_remembered_are_no_more() -> None:
-    trigger = SimpleTrigger("t", start_time=START, interval=SECOND, repeat_count=MOST_MISSED - 1)
+    trigger = SimpleTrigger("t", start_time=START, interval=SECOND, repeat_count=MAX_MISSED - 1)
     misfire = misfired(trigger, trigger.started(), None, now=START + HOUR)
-    assert (len(misfire.missed), misfire.has_more) == (MOST_MISSED, False)
+    assert (len(misfire.missed), misfire.has_more) == (MAX_MISSED, False)
 
 
 def test_a_coalescing_fire_is_no_missed_fire() -> None:
@@ -231,8 +231,8 @@ def test_every_missed_fire_is_either_kept_or_skipped(
     misfire = misfired(trigger, late, calendar, now=now)
 
     let_go = missed[: len(missed) - len(kept)]
-    assert list(misfire.missed) == let_go[:MOST_MISSED]
-    assert misfire.has_more == (len(let_go) > MOST_MISSED)
+    assert list(misfire.missed) == let_go[:MAX_MISSED]
+    assert misfire.has_more == (len(let_go) > MAX_MISSED)
     assert misfire.caught_up == len(kept)
     # From there on its schedule is as it was: what is kept, in order, then what is to come.
     rest = series[len(let_go) :]

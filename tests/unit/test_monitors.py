@@ -13,7 +13,7 @@ from quartzpy import CronTrigger, SimpleTrigger, Trigger
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import CommandFailedError, SettingsError
 from quartzpy.keys import JobKey
-from quartzpy.monitors import MOST_SLUG, Moment, monitor_config, monitor_of, ping, run_id, slug
+from quartzpy.monitors import MAX_SLUG, Moment, monitor_config, monitor_of, ping, run_id, slug
 from quartzpy.outgoing import Ping
 
 HC = "https://hc-ping.com/key/{job}?create=1"
@@ -141,7 +141,7 @@ def test_names_that_cannot_be_names_of_monitors_are_told_apart() -> None:
     names = [slug(job) for job in hostile]
     assert len(set(names)) == len(names)
     for name in names:
-        assert len(name) <= MOST_SLUG
+        assert len(name) <= MAX_SLUG
         assert set(name) <= set("abcdefghijklmnopqrstuvwxyz0123456789-_")
 
 

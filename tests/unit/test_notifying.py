@@ -18,8 +18,8 @@ from quartzpy.errors import SettingsError
 from quartzpy.keys import NOTIFICATIONS, JobKey, TriggerKey
 from quartzpy.operations.judging import is_heartbeat_due
 from quartzpy.operations.notifying import (
-    MOST_IDS,
-    MOST_LISTED,
+    MAX_IDS,
+    MAX_LISTED,
     Event,
     Planned,
     Subject,
@@ -182,7 +182,7 @@ def test_the_incidents_of_a_message_are_noted_with_their_ids() -> None:
         7: {"ops": Notified(NOW, Severity.ERROR, (*"3456", "n0"))},
         8: {"ops": Notified(NOW, Severity.ERROR, ("n1",))},
     }
-    assert len(noted[7]["ops"].ids) == MOST_IDS
+    assert len(noted[7]["ops"].ids) == MAX_IDS
     assert json.loads(notifications[1].document)["number"] == 1
     assert {row.job for row in notifications} == {job_of("ops")}
     assert job_of("ops").requires == ("channel:ops",)
@@ -214,7 +214,7 @@ def test_a_message_lists_some_and_says_how_many_more_there_are() -> None:
     said = message("main", "n1", Event.BEGAN, subjects, NOW)
     assert said["title"] == "[main] 57 incidents began: trigger error"
     assert said["text"].splitlines()[-2:] == ["- Trigger 19.", "and 37 more"]
-    assert (len(said["incidents"]), said["number"], said["more"]) == (MOST_LISTED, 57, 37)
+    assert (len(said["incidents"]), said["number"], said["more"]) == (MAX_LISTED, 57, 37)
 
 
 def test_no_text_breaks_out_of_its_line_and_none_is_without_bound() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quartzpy.errors import InvalidJobDataError
-from quartzpy.instants import LONGEST_SPAN, as_span, span_text
+from quartzpy.instants import MAX_SPAN, as_span, span_text
 from quartzpy.jobs.command import Command
 from quartzpy.jobs.http import HttpRequest
 from quartzpy.operations.definition_secrets import hidden, revealed
@@ -187,7 +187,7 @@ def test_no_header_of_a_job_contains_a_secret(name: str) -> None:
     HttpRequest("https://x.test/", auth={"headers": {"X-Api-Key": "NAME"}})
 
 
-spans = st.timedeltas(timedelta(0), LONGEST_SPAN)
+spans = st.timedeltas(timedelta(0), MAX_SPAN)
 
 
 @given(spans)

@@ -115,7 +115,7 @@ def test_a_node_publishes_no_more_than_a_limit(monkeypatch: pytest.MonkeyPatch) 
     types = JobTypes()
     for name in ("a", "b", "c"):
         types.register(Mail, name)
-    monkeypatch.setattr("quartzpy.jobs.type_facts.MOST_BYTES", 150)
+    monkeypatch.setattr("quartzpy.jobs.type_facts.MAX_BYTES", 150)
     assert list(published(types, ["a", "b", "c", "unknown"])) == ["a", "b"]
     types.register(CommandJob, "z")
     assert "z" in published(types, ["a", "b", "c", "z"]), "what operators may not set is said first"

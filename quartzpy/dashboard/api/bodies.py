@@ -19,9 +19,9 @@ from quartzpy.operations.selection import Subject
 from quartzpy.scheduler.typed_text import FUTURE, OFFSET_FORMS, PAST, read_group, read_instant
 from quartzpy.texts import quoted
 
-MOST_SELECTED = 10_000
+MAX_SELECTED = 10_000
 """The largest number of keys of one request."""
-MOST_BYTES = 2_000_000
+MAX_BYTES = 2_000_000
 """The largest body."""
 _FILTERED = {"jobs": Selection.jobs, "triggers": Selection.triggers, "executions": Selection.executions}
 _DIRECTIONS = {"jobs": FUTURE, "triggers": FUTURE, "executions": PAST}
@@ -101,8 +101,8 @@ def arguments_of(action: str, body: bytes, now: Callable[[], datetime]) -> dict[
     Raises:
         InvalidValueError: the body is not a JSON object, or a member is unknown, missing or wrong.
     """
-    if len(body) > MOST_BYTES:
-        raise InvalidValueError(f"body: must have at most {MOST_BYTES:,} bytes (got {len(body):,})")
+    if len(body) > MAX_BYTES:
+        raise InvalidValueError(f"body: must have at most {MAX_BYTES:,} bytes (got {len(body):,})")
     try:
         members = json.loads(body or b"{}", object_pairs_hook=without_repetition, parse_constant=no_constant)
     except InvalidValueError:
@@ -170,9 +170,9 @@ def _selection(name: str, value: Any, now: Callable[[], datetime]) -> Any:
             **{member: _filter(member, text, now, _DIRECTIONS[kind]) for member, text in subjects.items()}
         )
     if kind in _FILTERED:
-        if not isinstance(subjects, list) or len(subjects) > MOST_SELECTED:
+        if not isinstance(subjects, list) or len(subjects) > MAX_SELECTED:
             raise InvalidValueError(
-                f"{kind}: must be an object with filters, or a list of at most {MOST_SELECTED:,} keys"
+                f"{kind}: must be an object with filters, or a list of at most {MAX_SELECTED:,} keys"
                 f" (got {quoted(subjects)})"
             )
         read = _KEY_READERS[kind.removesuffix("s")]

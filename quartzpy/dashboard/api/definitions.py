@@ -26,7 +26,7 @@ from quartzpy.texts import quoted, reason
 
 JSON_TYPE = "application/json"
 YAML_TYPES = ("application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml")
-MOST_YAML_BYTES = 262_144
+MAX_YAML_BYTES = 262_144
 """The largest body in YAML. Its parser reads about 200 kB in a second, and that of JSON a hundred times as much."""
 WRITERS = 4
 """The number of changes of definitions that are made at the same time. They wait for each other in the database."""
@@ -35,7 +35,7 @@ BATCHES = "batches"
 BATCH_PARTS = ("group", "name", "batch")
 """The job that runs at the end of a batch, and the name of the batch."""
 _TAG = re.compile(r'(W/)?"([\x21\x23-\x7e\x80-\xff]*)"')
-_MOST_TAGS = 100
+_MAX_TAGS = 100
 
 DRY_RUN = Parameter(
     "dry_run",
@@ -183,7 +183,7 @@ def _tags(request: Request, name: str) -> list[tuple[bool, str]] | None:
     tags: list[tuple[bool, str]] = []
     for position, part in enumerate(text.split(",")):
         match = _TAG.fullmatch(part.strip())
-        if match is None or match[2] == "*" or position >= _MOST_TAGS:
+        if match is None or match[2] == "*" or position >= _MAX_TAGS:
             raise InvalidValueError(f'{name}: must be * or a list of entity tags such as "5f1c" (got {quoted(text)})')
         tags.append((match[1] is not None, match[2]))
     return tags
@@ -211,9 +211,9 @@ def file_document(request: Request, body: bytes) -> Any:
     # Imported here, because YAML is an extra.
     from quartzpy.scheduler.yaml_text import parsed_yaml
 
-    if len(body) > MOST_YAML_BYTES:
+    if len(body) > MAX_YAML_BYTES:
         raise InvalidValueError(
-            f"body: must have at most {MOST_YAML_BYTES:,} bytes in YAML (got {len(body):,}); send JSON, which may have"
+            f"body: must have at most {MAX_YAML_BYTES:,} bytes in YAML (got {len(body):,}); send JSON, which may have"
             " more"
         )
     return parsed_yaml(_text(body), "body", takes_aliases=False)

@@ -15,11 +15,11 @@ from quartzpy.expect import Expect
 from quartzpy.instants import Converted
 from quartzpy.jobs.continuation import FOLLOWED
 from quartzpy.jobs.job import JobDetail
-from quartzpy.jobs.join import MOST_JOBS, ON
+from quartzpy.jobs.join import MAX_JOBS, ON
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.scheduler.declarations import SCHEDULE, STORED_DATA, trigger_words
-from quartzpy.scheduler.documents import MOST_DEFINED
+from quartzpy.scheduler.documents import MAX_DEFINED
 from quartzpy.states import Missed
 from quartzpy.triggers.trigger import Trigger, trigger_kinds
 
@@ -106,7 +106,7 @@ _JOINED_JOBS: dict[str, Any] = {
         ]
     },
     "minItems": 1,
-    "maxItems": MOST_JOBS,
+    "maxItems": MAX_JOBS,
     "description": "The jobs that it runs after.",
 }
 _JOIN: dict[str, Any] = {
@@ -240,7 +240,7 @@ _BATCH: dict[str, Any] = {
                 "required": ["job"],
             },
             "minItems": 1,
-            "maxItems": MOST_DEFINED,
+            "maxItems": MAX_DEFINED,
         },
     },
     "required": ["triggers"],

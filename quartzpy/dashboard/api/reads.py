@@ -17,7 +17,7 @@ from quartzpy.states import ActionState, ExecutionState, JobMode, MisfireAction,
 from quartzpy.store.queries import TriggerOrder
 from quartzpy.texts import quoted
 
-MOST_LIMIT = 1_000
+MAX_LIMIT = 1_000
 """The largest page of the API."""
 
 
@@ -79,7 +79,7 @@ _STATES = list(dict.fromkeys([*map(str, TriggerState), *(str(state) for state in
 LIMIT = Parameter(
     "limit",
     "The largest number of items.",
-    {"type": "integer", "minimum": 1, "maximum": MOST_LIMIT, "default": 100},
+    {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": 100},
     _whole,
 )
 AFTER = Parameter("after", "The `next_cursor` of the page before.", _TEXT)
@@ -171,8 +171,8 @@ def values_of(
         if name in values and not parameter.many:
             raise InvalidValueError(f"{name}: must be given once")
         value = parameter.read(name, text, operations)
-        if parameter is LIMIT and not 1 <= value <= MOST_LIMIT:
-            raise InvalidValueError(f"limit: must be a whole number from 1 to {MOST_LIMIT:,} (got {quoted(text)})")
+        if parameter is LIMIT and not 1 <= value <= MAX_LIMIT:
+            raise InvalidValueError(f"limit: must be a whole number from 1 to {MAX_LIMIT:,} (got {quoted(text)})")
         if parameter.many:
             values.setdefault(name, []).append(value)
         else:

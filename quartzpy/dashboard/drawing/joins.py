@@ -12,8 +12,8 @@ from quartzpy.operations.jobs import DownstreamJob, UpstreamJob
 WIDTH = 340
 """The width of the drawing in its own units, which are pixels of a narrow screen."""
 _BOX, _HEIGHT, _STEP = 290, 26, 34
-_MOST_SHOWN = 12
-_MOST_CHARACTERS = 26
+_MAX_SHOWN = 12
+_MAX_CHARACTERS = 26
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +58,13 @@ def draw_joins(key: JobKey, runs_after: Sequence[UpstreamJob], runs_before: Sequ
     """Return the graph of the joins of a job; None if it has none."""
     if not runs_after and not runs_before:
         return None
-    before, after = runs_after[:_MOST_SHOWN], runs_before[:_MOST_SHOWN]
+    before, after = runs_after[:_MAX_SHOWN], runs_before[:_MAX_SHOWN]
     own_y = len(before) * _STEP + (14 if before else 2)
     upstream = tuple(
         _node(each, 2, 2 + number * _STEP, f"M{_BOX} {_middle(2 + number * _STEP)}H{WIDTH - 22}")
         for number, each in enumerate(before)
     )
-    own = Node(key, 2, own_y, WIDTH - 4, _label(key, _MOST_CHARACTERS + 12))
+    own = Node(key, 2, own_y, WIDTH - 4, _label(key, _MAX_CHARACTERS + 12))
     below = own_y + _HEIGHT
     downstream = tuple(
         _node(each, WIDTH - _BOX, y, f"M22 {_middle(y)}H{WIDTH - _BOX - 1}m-6 -4l6 4l-6 4")
@@ -86,7 +86,7 @@ def draw_joins(key: JobKey, runs_after: Sequence[UpstreamJob], runs_before: Sequ
 def _node(each: UpstreamJob | DownstreamJob, x: int, y: int, edge: str) -> Node:
     tone = "" if each.outcome is None else TONES.get(each.outcome, "idle")
     state = "waited for" if each.outcome is None else each.outcome.lower()
-    return Node(each.job, x, y, _BOX - 2, _label(each.job, _MOST_CHARACTERS), state, tone, edge)
+    return Node(each.job, x, y, _BOX - 2, _label(each.job, _MAX_CHARACTERS), state, tone, edge)
 
 
 def _middle(y: int) -> int:

@@ -21,13 +21,13 @@ _MARK = 4.0
 """Half the width of a mark."""
 _LEAST = 3.0
 """The least width of a bar, so that quick executions are visible."""
-_MOST_ROWS = 5
-_MOST_BARS = 150
+_MAX_ROWS = 5
+_MAX_BARS = 150
 """The number of executions of a lane from which on they are counted in cells instead."""
 _LEAST_SHARE = 0.2
 """The least share of a cell that a tone has, so that one failure among many successes is seen."""
 _WORST_FIRST = ("bad", "warn", "info", "good", "idle", "plan")
-_MOST_MARKS = 7
+_MAX_MARKS = 7
 _SECOND, _MINUTE, _HOUR, _DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 _STEPS = (
     *(seconds * _SECOND for seconds in (1, 2, 5, 10, 15, 30)),
@@ -117,7 +117,7 @@ def draw_timeline(timeline: Timeline, clock: tzinfo) -> TimelineDrawing:
 
 def _marks(scale: _Scale, clock: tzinfo) -> Iterator[Mark]:
     span = scale.end - scale.start
-    step = next((step for step in _STEPS if span / step <= _MOST_MARKS), _STEPS[-1])
+    step = next((step for step in _STEPS if span / step <= _MAX_MARKS), _STEPS[-1])
     at = scale.start.astimezone(clock).replace(hour=0, minute=0, second=0, microsecond=0).astimezone(UTC)
     at += step * ((scale.start - at) // step)
     while at < scale.end:
@@ -152,7 +152,7 @@ def _lane(lane: Lane, scale: _Scale) -> LaneDrawing:
         states.update(cell.states)
     summary = ", ".join(filter(None, [_tally(states), *(_all_marks(lane.marks))])) or "nothing"
     marks = tuple(_mark(mark, scale) for mark in lane.marks)
-    if lane.number > _MOST_BARS:
+    if lane.number > _MAX_BARS:
         paths, counts = _counted(lane, scale)
         return LaneDrawing(lane, (), paths, counts, 2 * _ROW + 2 * _MARGIN, summary, marks)
     boxes = _packed(lane, scale)
@@ -187,7 +187,7 @@ def _packed(lane: Lane, scale: _Scale) -> list[Box]:
     for box in sorted(boxes, key=lambda box: box.x):
         row = next((number for number, free in enumerate(ends) if free <= box.x), len(ends))
         if row == len(ends):
-            if row < _MOST_ROWS:
+            if row < _MAX_ROWS:
                 ends.append(0.0)
             else:
                 # All rows are taken: it goes over the run that is free first.

@@ -70,7 +70,7 @@
   };
   // What an open page fetches is limited: after the first refreshes it is about 4 MB an hour, unless somebody uses the
   // page. Even then it is never older than ten seconds.
-  const RATE = 1200, LONGEST_WAIT = 10000;
+  const RATE = 1200, MAX_WAIT = 10000;
   const burst = () => Number(body.dataset.burst || 400000);
   let credit = burst(), earned = Date.now(), waiting = 0;
   const spend = () => {
@@ -78,7 +78,7 @@
     performance.clearResourceTimings();
     credit = Math.min(burst(), credit + ((now - earned) / 1000) * RATE) - (fetched ? fetched.transferSize : 0);
     earned = now;
-    return credit < 0 ? Math.min(LONGEST_WAIT, (-credit / RATE) * 1000) : 0;
+    return credit < 0 ? Math.min(MAX_WAIT, (-credit / RATE) * 1000) : 0;
   };
   const used = () => {
     if (credit >= 0) return;

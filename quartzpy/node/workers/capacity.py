@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 REST_OF_A_KEY = 0.02
 """The time, in seconds, until a node reads the waiting dispatch keys again, for each of them: a read takes a step of an
 index for each, and all nodes of a cluster read. A key that a step meets is read at the next check-in."""
-LONGEST_REST = 60.0
+MAX_REST = 60.0
 """The longest such time."""
 
 
@@ -220,7 +220,7 @@ class KnownTypes:
         if has_new_types:
             self._store.publish(self._node(), self._capacity.capabilities)
         in_use = waiting.union(map(DispatchKey, allowed))
-        self._learns_at = began + min(REST_OF_A_KEY * len(waiting), LONGEST_REST)
+        self._learns_at = began + min(REST_OF_A_KEY * len(waiting), MAX_REST)
         if self._decide(self._node(), in_use) or has_new_types or has_new_pools:
             self._changed()
 

@@ -14,7 +14,7 @@ from quartzpy.node.workers.worker_pool import ThreadStart
 logger = logging.getLogger(__name__)
 
 
-LONGEST_WAIT = 3_600.0
+MAX_WAIT = 3_600.0
 """The longest single wait, in seconds. A condition does not accept a timeout of years."""
 MAX_CANCELLED = 1_000
 """The number of cancelled entries in the heap above which it is rebuilt."""
@@ -97,12 +97,12 @@ class Deadlines:
         with self._changed:
             while not self._closed:
                 if not self._heap:
-                    self._changed.wait(LONGEST_WAIT)
+                    self._changed.wait(MAX_WAIT)
                     continue
                 at, number = self._heap[0]
                 seconds = at - self._clock.monotonic()
                 if number in self._actions and seconds > 0:
-                    self._changed.wait(min(seconds, LONGEST_WAIT))
+                    self._changed.wait(min(seconds, MAX_WAIT))
                     continue
                 heapq.heappop(self._heap)
                 action = self._actions.pop(number, None)

@@ -35,7 +35,7 @@ Most jobs are short, so the tasks of the previous ones have ended by then: few t
 the garbage collector."""
 PROBLEM_AFTER = 5.0
 """The time, in seconds, from which a blocked loop is a problem of its node."""
-MOST_ENDS, ENDS_WITHIN = 10, 1.0
+MAX_ENDS, ENDS_WITHIN = 10, 1.0
 """A loop that has ended so often within so many seconds is replaced."""
 _broken: list[asyncio.AbstractEventLoop] = []
 """The loops that have ended by themselves, kept for ever: to close one, as the garbage collector does, could close
@@ -101,7 +101,7 @@ class EventLoopThread:
         self._is_reported = False
         self._is_stopped = False
         """True if the loop was stopped by its own thread, at the end of the node."""
-        self._ends: deque[float] = deque(maxlen=MOST_ENDS)
+        self._ends: deque[float] = deque(maxlen=MAX_ENDS)
         """When `run_forever` returned without being asked for that, the last times."""
         self.blockages = 0
         """The number of times that the loop was blocked for longer than `BLOCKED_AFTER`."""
@@ -282,7 +282,7 @@ class EventLoopThread:
         self._ends.append(now)
         if loop.is_closed() or isinstance(error, Exception):
             return False
-        if len(self._ends) == MOST_ENDS and now - self._ends[0] < ENDS_WITHIN:
+        if len(self._ends) == MAX_ENDS and now - self._ends[0] < ENDS_WITHIN:
             return False
         asyncio._set_running_loop(None)
         with contextlib.suppress(BaseException):

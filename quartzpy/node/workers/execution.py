@@ -47,15 +47,15 @@ CUT_OFF_AFTER = 0.2
 """The time, in seconds, that an `async def` job has to end after a request to stop, before it is cancelled.
 
 A job on a thread cannot be cancelled."""
-LONGEST_LEAD = 0.025
+MAX_LEAD = 0.025
 """The longest time, in seconds, before its instant at which a fire is committed; see `scheduler_thread`."""
 HANDED_BACK = "the workers of the node were busy for longer than expected; any node may run it"
 
 _UNSTARTED = asyncio.CancelledError(NOT_STARTED)
 """Stands for the error of a coroutine until its first step, so that not each one needs an error of its own."""
-MOST_REMEMBERED = 16_384
+MAX_REMEMBERED = 16_384
 """The number of job types of which a node remembers what is the same for all their executions."""
-_is_coroutine_function = lru_cache(maxsize=MOST_REMEMBERED)(inspect.iscoroutinefunction)
+_is_coroutine_function = lru_cache(maxsize=MAX_REMEMBERED)(inspect.iscoroutinefunction)
 
 
 class Stoppable(Protocol):
@@ -300,7 +300,7 @@ class Execution:
         # The fire was committed a little early. The worker waits, so that no thread has to be woken at the instant.
         early = self.runner.store_time.seconds_until_surely(self.fired.scheduled_fire_time)
         if early > 0:
-            self.cancelled.wait(min(early, LONGEST_LEAD))
+            self.cancelled.wait(min(early, MAX_LEAD))
 
     def hand_back(self) -> None:
         """End an execution that has not begun, so that any node runs it at once.

@@ -22,7 +22,7 @@ from quartzpy.texts import numbered
 STUCK_POOL = "stuck-pool"
 STUCK_FOR = 300.0
 """The seconds without the end of an execution from which a full executor whose jobs have due triggers is a problem."""
-MOST_THREADS_BESIDE_A_LOOP = 32
+MAX_THREADS_BESIDE_A_LOOP = 32
 """The largest number of threads of an executor for `async def` jobs.
 
 They begin and record executions, and none of them belongs to a job that waits. Without a limit, a burst can start one
@@ -196,4 +196,4 @@ def new_process_workers(
 
 
 def _threads_of(kind: ExecutorKind, workers: int) -> int:
-    return min(workers, MOST_THREADS_BESIDE_A_LOOP) if kind is ExecutorKind.ASYNCIO else workers
+    return min(workers, MAX_THREADS_BESIDE_A_LOOP) if kind is ExecutorKind.ASYNCIO else workers

@@ -30,7 +30,7 @@ from quartzpy.node.registration import Epoch
 from quartzpy.node.signals import SchedulerSignals
 from quartzpy.node.workers.capacity import Capacity
 from quartzpy.node.workers.deadlines import Deadlines
-from quartzpy.node.workers.execution import MOST_REMEMBERED, Execution, Loop
+from quartzpy.node.workers.execution import MAX_REMEMBERED, Execution, Loop
 from quartzpy.node.workers.executors import Executors
 from quartzpy.node.workers.outcomes import describe
 from quartzpy.states import Outcome
@@ -40,7 +40,7 @@ from quartzpy.store.store_time import StoreTime
 logger = logging.getLogger(__name__)
 
 
-@lru_cache(maxsize=MOST_REMEMBERED)
+@lru_cache(maxsize=MAX_REMEMBERED)
 def _is_plain_coroutine(job_class: type[Job]) -> bool:
     has_constructor = job_class.__init__ is not object.__init__ or job_class.__new__ is not object.__new__
     return not has_constructor and inspect.iscoroutinefunction(job_class.execute)
@@ -50,7 +50,7 @@ LISTENER_LIMIT = 1.0
 """The time, in seconds, for which slow listeners may delay the recording of an execution."""
 OVERRUN_AFTER = 3.0
 """The time after a timeout, in seconds, of the first warning about a job that is still running. Intervals double."""
-LONGEST_OVERRUN_REST = 3_600.0
+MAX_OVERRUN_REST = 3_600.0
 
 
 class JobRunner:
@@ -234,7 +234,7 @@ class JobRunner:
             seconds,
             extra=execution.log_attributes,
         )
-        more = min(seconds, LONGEST_OVERRUN_REST)
+        more = min(seconds, MAX_OVERRUN_REST)
         execution.deadline = self._deadlines.add(more, partial(self._overrun, execution, seconds + more))
 
     # --- for executions

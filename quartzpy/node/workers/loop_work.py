@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 
-MOST_AWAITS_OF_THE_LOST = 10
+MAX_AWAITS_OF_THE_LOST = 10
 """The number of times that a coroutine whose loop has ended may await something before it is given up."""
 
 Done = Callable[..., None]
@@ -27,7 +27,7 @@ class JobTask(asyncio.Task[None]):
         """End the coroutine with `error`, because no loop runs it any more, and tell who waits for its end."""
         done, self.done_call = self.done_call, None
         # Its own clean-up may await something, which nobody will ever wake.
-        for _ in range(MOST_AWAITS_OF_THE_LOST):
+        for _ in range(MAX_AWAITS_OF_THE_LOST):
             try:
                 self.get_coro().throw(error)
             except BaseException:

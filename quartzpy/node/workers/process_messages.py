@@ -36,11 +36,11 @@ from quartzpy.triggers.trigger import Trigger, trigger_kind
 
 READY, RUN, BEGUN, PROGRESS, LOG, DONE, STOP, END = "ready", "run", "begun", "progress", "log", "done", "stop", "end"
 
-MOST_MESSAGE = 16_777_216
+MAX_MESSAGE = 16_777_216
 """The largest message, in bytes, that a node reads from a child: more is no message of this module."""
-MOST_TEXT = 200_000
+MAX_TEXT = 200_000
 """The most characters of a text that a child sends, of which a node keeps less."""
-MOST_NAMES = 100
+MAX_NAMES = 100
 
 _COMMON = [field.name for field in fields(Trigger) if field.name != "data"]
 _FLAGS = (
@@ -63,9 +63,9 @@ def unpack(message: bytes) -> tuple[str, dict[str, Any]]:
 
 def bounded(text: str) -> str:
     """Return a text that a child may send: of a longer one, its beginning and its end."""
-    if len(text) <= MOST_TEXT:
+    if len(text) <= MAX_TEXT:
         return text
-    half = MOST_TEXT // 2
+    half = MAX_TEXT // 2
     return f"{text[:half]} [{len(text) - 2 * half} characters are left out here] {text[-half:]}"
 
 
@@ -164,8 +164,8 @@ def error_to_json(error: BaseException, *, is_cause: bool = False) -> dict[str, 
     except BaseException:
         message = "<unprintable>"
     written: dict[str, Any] = {
-        "type": dotted_name(type(error))[:MOST_TEXT],
-        "names": [name[:MOST_TEXT] for name in sorted(type_names(error))[:MOST_NAMES]],
+        "type": dotted_name(type(error))[:MAX_TEXT],
+        "names": [name[:MAX_TEXT] for name in sorted(type_names(error))[:MAX_NAMES]],
         "message": bounded(message),
         # The traceback of the error includes that of its cause.
         "traceback": None if is_cause else bounded(describe(error)),

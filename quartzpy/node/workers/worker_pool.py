@@ -97,7 +97,7 @@ class Pace:
         return int(self._per_second * seconds)
 
 
-LONGEST_WAIT = threading.TIMEOUT_MAX / 2
+MAX_WAIT = threading.TIMEOUT_MAX / 2
 """The longest timeout, in seconds, that a condition accepts, with a margin."""
 
 Task = Callable[[], None]
@@ -176,7 +176,7 @@ class WorkerPool:
     def wait_until_idle(self, timeout: float | None) -> bool:
         """Wait until no slot is occupied. Return False on timeout."""
         with self._changed:
-            limit = None if timeout is None else min(timeout, LONGEST_WAIT)
+            limit = None if timeout is None else min(timeout, MAX_WAIT)
             return self._changed.wait_for(lambda: self._occupied == 0, limit)
 
     def submit(self, tasks: Sequence[Task]) -> None:

@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 
 from quartzpy.errors import WorkerDiedError
-from quartzpy.node.workers.process_messages import END, MOST_MESSAGE, pack
+from quartzpy.node.workers.process_messages import END, MAX_MESSAGE, pack
 
 LOOK_AFTER = 0.5
 """The interval, in seconds, of liveness checks on systems that cannot signal the end of a process."""
@@ -55,7 +55,7 @@ class WorkerProcess:
                 multiprocessing.connection.wait([self._connection], LOOK_AFTER)
             if self._has_ended_within(0.0) and not self._connection.poll():
                 raise EOFError
-        return self._connection.recv_bytes(MOST_MESSAGE)
+        return self._connection.recv_bytes(MAX_MESSAGE)
 
     def kill(self) -> None:
         """Kill the child and the processes that its jobs have started."""

@@ -15,7 +15,7 @@ from quartzpy.job_data import decode
 from quartzpy.scheduler.typed_text import FUTURE, PAST, read_instant
 from quartzpy.texts import quoted
 
-_MOST_DIGITS = 5
+_MAX_DIGITS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class Number(Input):
 
     def read(self, text: str, zone_name: str, now: Callable[[], datetime]) -> int:
         digits = text.strip()
-        if not digits.isdecimal() or len(digits) > _MOST_DIGITS:
+        if not digits.isdecimal() or len(digits) > _MAX_DIGITS:
             raise InvalidValueError(
                 f"{self.name}: must be a whole number from 1 to {self.maximum:,} (got {quoted(digits)})"
             )

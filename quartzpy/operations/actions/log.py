@@ -31,7 +31,7 @@ from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import ActionEntry
 from quartzpy.texts import check_description, number_of, reason
 
-MOST_KEYS = 100
+MAX_KEYS = 100
 """The maximum number of keys, and of failures, that a result names."""
 
 
@@ -80,7 +80,7 @@ class ActionResult:
 _T = TypeVar("_T")
 SLICE = 200
 """The number of subjects that one transaction changes: a longer one would hold the locks of more rows for longer."""
-MOST_SUBJECT = 500
+MAX_SUBJECT = 500
 """The length, in characters, to which the subject of a row of the audit log is cut."""
 
 
@@ -199,7 +199,7 @@ class ActionLog:
             self._record_failure(entry, error)
             raise
         keys = (subject,) if done.keys is None else done.keys
-        return ActionResult(action, keys[:MOST_KEYS], done.count, done.text, action_id)
+        return ActionResult(action, keys[:MAX_KEYS], done.count, done.text, action_id)
 
     def change_together(
         self,
@@ -281,8 +281,8 @@ class ActionLog:
                 self._report(ActionProgress(action_id, count, failed))
                 done = self._slice(action_id, count, first, change)
                 count, failed = count + len(done.changed), failed + len(done.failures)
-                keys += done.changed[: MOST_KEYS - len(keys)]
-                failures += done.failures[: MOST_KEYS - len(failures)]
+                keys += done.changed[: MAX_KEYS - len(keys)]
+                failures += done.failures[: MAX_KEYS - len(failures)]
                 first = next(slices, None)
         except Exception as error:
             self._end(action_id, ActionState.FAILED, count, failed, failures, reason(error))
@@ -365,7 +365,7 @@ class ActionLog:
 
 
 def _short(subject: str) -> str:
-    return subject if len(subject) <= MOST_SUBJECT else f"{subject[: MOST_SUBJECT - 1]}…"
+    return subject if len(subject) <= MAX_SUBJECT else f"{subject[: MAX_SUBJECT - 1]}…"
 
 
 def _succeeded(entry: ActionEntry, change: Change) -> ActionEntry:

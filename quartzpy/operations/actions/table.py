@@ -12,8 +12,8 @@ from dataclasses import replace
 from quartzpy.operations.actions.action import Action, Role
 from quartzpy.operations.actions.inputs import Choice, Data, End, Flag, Instant, LongText, Number, Text
 from quartzpy.operations.selection import Subject
-from quartzpy.scheduler.methods.pausing import MOST_SKIPPED
-from quartzpy.scheduler.past_fires import MOST_RUNS
+from quartzpy.scheduler.methods.pausing import MAX_SKIPPED
+from quartzpy.scheduler.past_fires import MAX_RUNS
 from quartzpy.scheduler.typed_text import FUTURE
 from quartzpy.states import ExecutionState, Missed, TriggerState
 
@@ -110,7 +110,7 @@ SECTIONS: Mapping[str, tuple[Action, ...]] = {
                     "Most fires",
                     hint="more of them are refused",
                     default=1_000,
-                    maximum=MOST_RUNS,
+                    maximum=MAX_RUNS,
                 ),
                 _EVEN_IF_PAUSED,
             ),
@@ -242,7 +242,7 @@ SECTIONS: Mapping[str, tuple[Action, ...]] = {
             subjects={Subject.TRIGGER: "Skip the next fires of triggers."},
             inputs=(
                 Number(
-                    "count", "The number of fires to skip.", "Number of fires to skip", default=1, maximum=MOST_SKIPPED
+                    "count", "The number of fires to skip.", "Number of fires to skip", default=1, maximum=MAX_SKIPPED
                 ),
             ),
             question="Skip the next fire of",

@@ -25,9 +25,9 @@ from quartzpy.store.records import TriggerRecord
 from quartzpy.texts import quoted
 from quartzpy.triggers.trigger import Trigger
 
-_MOST_TRIGGERS = 20
+_MAX_TRIGGERS = 20
 """The maximum number of a job's triggers whose values the audit log keeps."""
-_LONGEST_VALUE = 1_000
+_MAX_VALUE = 1_000
 """The length, in characters of JSON, above which the audit log has only the beginning of a value."""
 
 
@@ -46,7 +46,7 @@ def values_of(transaction: OwnTransactionMethods, key: JobKey | TriggerKey) -> d
     """Return the values of a job or a trigger that actions change, for the audit log; none if it is not stored."""
     if isinstance(key, JobKey):
         mode = transaction.job_mode(key)
-        triggers = transaction.store.find(TriggerQuery(job_key=key), _MOST_TRIGGERS)
+        triggers = transaction.store.find(TriggerQuery(job_key=key), _MAX_TRIGGERS)
         return {} if mode is None else {"mode": mode, "triggers": [_of_trigger(record) for record in triggers]}
     record = transaction.store.triggers([key]).get(key)
     return {} if record is None else _of_trigger(record)
@@ -147,4 +147,4 @@ def _before_removal(transaction: OwnTransactionMethods, key: sync.Subject) -> di
 def bounded(value: Any) -> Any:
     """Return a value as JSON; of a long one only the beginning, as a text."""
     text = json.dumps(value, default=str)
-    return json.loads(text) if len(text) <= _LONGEST_VALUE else quoted(value)
+    return json.loads(text) if len(text) <= _MAX_VALUE else quoted(value)

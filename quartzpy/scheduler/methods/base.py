@@ -17,7 +17,7 @@ from quartzpy.keys import JobKey, Key, TriggerKey, nearest
 from quartzpy.name_hints import SCHEDULER_NAMES, KeyHints, NameHints
 from quartzpy.store.protocol import JobStore, Notification
 
-MOST_NEAR = 100
+MAX_NEAR = 100
 """The number of keys, of each part of `JobStore.near_keys`, among which the one is found that a user meant."""
 
 
@@ -76,11 +76,11 @@ class Methods(NameHints, KeyHints, ABC):
             raise self._no_trigger(key)
 
     def _no_job(self, key: JobKey) -> JobNotFoundError:
-        stored = self._usable_store().near_keys(key, MOST_NEAR)
+        stored = self._usable_store().near_keys(key, MAX_NEAR)
         return JobNotFoundError(f"job {key} is not stored{_hint(nearest(key, stored))}")
 
     def _no_trigger(self, key: TriggerKey, note: str = "") -> TriggerNotFoundError:
-        stored = self._usable_store().near_keys(key, MOST_NEAR)
+        stored = self._usable_store().near_keys(key, MAX_NEAR)
         return TriggerNotFoundError(f"trigger {key} is not stored{note}{_hint(nearest(key, stored))}")
 
 

@@ -43,7 +43,7 @@ from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, moved
 
 Until: TypeAlias = datetime | Span
 """An instant, or a span from now: "2h"."""
-MOST_SKIPPED = 10_000
+MAX_SKIPPED = 10_000
 _TRIES = 20
 _FireTime = Callable[[TriggerRecord, Calendar | None], datetime | None]
 
@@ -355,8 +355,8 @@ class PausingMethods(Methods):
             InvalidValueError: `count` is no number from 1 to 10,000.
             IllegalStateChangeError: the trigger fired at each of several tries, so that nothing was skipped.
         """
-        if type(count) is not int or not 1 <= count <= MOST_SKIPPED:
-            raise InvalidValueError(f"count: a number from 1 to {MOST_SKIPPED:,} (got {quoted(count)})")
+        if type(count) is not int or not 1 <= count <= MAX_SKIPPED:
+            raise InvalidValueError(f"count: a number from 1 to {MAX_SKIPPED:,} (got {quoted(count)})")
 
         def following(record: TriggerRecord, calendar: Calendar | None) -> datetime | None:
             progress = record.progress

@@ -15,7 +15,7 @@ from quartzpy.store.gates import NO_LIMIT, Free, opens_at
 from quartzpy.store.memory.rows import shared_gate
 from quartzpy.store.memory.tables import Tables
 from quartzpy.store.protocol import Gate, Notification
-from quartzpy.store.records import MOST_WAITING, LimitRecord
+from quartzpy.store.records import MAX_WAITING, LimitRecord
 
 
 def limits_of(gate: Gate) -> Iterator[Gate]:
@@ -102,7 +102,7 @@ def limits(tables: Tables) -> dict[str, LimitRecord]:
     now = tables.now()
     waiting: Counter[str] = Counter()
     for gate, entries in tables.parked.items():
-        waiting.update(dict.fromkeys(names_from_text(gate.limits), min(len(entries), MOST_WAITING)))
+        waiting.update(dict.fromkeys(names_from_text(gate.limits), min(len(entries), MAX_WAITING)))
     used_by: dict[str, Counter[JobKey]] = {name: Counter() for name in tables.limits}
     used_since: dict[str, datetime] = {}
     for row in tables.fired.values():

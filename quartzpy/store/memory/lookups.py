@@ -23,7 +23,7 @@ from quartzpy.store.node_states import states_of
 from quartzpy.store.protocol import NO_NOTE, DispatchKey, NameKind
 from quartzpy.store.records import (
     LATE_AFTER,
-    MOST_WAITING,
+    MAX_WAITING,
     ClusterLoad,
     ExecutionRecord,
     JobHeader,
@@ -91,7 +91,7 @@ def ahead(tables: Tables, key: TriggerKey) -> int:
     if row is None or row.state is not TriggerState.BLOCKED:
         return 0
     before = takewhile(lambda other: other is not row, tables.parked_at(row.place))
-    return len(list(islice(before, MOST_WAITING)))
+    return len(list(islice(before, MAX_WAITING)))
 
 
 def job_headers(tables: Tables, keys: Collection[JobKey]) -> dict[JobKey, JobHeader]:

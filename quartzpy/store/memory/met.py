@@ -19,7 +19,7 @@ from quartzpy.store.memory.tables import Tables
 from quartzpy.store.protocol import AvailableSlots, DispatchKey, Gate, Node
 
 NO_GATE = Gate("", "", "")
-MOST_COALESCED = 1_000
+MAX_COALESCED = 1_000
 """The number of passed fire times, in addition to the next one, from which on a trigger that coalesces them is filled.
 
 So one that fires more often than a node can compute fires all the same."""
@@ -213,7 +213,7 @@ def _where_parked(row: TriggerRow) -> Decision | None:
 def _is_filled(row: TriggerRow, now: datetime) -> bool:
     """Return whether a fire leaves a known fire time to wait for, or there is none."""
     instants = row.upcoming.instants
-    return row.upcoming.is_complete or len(instants) > min(len(passed_instants(row, now)), MOST_COALESCED)
+    return row.upcoming.is_complete or len(instants) > min(len(passed_instants(row, now)), MAX_COALESCED)
 
 
 def _order(row: TriggerRow) -> tuple[datetime, int, str, str]:

@@ -14,7 +14,7 @@ from quartzpy.store.memory.rows import TriggerRow
 from quartzpy.store.memory.tables import Tables
 from quartzpy.store.protocol import Gate, MisfireOutcome, Node
 from quartzpy.store.records import MisfireRecord
-from quartzpy.triggers.misfire import MOST_MISSED, Misfire, misfired
+from quartzpy.triggers.misfire import MAX_MISSED, Misfire, misfired
 
 logger = logging.getLogger(__name__)
 
@@ -93,9 +93,7 @@ def _misfire(tables: Tables, node: Node, row: TriggerRow, now: datetime) -> Misf
     if progress.next_fire_time is None:
         tables.move(row, TriggerState.COMPLETE, progress=progress, upcoming=pending, missed_policy=Missed.MISFIRE)
     else:
-        row.coalesced_fire_times = (
-            (row.coalesced_fire_times + misfire.missed)[:MOST_MISSED] if misfire.coalesces else ()
-        )
+        row.coalesced_fire_times = (row.coalesced_fire_times + misfire.missed)[:MAX_MISSED] if misfire.coalesces else ()
         row.bare = replace(misfire.to.trigger, data=None)
         tables.move(
             row,

@@ -20,8 +20,8 @@ from quartzpy.store.postgresql.steps import checkin
 from quartzpy.store.protocol import DispatchKey, NameKind
 from quartzpy.store.records import (
     LATE_AFTER,
-    MOST_COUNTED,
-    MOST_WAITING,
+    MAX_COUNTED,
+    MAX_WAITING,
     ClusterLoad,
     ExecutionRecord,
     JobHeader,
@@ -137,7 +137,7 @@ def triggers(session: SqlSession, keys: Collection[TriggerKey]) -> dict[TriggerK
 
 def ahead(session: SqlSession, key: TriggerKey) -> int:
     """See `QueryStore.ahead`."""
-    [(number,)] = session.read_one(AHEAD, group=key.group, name=key.name, most=MOST_WAITING)
+    [(number,)] = session.read_one(AHEAD, group=key.group, name=key.name, most=MAX_WAITING)
     return int(number)
 
 
@@ -296,7 +296,7 @@ def matched_groups(matcher: GroupMatcher, groups: Sequence[str]) -> set[str]:
 
 def cluster_load(session: SqlSession) -> ClusterLoad:
     load, *nodes = session.read(
-        session.bind(LOAD, most=MOST_COUNTED, late_after=LATE_AFTER), *checkin.nodes_statements(session)
+        session.bind(LOAD, most=MAX_COUNTED, late_after=LATE_AFTER), *checkin.nodes_statements(session)
     )
     states = checkin.nodes_of(session, nodes).states().values()
     alive = sum(state.is_alive for state in states)

@@ -47,7 +47,7 @@ _VIEW_KINDS = ["v"]
 _DATABASE_TRIGGERS = (
     "SELECT tgname FROM pg_catalog.pg_trigger WHERE tgrelid = to_regclass(%s) AND tgenabled IN ('O', 'A')"
 )
-MOST_DIFFERENCES = 10
+MAX_DIFFERENCES = 10
 """The number of differences between tables that `check` lists."""
 _UPGRADE_LOCK = "SELECT pg_advisory_xact_lock(hashtext('quartzpy:' || :place))"
 
@@ -227,8 +227,8 @@ def check(dsn: str, schema: str | None = None, *, prefix: str = DEFAULT_TABLE_PR
         context = MigrationContext.configure(connection, opts=comparison_options(schema, prefix))
         differences = compare_metadata(context, tables_of(schema, prefix))
         if differences:
-            shown = "; ".join(in_words(difference) for difference in differences[:MOST_DIFFERENCES])
-            more = f"; and {len(differences) - MOST_DIFFERENCES} more" * (len(differences) > MOST_DIFFERENCES)
+            shown = "; ".join(in_words(difference) for difference in differences[:MAX_DIFFERENCES])
+            more = f"; and {len(differences) - MAX_DIFFERENCES} more" * (len(differences) > MAX_DIFFERENCES)
             raise SchemaError(
                 f"the tables in {where} differ from those of revision {HEAD}: {shown}{more}. Something other than"
                 " `quartzpy db upgrade` has changed them: restore them from a backup, or change them to what"

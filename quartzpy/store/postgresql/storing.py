@@ -75,7 +75,7 @@ LOCK_IF_NEW = _SQL("lock_if_new")
 HOLD_JOB = _SQL("hold_job")
 COUNT_TRIGGERS = _SQL("count_triggers")
 
-MOST_IN_ONE_ROUND_TRIP = 100
+MAX_IN_ONE_ROUND_TRIP = 100
 """The number of jobs or triggers up to which one round trip is worth it; more take longer than a round trip anyway."""
 LATENESS = timedelta(milliseconds=100)
 """The longest time from the estimate of the database's clock to the check of it that does not count as its error."""
@@ -219,7 +219,7 @@ def _may_be_new(
     return (
         session.expects_new
         and session.decides_at_once
-        and max(len(triggers), len(entries)) <= MOST_IN_ONE_ROUND_TRIP
+        and max(len(triggers), len(entries)) <= MAX_IN_ONE_ROUND_TRIP
         and not any(entry.keeps_data for entry in entries)
         # The rows of the jobs that they run after change.
         and all(job.after is None for job in jobs)

@@ -18,7 +18,7 @@ from typing import Any
 from quartzpy.calendars.maintenance_window import WINDOW_LEAD, window_due_at
 from quartzpy.errors import QuartzpyError
 from quartzpy.keys import TriggerKey
-from quartzpy.store.health_findings import MOST_LISTED_ROWS, Finding, Severity
+from quartzpy.store.health_findings import MAX_LISTED_ROWS, Finding, Severity
 from quartzpy.store.node_metadata import ZONES
 from quartzpy.store.postgresql.calendars import calendars, move_triggers
 from quartzpy.store.postgresql.connection.session import SqlSession
@@ -266,7 +266,7 @@ def zone_findings(session: SqlSession) -> list[Finding]:
         for name, move in moving:
             zones.add(name)
             number += 1
-            if len(lines) < MOST_LISTED_ROWS:
+            if len(lines) < MAX_LISTED_ROWS:
                 lines.append(str(moved_fire(outdated, name, move)))
         if last is None:
             break

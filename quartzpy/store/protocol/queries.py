@@ -94,7 +94,7 @@ class QueryStore(Protocol):
         ...
 
     def ahead(self, key: TriggerKey) -> int:
-        """Return how many triggers wait for the same limits as this one, and are before it: at most `MOST_WAITING`.
+        """Return how many triggers wait for the same limits as this one, and are before it: at most `MAX_WAITING`.
 
         It is 0 if the trigger is not parked, or not stored.
         """

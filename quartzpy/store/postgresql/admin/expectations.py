@@ -29,7 +29,7 @@ BREACHES_OF_TRIGGER = _SQL("breaches_of_trigger")
 END_LATE_JOINS = _SQL("end_late_joins")
 LATE_JOINS = _SQL("late_joins")
 NOTE_LATE_JOINS = _SQL("note_late_joins")
-MOST_LISTED = 5_000
+MAX_LISTED = 5_000
 """The number of the latest executions among which continuations with an expectation are found."""
 
 
@@ -39,7 +39,7 @@ def due_expectations(session: SqlSession, limit: int, listed_every: timedelta) -
     Triggers with a new expectation are listed first, if that was not done for a time.
     """
     _, due = session.unlocked(
-        session.bind(LIST_EXPECTED, every=listed_every, among=MOST_LISTED), session.bind(DUE_EXPECTATIONS, limit=limit)
+        session.bind(LIST_EXPECTED, every=listed_every, among=MAX_LISTED), session.bind(DUE_EXPECTATIONS, limit=limit)
     )
     return [(TriggerKey(name, group), watch) for group, name, watch in due.rows]
 

@@ -92,14 +92,14 @@ def lost_executions(session: SqlSession, limit: int) -> list[LostExecution]:
     ]
 
 
-MOST_RUNS = 100
+MAX_RUNS = 100
 """The largest number of the last runs of a job by which its health is judged."""
 _OF_EACH_TRIGGER = 50
 _TRIGGERS = 4
 """The largest number of triggers of a job whose own executions are looked up."""
 _SHOWN = 20
 _RECENT = timedelta(days=1)
-_MOST_LOOKED_UP = 40_000
+_MAX_LOOKED_UP = 40_000
 """The largest number of executions that are looked up for all jobs together: those of 200 jobs."""
 
 
@@ -129,7 +129,7 @@ def _health(session: SqlSession, text: str, keys: Collection[_Key], among: int) 
 
 
 def values_of_health(keys: Collection[Key], among: int) -> dict[str, Any]:
-    most_of_each = min(_OF_EACH_TRIGGER, max(1, _MOST_LOOKED_UP // (_TRIGGERS * len(keys))))
+    most_of_each = min(_OF_EACH_TRIGGER, max(1, _MAX_LOOKED_UP // (_TRIGGERS * len(keys))))
     return {
         "groups": [key.group for key in keys],
         "names": [key.name for key in keys],
@@ -138,7 +138,7 @@ def values_of_health(keys: Collection[Key], among: int) -> dict[str, Any]:
         "most_of_each": most_of_each,
         # A retry of each of them.
         "most_examined": 2 * _TRIGGERS * most_of_each * len(keys),
-        "most_runs": MOST_RUNS,
+        "most_runs": MAX_RUNS,
         "shown": _SHOWN,
         "within": _RECENT,
     }

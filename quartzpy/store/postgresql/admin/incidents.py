@@ -36,7 +36,7 @@ ACKNOWLEDGE = _SQL("acknowledge")
 UNACKNOWLEDGE = _SQL("unacknowledge")
 
 
-MOST_LASTING = 100
+MAX_LASTING = 100
 """The number of incidents that last which each node knows."""
 
 
@@ -48,7 +48,7 @@ def take_turn(session: SqlSession, every: timedelta, listed_every: timedelta) ->
         every: the time between two turns.
         listed_every: the time between two looks for triggers with a new expectation.
     """
-    values = {"every": every, "listed_every": listed_every, "most": MOST_LASTING}
+    values = {"every": every, "listed_every": listed_every, "most": MAX_LASTING}
     [result] = session.unlocked(session.bind(TAKE_TURN, **values))
     [(turn, due_at, now, expects, texts)] = result.rows
     lasting = tuple(

@@ -14,7 +14,7 @@ from typing import Any
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.placement import Capabilities, placement_from_text
 from quartzpy.store import node_metadata
-from quartzpy.store.health_findings import MOST_LISTED_ROWS, Finding, Severity
+from quartzpy.store.health_findings import MAX_LISTED_ROWS, Finding, Severity
 from quartzpy.store.postgresql.admin.server import old_snapshots
 from quartzpy.store.postgresql.connection.listen import news
 from quartzpy.store.postgresql.connection.locks import MAKE, LockName
@@ -60,7 +60,7 @@ def audit(session: SqlSession, config: SchedulerConfig) -> list[Finding]:
         (LOST, {"instances": []}, _unknown_epochs),
         (STUCK, {}, _stuck),
         (COPIES, {}, _copies),
-        (IN_ERROR, {"limit": MOST_LISTED_ROWS}, _in_error),
+        (IN_ERROR, {"limit": MAX_LISTED_ROWS}, _in_error),
         (MISSING_LIMITS, {}, _missing_limits),
         (INDEXES, prefix, partial(_indexes, config.table_prefix)),
         (CONSTRAINTS, prefix, partial(_constraints, config.table_prefix)),
@@ -103,7 +103,7 @@ def repair(session: SqlSession) -> Repairs:
 
 
 def _listed(names: Sequence[str]) -> tuple[str, ...]:
-    return tuple(names[:MOST_LISTED_ROWS])
+    return tuple(names[:MAX_LISTED_ROWS])
 
 
 def _lock_rows(result: Result) -> list[Finding]:

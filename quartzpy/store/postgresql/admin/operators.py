@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import CopiedDatabaseError
-from quartzpy.store.health_findings import MOST_LISTED_ROWS, Finding, Severity
+from quartzpy.store.health_findings import MAX_LISTED_ROWS, Finding, Severity
 from quartzpy.store.postgresql import (
     checks,
     execution_pages,
@@ -141,13 +141,13 @@ class Admin:
 
     def _lasting(self) -> list[Finding]:
         """Return a finding about the incidents that last, whose grades are not those of the doctor."""
-        records = self.open_incidents(incidents.MOST_LASTING)
+        records = self.open_incidents(incidents.MAX_LASTING)
         if not records:
             return []
         records.sort(key=lambda record: record.severity.rank)
         what = f"{numbered(len(records), 'incident lasts', 'incidents last')}, as the nodes have recorded"
         rows = tuple(f"{record.severity} {record.kind}: {' '.join([record.what, *record.why])}" for record in records)
-        return [Finding(Severity.INFO, "incidents", what, "see `quartzpy incidents`", rows[:MOST_LISTED_ROWS])]
+        return [Finding(Severity.INFO, "incidents", what, "see `quartzpy incidents`", rows[:MAX_LISTED_ROWS])]
 
     def schema_version(self) -> str | None:
         """Return the revision of the tables."""

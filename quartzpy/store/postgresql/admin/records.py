@@ -350,7 +350,7 @@ class RateUsage:
     theoretical_arrival: datetime
     """The theoretical arrival time of the next fire; see `RateLimit`."""
     waiting: int
-    """The number of triggers that wait for it; see `MOST_WAITING`."""
+    """The number of triggers that wait for it; see `MAX_WAITING`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from quartzpy.store.postgresql.admin.records import (
 )
 from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
-from quartzpy.store.records import MOST_WAITING
+from quartzpy.store.records import MAX_WAITING
 
 _SQL = SqlFile("admin/usage.sql")
 TALLIES = _SQL("tallies")
@@ -30,7 +30,7 @@ BLOCKED = _SQL("blocked")
 TRIGGER_GROUPS = _SQL("trigger_groups")
 JOB_GROUPS = _SQL("job_groups")
 UNSCHEDULED = _SQL("unscheduled")
-MOST_STOPPED = 10_000
+MAX_STOPPED = 10_000
 """The number of triggers that are paused, and of those in ERROR, by which their jobs are found."""
 
 
@@ -71,7 +71,7 @@ def slot_usage(session: SqlSession, limit: int) -> list[SlotUsage]:
 def rate_usage(session: SqlSession, limit: int) -> list[RateUsage]:
     return [
         RateUsage(JobKey(name, group), of_key, RateLimit.from_text(text), tat, waiting)
-        for group, name, of_key, text, tat, waiting in session.read_one(RATES, limit=limit, most=MOST_WAITING)
+        for group, name, of_key, text, tat, waiting in session.read_one(RATES, limit=limit, most=MAX_WAITING)
     ]
 
 
@@ -83,7 +83,7 @@ def trigger_group_tallies(session: SqlSession, limit: int, after: str | None, *,
 
 def job_group_tallies(session: SqlSession, limit: int, after: str | None, *, most: int) -> list[GroupTally]:
     """See `Admin.job_group_tallies`."""
-    rows = session.read_one(JOB_GROUPS, limit=limit, after_group=after or "", most=most, among=MOST_STOPPED)
+    rows = session.read_one(JOB_GROUPS, limit=limit, after_group=after or "", most=most, among=MAX_STOPPED)
     return [GroupTally(*row) for row in rows]
 
 

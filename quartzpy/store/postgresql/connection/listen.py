@@ -37,7 +37,7 @@ _SQL = SqlFile("connection/listen.sql")
 NOTIFY = _SQL("notify")
 ANNOUNCE = _SQL("announce")
 _KNOWN = frozenset(Notification)
-MOST_COMPARED = 20
+MAX_COMPARED = 20
 """The number of jobs up to which it is read whether a node may be asleep beyond their triggers.
 
 The read passes over the rows that the transaction has written itself, for each job: of many jobs, and so of many
@@ -54,7 +54,7 @@ def announcement(
         soonest[key] = min(at, soonest.get(key, at))
     if not soonest:
         return []
-    if not session.decides_at_once or len(soonest) > MOST_COMPARED:
+    if not session.decides_at_once or len(soonest) > MAX_COMPARED:
         # In a user's transaction, a node may wake and fall asleep again before the commit, so notify in any case.
         return [news(session, what)]
     return [

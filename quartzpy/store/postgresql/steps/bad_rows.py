@@ -22,9 +22,9 @@ from quartzpy.texts import storable_text
 
 logger = logging.getLogger(__name__)
 
-MOST_SUSPECTS = 5_000
+MAX_SUSPECTS = 5_000
 """The number of waiting triggers, the soonest first, among which the acquire step looks for those to blame."""
-MOST_BLAMED = 20
+MAX_BLAMED = 20
 """The number of rows that are found at a time; if there are more, the step fails once more."""
 _S = TypeVar("_S")
 
@@ -44,7 +44,7 @@ def to_blame(suspects: Sequence[_S], attempt: Callable[[Sequence[_S]], None]) ->
     blamed: dict[_S, RefusedRowError] = {}
     succeeded = False
     parts = [suspects]
-    while parts and len(blamed) < MOST_BLAMED:
+    while parts and len(blamed) < MAX_BLAMED:
         part = parts.pop()
         error = _error_of(attempt, part) if part else None
         if error is None:
@@ -101,7 +101,7 @@ def set_aside_waiting(
         slot_pools=list(slot_pools),
         look_ahead=look_ahead,
         passed_over=list(passed_over),
-        most=MOST_SUSPECTS,
+        most=MAX_SUSPECTS,
     )
     named = {generation: (group, name) for generation, group, name in suspects}
 

@@ -12,7 +12,7 @@ from quartzpy.store import refusals
 from quartzpy.store.postgresql.connection.listen import news
 from quartzpy.store.postgresql.connection.session import SqlSession, Transaction
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
-from quartzpy.store.records import MOST_WAITING, LimitRecord
+from quartzpy.store.records import MAX_WAITING, LimitRecord
 
 _SQL = SqlFile("steps/limits.sql")
 LIMITS = _SQL("limits")
@@ -24,7 +24,7 @@ MISSING = _SQL("missing")
 def limits(session: SqlSession) -> dict[str, LimitRecord]:
     """Return the limits that jobs share; see `QueryStore.limits`."""
     records = {}
-    rows = session.read_one(LIMITS, most=MOST_WAITING)
+    rows = session.read_one(LIMITS, most=MAX_WAITING)
     for name, most, rate, tat, now, waiting, groups, jobs, numbers, since in rows:
         limit = Limit(most, RateLimit.from_text(rate) if rate else None)
         used_by = {JobKey(job, group): number for group, job, number in zip(groups, jobs, numbers, strict=True)}

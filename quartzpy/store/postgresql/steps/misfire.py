@@ -41,7 +41,7 @@ GUARD = _SQL("guard")
 MOVE = _SQL("move")
 SPOIL = _SQL("spoil")
 
-MOST_PASSED_OVER = 10_000
+MAX_PASSED_OVER = 10_000
 
 
 class _LateColumns(NamedTuple):
@@ -128,7 +128,7 @@ def recover_misfires(
     rows = [_Row.of(row) for row in batch.rows]
     at = rows[0].late.at
     late, misfires, spoiled = _computed(rows[:limit], passed_over, at, Outdated(session.other_rules))
-    if len(passed_over) > MOST_PASSED_OVER:
+    if len(passed_over) > MAX_PASSED_OVER:
         passed_over.clear()
     more = len(batch.rows) > limit
     if more:
