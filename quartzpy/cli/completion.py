@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 from click.shell_completion import CompletionItem, get_completion_class
 
-from quartzpy.cli.target import SELECTING, select_target
+from quartzpy.cli.target import select_target, selection_of
 from quartzpy.keys import DEFAULT_GROUP
 from quartzpy.matchers import GroupMatcher
 
@@ -51,14 +50,8 @@ def completing(names: Callable[[Scheduler, str], Iterator[str]]) -> Completer:
     def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
         logging.disable(logging.CRITICAL)
         try:
-            settings = {
-                name: context.params[name]
-                for name in SELECTING
-                if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-            }
-            target = select_target(
-                settings, context.params.get("config"), connect_timeout=_PATIENCE, start_timeout=_PATIENCE
-            )
+            chosen = selection_of(context)
+            target = select_target(chosen.options, chosen.config, connect_timeout=_PATIENCE, start_timeout=_PATIENCE)
             with target.client() as scheduler:
                 matching = sorted({name for name in names(scheduler, incomplete) if name.startswith(incomplete)})
         except Exception:

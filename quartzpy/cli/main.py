@@ -16,6 +16,7 @@ from keyword import iskeyword
 import click
 
 from quartzpy.cli.commands import INTERNAL, INTERRUPTED, status_of
+from quartzpy.cli.target import connection_options, refuse_unused
 from quartzpy.errors import QuartzpyError
 from quartzpy.texts import reason, visible
 
@@ -74,6 +75,14 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
 class _Sections(click.Group):
     """Lists its commands by what they are for."""
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        if command is not None and not isinstance(command, click.Group) and not ctx.resilient_parsing:
+            refuse_unused(ctx, command)
+        return name, command, rest
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         from quartzpy.operations.actions.table import SECTIONS
 
@@ -115,10 +124,12 @@ class _Commands(Mapping[str, click.Command]):
 @click.group(cls=_Sections, commands=_Commands(), context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="quartzpy")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
-def cli(debug: bool) -> None:
+@connection_options
+def cli(**_options: object) -> None:
     """A clustered job scheduler over PostgreSQL.
 
-    The commands find the database by --url, QUARTZPY_URL, or url in the nearest quartzpy.toml.
+    The commands find the database by --url, QUARTZPY_URL, or url in the nearest quartzpy.toml. The options that select
+    the database and the scheduler stand before the command or after it.
     """
 
 

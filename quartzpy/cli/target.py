@@ -230,29 +230,69 @@ def _with_target(command: Callable[..., None], settings: Sequence[str]) -> _Comm
 _CONFIG_HELP = f"The TOML file with the settings. [default: the nearest {CONFIG_FILE}]"
 
 
-def _with_options(command: Callable[..., None], settings: Sequence[str], config_help: str = _CONFIG_HELP) -> _Command:
-    @wraps(command)
-    def collected(*arguments: Any, config: str | None, **rest: Any) -> None:
-        context = click.get_current_context()
-        options = {setting: rest.pop(setting) for setting in settings}
-        # Click has read the environment only for its help; `select_target` reads it and names it in its errors.
-        options = {
-            setting: value
-            for setting, value in options.items()
-            if context.get_parameter_source(setting) is ParameterSource.COMMANDLINE
-        }
-        command(Selection(options, config), *arguments, **rest)
+class ConnectionOption(click.Option):
+    """An option that selects a scheduler. It stands before the command or after it, and is shown before it alone."""
 
-    decorated: Any = collected
-    decorated = click.option("--config", envvar=CONFIG_VARIABLE, show_envvar=True, help=config_help)(decorated)
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        if ctx.parent is None:
+            return super().get_help_record(ctx)
+        shared = [each for each in ctx.command.params if isinstance(each, ConnectionOption)]
+        return (", ".join(each.opts[0] for each in shared), "See `quartzpy --help`.") if self is shared[0] else None
+
+
+def connection_options(
+    command: Callable[..., None], settings: Sequence[str] = SELECTING, config_help: str = _CONFIG_HELP
+) -> _Command:
+    """Add the options of these settings, and --config."""
+    added: Any = command
+    config = click.option("--config", cls=ConnectionOption, envvar=CONFIG_VARIABLE, show_envvar=True, help=config_help)
+    added = config(added)
     for setting in reversed(settings):
         option = click.option(
             *_FLAGS[setting],
             setting,
+            cls=ConnectionOption,
             envvar=environment_variable(setting),
             show_envvar=True,
             default=None,
             help=_HELP[setting],
         )
-        decorated = option(decorated)
-    return decorated  # type: ignore[no-any-return]
+        added = option(added)
+    return added  # type: ignore[no-any-return]
+
+
+def selection_of(context: click.Context, settings: Sequence[str] = SELECTING) -> Selection:
+    """Return the selection that stands before a command or after it; what stands after it counts."""
+    options: dict[str, Any] = {}
+    config: str | None = None
+    for each in (context.find_root(), context):
+        # Click has read the environment only for its help; `select_target` reads it and names it in its errors.
+        typed = [name for name in each.params if each.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+        options |= {setting: each.params[setting] for setting in settings if setting in typed}
+        if config is None or "config" in typed:
+            config = each.params.get("config")
+    return Selection(options, config)
+
+
+def refuse_unused(context: click.Context, command: click.Command) -> None:
+    """Refuse the options before a command that it does not take.
+
+    Raises:
+        click.UsageError: there is one.
+    """
+    taken = {each.name for each in command.params}
+    for option in context.command.params:
+        if isinstance(option, ConnectionOption) and option.name not in taken:
+            assert option.name is not None
+            if context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE:
+                raise click.UsageError(f"`{context.command_path} {command.name}` takes no {option.opts[0]}", context)
+
+
+def _with_options(command: Callable[..., None], settings: Sequence[str], config_help: str = _CONFIG_HELP) -> _Command:
+    @wraps(command)
+    def collected(*arguments: Any, **rest: Any) -> None:
+        for name in (*settings, "config"):
+            del rest[name]
+        command(selection_of(click.get_current_context(), settings), *arguments, **rest)
+
+    return connection_options(collected, settings, config_help)

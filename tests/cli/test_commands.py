@@ -234,6 +234,33 @@ def test_a_mistyped_name_says_which_names_there_are_and_the_only_scheduler_is_fo
     assert "job-of-reports" in run("triggers", "--name", "reports")[1]
 
 
+def test_the_options_of_the_connection_stand_before_the_command_or_after_it(
+    postgres_dsn: str, make_client: Callable[[str], Scheduler], tmp_path: Path
+) -> None:
+    make_client("one").schedule_job(JobDetail(Quick, "first"), every(hours=1))
+    make_client("two").schedule_job(JobDetail(Quick, "second"), every(hours=1))
+    for words in (
+        ("--url", postgres_dsn, "--name", "two", "jobs"),
+        ("--url", postgres_dsn, "jobs", "--name", "two"),
+        ("--url", postgres_dsn, "--name", "one", "jobs", "--name", "two"),
+    ):
+        answer = quartzpy(*words, "--json")
+        assert answer.returncode == 0, answer.stderr
+        assert [job["key"]["name"] for job in json.loads(answer.stdout)["items"]] == ["second"], words
+
+    shown = quartzpy("--help").stdout
+    assert shown.count("--table-prefix") == 1
+    assert "QUARTZPY_TABLE_PREFIX" in shown
+    shown = quartzpy("jobs", "--help").stdout
+    assert shown.count("--table-prefix") == 1
+    assert "See `quartzpy --help`" in shown
+    assert "QUARTZPY_TABLE_PREFIX" not in shown
+
+    answer = quartzpy("--name", "one", "completion", "bash")
+    assert answer.returncode == 2
+    assert "`quartzpy completion` takes no --name" in answer.stderr
+
+
 def test_the_log_lines_of_an_execution_are_printed(
     postgres_dsn: str, make_client: Callable[[str], Scheduler], run: Run
 ) -> None:

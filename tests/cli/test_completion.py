@@ -39,6 +39,7 @@ def test_names_are_completed_from_the_database(terminal: Terminal, postgres_dsn:
     assert offered("pause", "trigger", "DEFAULT.h") == ["DEFAULT.heartbeat-trigger"]
     assert offered("triggers", "--job", "billing.import-i") == ["billing.import-invoices"]
     assert offered("show", "job", "--url", postgres_dsn, "--name", terminal.scheduler.name, "hea") == ["heartbeat"]
+    assert offered("--url", postgres_dsn, "--name", terminal.scheduler.name, "show", "job", "hea") == ["heartbeat"]
     assert offered("sho") == ["show"]
 
 

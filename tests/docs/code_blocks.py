@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import click
+
 from quartzpy.cli.main import cli
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -65,6 +67,11 @@ def check_command(words: list[str]) -> None:
     assert Path(words[0]).name == "quartzpy"
     command: Any = cli
     arguments = words[1:]
+    shared = {name: each for each in cli.params for name in [*each.opts, *each.secondary_opts]}
+    while arguments[0] in shared:
+        flag = shared[arguments.pop(0)]
+        if isinstance(flag, click.Option) and not flag.is_flag:
+            arguments.pop(0)
     while hasattr(command, "commands"):
         command = command.commands[arguments.pop(0)]
     options = {name for each in command.params for name in [*each.opts, *each.secondary_opts]}

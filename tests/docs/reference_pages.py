@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from sqlalchemy.schema import DefaultClause
 
 import quartzpy.events.events
 from quartzpy.cli.main import cli
+from quartzpy.cli.target import ConnectionOption
 from quartzpy.events.events import Event
 from quartzpy.store.postgresql.schema import tables
 from quartzpy.store.postgresql.schema.views import VIEWS
@@ -37,6 +38,10 @@ def commands() -> str:
         "",
         NO_EDIT.replace("docstrings", "commands") + "`quartzpy --debug COMMAND` shows the traceback of an error.",
         "",
+        "The options that select the database and the scheduler stand before the command or after it, and are listed",
+        "here once. `quartzpy --url URL jobs` and `quartzpy jobs --url URL` are the same.",
+        "",
+        *_options([each for each in cli.params if isinstance(each, ConnectionOption)]),
     ]
     for path, command in sorted(every_command(cli, "quartzpy")):
         lines += _command(path, command)
@@ -57,15 +62,20 @@ def every_command(group: click.Group, path: str) -> Iterator[tuple[str, click.Co
 def _command(path: str, command: click.Command) -> Iterator[str]:
     arguments = [each for each in command.params if isinstance(each, click.Argument)]
     options = [each for each in command.params if isinstance(each, click.Option) and not each.hidden]
-    words = [path, *(["[OPTIONS]"] if options else [])]
+    options = [each for each in options if not isinstance(each, ConnectionOption)]
+    words = [path, *(["[OPTIONS]"] if any(isinstance(each, click.Option) for each in command.params) else [])]
     usage = " ".join([*words, *(each.make_metavar(click.Context(command)) for each in arguments)])
     yield from (f"## {path}", "", f"    {usage}", "", inspect.cleandoc(command.help or ""), "")
     if options:
-        yield from ("| option | default | |", "|---|---|---|")
-        for option in options:
-            names = ", ".join(f"`{name}`" for name in [*option.opts, *option.secondary_opts])
-            yield f"| {names} | {_default(option)} | {cell(option.help or '')} |"
-        yield ""
+        yield from _options(options)
+
+
+def _options(options: Sequence[click.Option]) -> Iterator[str]:
+    yield from ("| option | default | |", "|---|---|---|")
+    for option in options:
+        names = ", ".join(f"`{name}`" for name in [*option.opts, *option.secondary_opts])
+        yield f"| {names} | {_default(option)} | {cell(option.help or '')} |"
+    yield ""
 
 
 def _default(option: click.Option) -> str:
