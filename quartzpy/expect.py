@@ -12,7 +12,7 @@ from typing import Any, Self
 from quartzpy.errors import InvalidJobError
 from quartzpy.instants import Converted, Span, as_span, zone
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.texts import did_you_mean, quoted, reason, stored_object
+from quartzpy.texts import did_you_mean, instant_text, quoted, reason, stored_object
 
 LONGEST = timedelta(days=366)
 SUCCESS_AMONG = 100
@@ -219,6 +219,15 @@ class BreachRecord(JudgedBreach):
     """The instant at which the first of them was found."""
     over_at: datetime | None = None
     """The instant at which a later fire kept it, or broke it as well; None while neither has happened."""
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why it was broken, and for how many fires in a row."""
+        if self.in_a_row <= 1:
+            return self.why
+        what = "wait" if self.kind is Breach.JOINS_LATE else "fire"
+        first = f"It is {what} {self.in_a_row:,} in a row; the first was found at {instant_text(self.since)}."
+        return (*self.why, first)
 
 
 def as_expectation(value: Expect | Mapping[str, Any] | None) -> Expect | None:

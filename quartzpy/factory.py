@@ -108,7 +108,7 @@ def _judge_of(scheduler: BaseScheduler) -> Callable[[], Sequence[LastingIncident
         return tuple
     # A scheduler that only schedules does not need these modules. A node imports them before it runs jobs, because an
     # import takes the interpreter for a tenth of a second.
-    from quartzpy.operations.judging import IncidentJudge
+    from quartzpy.operations.telling.health_check import IncidentJudge
 
     clock, judge_now = scheduler._clock, IncidentJudge(scheduler)
     first = clock.monotonic() + JUDGES_AFTER

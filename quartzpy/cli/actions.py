@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from quartzpy.keys import TriggerKey
     from quartzpy.operations.actions.action import Action
     from quartzpy.operations.operations import Operations
-    from quartzpy.operations.schedules import SchedulePreview
+    from quartzpy.operations.views.schedules import SchedulePreview
 
 
 @click.argument("text", nargs=-1, required=True, metavar="SCHEDULE")

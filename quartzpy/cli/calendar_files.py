@@ -15,13 +15,13 @@ from quartzpy.errors import InvalidValueError
 from quartzpy.texts import visible
 
 if TYPE_CHECKING:
-    from quartzpy.operations.calendar_changes import CalendarDifference
+    from quartzpy.operations.actions.calendar_changes import CalendarDifference
 
 _MAX_SHOWN = 50
 
 
 def _years(_ctx: click.Context, _option: click.Parameter, value: str) -> str:
-    from quartzpy.operations.calendar_changes import CalendarSource
+    from quartzpy.operations.actions.calendar_changes import CalendarSource
 
     try:
         CalendarSource(value, country="").range_of_years()

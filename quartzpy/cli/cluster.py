@@ -34,12 +34,12 @@ from quartzpy.store.node_states import takes_work
 from quartzpy.texts import instant_text, number_of, numbered, visible
 
 if TYPE_CHECKING:
-    from quartzpy.operations.audit_log import AuditEntry
-    from quartzpy.operations.cluster import Cluster, NodeView
-    from quartzpy.operations.incidents import Incident, Remedy
+    from quartzpy.operations.actions.audit_log import AuditEntry
+    from quartzpy.operations.incidents.incident import Incident, Remedy
+    from quartzpy.operations.incidents.recorded import RecordedIncident
     from quartzpy.operations.operations import Operations
     from quartzpy.operations.overview import Overview
-    from quartzpy.operations.recorded_incidents import RecordedIncident
+    from quartzpy.operations.views.cluster import Cluster, NodeView
 
 
 _INDENT = 2
@@ -256,7 +256,7 @@ AUDIT: Listing[AuditEntry] = Listing(
 
 def _undone_by(entry: AuditEntry) -> str | None:
     """Return the command that undoes an entry, or only the action where the entry does not name its one subject."""
-    from quartzpy.operations.audit_log import undoing
+    from quartzpy.operations.actions.audit_log import undoing
 
     remedy = undoing(entry)
     return entry.undone_by if remedy is None else command_of(remedy)

@@ -18,12 +18,12 @@ from quartzpy.store.queries import TriggerOrder
 from quartzpy.texts import numbered
 
 if TYPE_CHECKING:
-    from quartzpy.operations.calendars import CalendarSummary
-    from quartzpy.operations.groups import Groups, GroupView, Limits
-    from quartzpy.operations.jobs import JobSummary
     from quartzpy.operations.operations import Operations
-    from quartzpy.operations.triggers import TriggerSummary
-    from quartzpy.operations.windows import WindowView
+    from quartzpy.operations.views.calendars import CalendarSummary
+    from quartzpy.operations.views.jobs import JobSummary
+    from quartzpy.operations.views.limits import Groups, GroupView, Limits
+    from quartzpy.operations.views.maintenance_windows import WindowView
+    from quartzpy.operations.views.triggers import TriggerSummary
     from quartzpy.store.postgresql.admin.records import LockRecord
 
 

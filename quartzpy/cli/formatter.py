@@ -15,7 +15,7 @@ import click
 
 from quartzpy.errors import InvalidValueError, SettingsError, UnknownTimeZoneError
 from quartzpy.instants import zone as zone_named
-from quartzpy.operations.schedules import short
+from quartzpy.operations.views.schedules import short
 from quartzpy.scheduler.typed_text import PAST, read_instant
 from quartzpy.texts import visible
 

@@ -375,7 +375,7 @@ def _store(target: Target) -> SqlJobStore:
 
 def _rows(plan: ImportPlan) -> Iterator[list[Any]]:
     """Yield the triggers, and the jobs without any."""
-    from quartzpy.operations.schedules import schedule_text, zone_text
+    from quartzpy.operations.views.schedules import schedule_text, zone_text
 
     for job in plan.jobs:
         for item in job.triggers:

@@ -39,7 +39,7 @@ def test(target: Target, channel: str | None) -> None:
     from quartzpy.config.sources import CONFIG_FILE
     from quartzpy.errors import SettingsError
     from quartzpy.keys import unique_name
-    from quartzpy.operations.delivery import send
+    from quartzpy.operations.telling.delivery import send
     from quartzpy.outgoing import OutgoingError
     from quartzpy.texts import did_you_mean
 

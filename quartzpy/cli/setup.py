@@ -22,7 +22,7 @@ from quartzpy.config.sources import CONFIG_FILE, URL
 from quartzpy.errors import AuthenticationError, SchemaError, SettingsError, StoreUnavailableError
 from quartzpy.instants import as_span
 from quartzpy.operations.render import as_json, table
-from quartzpy.operations.schedules import short
+from quartzpy.operations.views.schedules import short
 from quartzpy.secret_texts import REDACTED
 
 
@@ -269,7 +269,7 @@ def doctor(target: Target, repair: bool, json_output: bool) -> None:
     """
     from quartzpy.config.config import SchedulerConfig
     from quartzpy.errors import SchemaError, StoreUnavailableError
-    from quartzpy.operations.system import as_json, as_text, examine
+    from quartzpy.operations.views.system import as_json, as_text, examine
     from quartzpy.store.postgresql.store import SqlJobStore
 
     # If the database cannot be read, the report says so, and the name does not matter.

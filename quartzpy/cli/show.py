@@ -25,13 +25,13 @@ from quartzpy.errors import JobNotFoundError, ObjectNotFoundError, TriggerNotFou
 from quartzpy.texts import did_you_mean, visible
 
 if TYPE_CHECKING:
-    from quartzpy.operations.calendars import CalendarYear
-    from quartzpy.operations.cluster import NodeView
-    from quartzpy.operations.executions import ExecutionView
-    from quartzpy.operations.jobs import JobView
     from quartzpy.operations.operations import Operations
-    from quartzpy.operations.schedules import PlannedTime
-    from quartzpy.operations.triggers import TriggerView
+    from quartzpy.operations.views.calendars import CalendarYear
+    from quartzpy.operations.views.cluster import NodeView
+    from quartzpy.operations.views.executions import ExecutionView
+    from quartzpy.operations.views.jobs import JobView
+    from quartzpy.operations.views.schedules import PlannedTime
+    from quartzpy.operations.views.triggers import TriggerView
 
 _Command = Callable[..., Any]
 

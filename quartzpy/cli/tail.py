@@ -103,7 +103,7 @@ def _with_outages(events: ClusterEvents) -> Iterator[ClusterEvent]:
 
 def as_object(event: ClusterEvent) -> dict[str, Any]:
     """Return an event as JSON shows it."""
-    from quartzpy.operations.executions import summary
+    from quartzpy.operations.views.executions import summary
     from quartzpy.scheduler.cluster_events import ExecutionEnded, ExecutionStarted, NodeJoined
 
     if isinstance(event, ExecutionEnded):

@@ -46,12 +46,12 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations import ActionProgress, ActionResult
 from quartzpy.operations.actions import Actions
 from quartzpy.operations.actions.action import Action
+from quartzpy.operations.actions.calendar_changes import CalendarDifference
 from quartzpy.operations.actions.inputs import Data
 from quartzpy.operations.actions.table import ACTIONS
 from quartzpy.operations.actions.values import checked_incident_id
-from quartzpy.operations.calendar_changes import CalendarDifference
-from quartzpy.operations.schedules import short
 from quartzpy.operations.selection import NAMES, Keys, Selection, Subject
+from quartzpy.operations.views.schedules import short
 from quartzpy.scheduler.methods.queries import checked_fire_id
 from quartzpy.scheduler.past_fires import MAX_RUNS, PastFires, check_span
 from quartzpy.texts import quoted

@@ -38,18 +38,12 @@ from quartzpy.dashboard.times import utc
 from quartzpy.errors import InvalidValueError, JobNotFoundError, TriggerNotFoundError
 from quartzpy.instants import zone
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.operations import (
-    ExecutionSummary,
-    JobSummary,
-    PlannedRun,
-    RunningView,
-    TriggerSummary,
-    allowed_actions,
-)
-from quartzpy.operations.audit_log import undoing
-from quartzpy.operations.executions import EXAMINED
-from quartzpy.operations.timeline import CELLS, LONGEST, SHORTEST
-from quartzpy.operations.unscheduled import kind_of
+from quartzpy.operations import ExecutionSummary, JobSummary, PlannedRun, RunningView, TriggerSummary
+from quartzpy.operations.actions.audit_log import undoing
+from quartzpy.operations.views import allowed_actions
+from quartzpy.operations.views.executions import EXAMINED
+from quartzpy.operations.views.internal_triggers import kind_of
+from quartzpy.operations.views.timeline import CELLS, LONGEST, SHORTEST
 from quartzpy.scheduler.querying import Page, checked_choice
 from quartzpy.states import ENDED, ActionState, ExecutionState, JobMode, MisfireAction, Outcome, TriggerState
 from quartzpy.store.queries import Rank, TriggerOrder

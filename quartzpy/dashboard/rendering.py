@@ -19,7 +19,7 @@ from quartzpy.keys import JobKey, Key, TriggerKey
 from quartzpy.operations import Count
 from quartzpy.operations.actions.table import ACTIONS
 from quartzpy.operations.render import json_text
-from quartzpy.operations.unscheduled import GROUPS, kind_of
+from quartzpy.operations.views.internal_triggers import GROUPS, kind_of
 from quartzpy.texts import numbered, visible
 
 _MARKED = (

@@ -27,7 +27,7 @@ from quartzpy.instants import zone
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.operations import Actor, Operations
-from quartzpy.operations.triggers import OVERDUE
+from quartzpy.operations.views.triggers import OVERDUE
 from quartzpy.scheduler.typed_text import likely_key, read_group, read_instant
 from quartzpy.states import ENDED, ExecutionState, TriggerState, folded_word
 

@@ -199,7 +199,7 @@ class IncludedType(NamedTuple):
 INCLUDED = {
     "quartzpy.CommandJob": IncludedType("quartzpy.jobs.command", "commands"),
     "quartzpy.HttpJob": IncludedType("quartzpy.jobs.http", "http_hosts"),
-    "quartzpy.Notification": IncludedType("quartzpy.operations.delivery", "notify_channels"),
+    "quartzpy.Notification": IncludedType("quartzpy.operations.telling.delivery", "notify_channels"),
 }
 """The included types by name. Their modules are imported when they are needed."""
 

@@ -10,55 +10,51 @@ from typing import Any
 from quartzpy.errors import InvalidValueError
 from quartzpy.instants import as_instant
 from quartzpy.keys import JobKey, TriggerKey, checked_key
-from quartzpy.operations import (
+from quartzpy.operations import overview
+from quartzpy.operations.actions import Actions, audit_log, run_progress
+from quartzpy.operations.actions.action import Actor, local_user
+from quartzpy.operations.actions.audit_log import AuditEntry
+from quartzpy.operations.actions.run_progress import Followed
+from quartzpy.operations.actions.values import checked_incident_id
+from quartzpy.operations.definitions import Definitions
+from quartzpy.operations.incidents import recorded, snapshot
+from quartzpy.operations.incidents.recorded import RecordedIncident
+from quartzpy.operations.incidents.snapshot import Incidents
+from quartzpy.operations.overview import Overview
+from quartzpy.operations.published_job_types import JobTypeView
+from quartzpy.operations.read_context import EXAMINED, Count, Source, are_few, counted
+from quartzpy.operations.views import (
     agenda,
-    audit_log,
     calendars,
     cluster,
     executions,
-    followed,
-    groups,
     jobs,
+    limits,
     lock_holders,
-    overview,
-    recorded_incidents,
+    maintenance_windows,
     search,
-    situation,
     system,
     timeline,
     triggers,
-    windows,
 )
-from quartzpy.operations import groups as limits
-from quartzpy.operations.actions import Actions
-from quartzpy.operations.actions.action import Actor, local_user
-from quartzpy.operations.actions.values import checked_incident_id
-from quartzpy.operations.agenda import PlannedRun
-from quartzpy.operations.audit_log import AuditEntry
-from quartzpy.operations.calendars import CalendarSummary, CalendarYear
-from quartzpy.operations.cluster import Cluster
-from quartzpy.operations.definitions import Definitions
-from quartzpy.operations.executions import (
+from quartzpy.operations.views.agenda import PlannedRun
+from quartzpy.operations.views.calendars import CalendarSummary, CalendarYear
+from quartzpy.operations.views.cluster import Cluster
+from quartzpy.operations.views.executions import (
     ExecutionSummary,
     ExecutionView,
     MisfireView,
     RankedExecutions,
     RunningView,
 )
-from quartzpy.operations.followed import Followed
-from quartzpy.operations.groups import Groups, Limits
-from quartzpy.operations.jobs import JobHint, JobSummary, JobView
-from quartzpy.operations.late import LateTrigger
-from quartzpy.operations.overview import Overview
-from quartzpy.operations.published_job_types import JobTypeView
-from quartzpy.operations.recorded_incidents import RecordedIncident
-from quartzpy.operations.search import SearchResults
-from quartzpy.operations.situation import Incidents
-from quartzpy.operations.source import EXAMINED, Count, Source, are_few, counted
-from quartzpy.operations.system import System
-from quartzpy.operations.timeline import Timeline
-from quartzpy.operations.triggers import NEXT_TIMES, TriggerSummary, TriggerView
-from quartzpy.operations.windows import WindowView
+from quartzpy.operations.views.jobs import JobHint, JobSummary, JobView
+from quartzpy.operations.views.late_triggers import LateTrigger
+from quartzpy.operations.views.limits import Groups, Limits
+from quartzpy.operations.views.maintenance_windows import WindowView
+from quartzpy.operations.views.search import SearchResults
+from quartzpy.operations.views.system import System
+from quartzpy.operations.views.timeline import Timeline
+from quartzpy.operations.views.triggers import NEXT_TIMES, TriggerSummary, TriggerView
 from quartzpy.scheduler.explain import PYTHON, Advice
 from quartzpy.scheduler.methods.queries import MAX_FIRE_ID, FireRef, checked_fire_id
 from quartzpy.scheduler.querying import (
@@ -177,7 +173,7 @@ class Operations:
 
         They are at most 20, those that wait longest first. `why` explains one of them.
         """
-        return situation.late_triggers(self._source.reading())
+        return snapshot.late_triggers(self._source.reading())
 
     def jobs(self, *, limit: int = DEFAULT_LIMIT, after: str | None = None, **filters: Any) -> Page[JobSummary]:
         """Return a page of jobs, by key. The filters are those of `Scheduler.jobs`.
@@ -300,7 +296,7 @@ class Operations:
             after: the `action_id` of the result.
             again: the action runs it again, for the words.
         """
-        return followed.followed(self._source.reading(), checked_key(trigger, TriggerKey), after, again=again)
+        return run_progress.followed(self._source.reading(), checked_key(trigger, TriggerKey), after, again=again)
 
     def has_run(self, job: JobKey | str) -> bool:
         """Return whether one of the last 20,000 executions is of this job, which need not be stored any more."""
@@ -386,17 +382,17 @@ class Operations:
 
     def groups(self) -> Groups:
         """Return the groups of triggers and jobs with their pauses, at most the first 100 of each kind."""
-        return groups.groups(self._source.reading())
+        return limits.groups(self._source.reading())
 
     def groups_and_windows(self) -> tuple[Groups, list[WindowView]]:
         """Return `groups` and `windows`, which are asked together."""
         reading = self._source.reading()
         records = reading.ask(lambda store: store.windows())
-        return groups.groups(reading), [windows.view(record) for record in records()]
+        return limits.groups(reading), [maintenance_windows.view(record) for record in records()]
 
     def windows(self) -> list[WindowView]:
         """Return the maintenance windows, by their names, each with its present or next time."""
-        return windows.windows(self._source.reading())
+        return maintenance_windows.windows(self._source.reading())
 
     def limits(self) -> Limits:
         """Return the limits that are in use, with their headroom, and the capacity of the nodes."""
@@ -434,14 +430,14 @@ class Operations:
         Raises:
             SchemaError: the tables do not belong to this release.
         """
-        return situation.incidents(self._source)
+        return snapshot.incidents(self._source)
 
     def open_incidents(self) -> tuple[RecordedIncident, ...]:
         """Return the incidents that nodes have recorded and that are not over, the worst first.
 
         `incidents` judges them anew, and has their remedies.
         """
-        return recorded_incidents.lasting(self._source.reading())
+        return recorded.lasting(self._source.reading())
 
     def past_incidents(
         self,
@@ -474,7 +470,7 @@ class Operations:
             since=checked_instant(since, "since"),
             until=checked_instant(until, "until"),
         )
-        return recorded_incidents.page(self._source.reading(), query, limit, after)
+        return recorded.page(self._source.reading(), query, limit, after)
 
     def incident(self, incident_id: int) -> RecordedIncident:
         """Return one incident as a node has recorded it, whether it lasts or is over.
@@ -483,7 +479,7 @@ class Operations:
             ObjectNotFoundError: no incident is recorded under this number, or no longer.
             InvalidValueError: `incident_id` is not a whole number from 1 on.
         """
-        return recorded_incidents.incident(self._source.reading(), checked_incident_id(incident_id))
+        return recorded.incident(self._source.reading(), checked_incident_id(incident_id))
 
     def audit_log(
         self,

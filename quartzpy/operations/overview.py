@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from quartzpy.errors import SchemaError
-from quartzpy.operations import incidents as causes
-from quartzpy.operations.agenda import Agenda, PlannedRun
-from quartzpy.operations.cluster import NodeEnd, NodeView
-from quartzpy.operations.executions import ExecutionSummary, RunningView
-from quartzpy.operations.executions import summary as execution_summary
-from quartzpy.operations.incidents import Incident
-from quartzpy.operations.late import LateTrigger
-from quartzpy.operations.recorded_incidents import RecordedIncident, recorded_incident
-from quartzpy.operations.situation import Situation, told_apart
-from quartzpy.operations.source import MAX_COUNTED, Count, Source, counted
-from quartzpy.operations.windows import WindowView, announced
+from quartzpy.operations.incidents import incident as causes
+from quartzpy.operations.incidents.incident import Incident
+from quartzpy.operations.incidents.recorded import RecordedIncident, recorded_incident
+from quartzpy.operations.incidents.snapshot import Situation, told_apart
+from quartzpy.operations.read_context import MAX_COUNTED, Count, Source, counted
+from quartzpy.operations.views.agenda import Agenda, PlannedRun
+from quartzpy.operations.views.cluster import NodeEnd, NodeView
+from quartzpy.operations.views.executions import ExecutionSummary, RunningView
+from quartzpy.operations.views.executions import summary as execution_summary
+from quartzpy.operations.views.late_triggers import LateTrigger
+from quartzpy.operations.views.maintenance_windows import WindowView, announced
 from quartzpy.scheduler.reading import Reading
 from quartzpy.scheduler.singles import placements_of_jobs
 from quartzpy.states import ExecutionState, Outcome, TriggerState

@@ -13,8 +13,8 @@ import pytest
 from quartzpy import Job, JobExecutionContext, JobKey, SimpleTrigger, TriggerKey
 from quartzpy.cli.cluster import command_of
 from quartzpy.operations import Operations, Selection
-from quartzpy.operations.incidents import Remedy
-from quartzpy.operations.judging import LISTED_EVERY, IncidentJudge
+from quartzpy.operations.incidents.incident import Remedy
+from quartzpy.operations.telling.health_check import LISTED_EVERY, IncidentJudge
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import JudgementTurn
 from tests.cli.conftest import Terminal

@@ -45,7 +45,7 @@ def test_the_pages_of_a_listing_have_each_row_once(terminal: Terminal) -> None:
 def test_json_says_after_how_many_records_a_page_stopped_its_search(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("quartzpy.operations.jobs.EXAMINED", 2)
+    monkeypatch.setattr("quartzpy.operations.views.jobs.EXAMINED", 2)
     for number in range(3):
         terminal.scheduler.add_job(JobDetail(Quick, f"job{number}", durable=True))
     page = json.loads(terminal.ok("jobs", "--contains", "job2", "--json"))
@@ -88,7 +88,7 @@ def test_filters_select_and_an_empty_answer_says_what_there_is(terminal: Termina
 def test_a_listing_that_has_searched_a_part_says_how_to_go_on(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("quartzpy.operations.triggers.EXAMINED", 2)
+    monkeypatch.setattr("quartzpy.operations.views.triggers.EXAMINED", 2)
     terminal.scheduler.schedule_job(JobDetail(Quick, "job"), [later(name) for name in ("a", "b", "rare")])
     done = terminal.run("triggers", "--contains", "rare")
     assert done.out == ""

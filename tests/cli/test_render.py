@@ -16,7 +16,7 @@ from quartzpy import (
     SimpleTrigger,
 )
 from quartzpy.operations.render import local_zone, table
-from quartzpy.operations.schedules import schedule_text, short, zone_text
+from quartzpy.operations.views.schedules import schedule_text, short, zone_text
 from quartzpy.triggers.trigger import Trigger
 
 COLUMNS = ("name", "state", "note", "error")

@@ -10,11 +10,11 @@ import os
 from collections.abc import Mapping
 
 from quartzpy import RetryPolicy, outgoing
-from quartzpy.operations import notifying
+from quartzpy.operations.telling import notifications
 from tests.cluster.app import SETTINGS_VARIABLE
 from tests.cluster.app import make_scheduler as make_scheduler
 
-notifying.RETRY = RetryPolicy(attempts=notifying.RETRY.attempts, delay="100ms", factor=1.5, max_delay="2s")
+notifications.RETRY = RetryPolicy(attempts=notifications.RETRY.attempts, delay="100ms", factor=1.5, max_delay="2s")
 
 NODE = json.loads(os.environ[SETTINGS_VARIABLE])["instance_id"] if SETTINGS_VARIABLE in os.environ else ""
 _call = outgoing.call

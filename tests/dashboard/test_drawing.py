@@ -25,9 +25,9 @@ from quartzpy.dashboard.rendering import said
 from quartzpy.dashboard.times import Times, span_text
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations import ExecutionSummary, MinuteLateness, MinuteThroughput
-from quartzpy.operations.jobs import UpstreamJob
-from quartzpy.operations.timeline import Bar, Cell, Lane, Timeline
-from quartzpy.operations.timeline import Mark as RunMark
+from quartzpy.operations.views.jobs import UpstreamJob
+from quartzpy.operations.views.timeline import Bar, Cell, Lane, Timeline
+from quartzpy.operations.views.timeline import Mark as RunMark
 from quartzpy.states import ExecutionState
 from quartzpy.store.postgresql.admin.records import Lanes, LastRun
 from quartzpy.texts import coarse

@@ -162,7 +162,7 @@ def test_executions_are_sorted_by_duration_and_by_lateness(store: Harness, page:
 def test_the_longest_executions_are_those_of_a_span_that_is_named(
     store: Harness, page: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("quartzpy.operations.executions.EXAMINED", 2)
+    monkeypatch.setattr("quartzpy.operations.views.executions.EXAMINED", 2)
     node = store.node()
     for lasts in (9, 1, 2):
         store.schedule(job(f"lasts-{lasts}"), once(f"lasts-{lasts}", store.clock.now()))

@@ -13,7 +13,8 @@ from starlette.testclient import TestClient
 from quartzpy import JobDetail, Scheduler
 from quartzpy.dashboard import create_app
 from quartzpy.keys import TriggerKey
-from quartzpy.operations import Operations, search
+from quartzpy.operations import Operations
+from quartzpy.operations.views import search
 from tests.dashboard.conftest import LOCAL
 from tests.dashboard.scene import HOSTILE
 from tests.dashboard.troubles import Quick
@@ -165,7 +166,7 @@ def test_relative_times_are_by_the_clock_of_the_store(
 
 
 def test_a_list_that_has_searched_a_part_leads_on(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quartzpy.operations.triggers.EXAMINED", 1)
+    monkeypatch.setattr("quartzpy.operations.views.triggers.EXAMINED", 1)
     page = client.get("/triggers?contains=no-such-name").text
     assert "None of the 1 triggers searched match" in page
     assert "Search on" in page

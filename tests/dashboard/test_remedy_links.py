@@ -15,7 +15,7 @@ from quartzpy import Scheduler
 from quartzpy.dashboard.links import Links
 from quartzpy.keys import TriggerKey
 from quartzpy.operations import Operations
-from quartzpy.operations.incidents import Remedy
+from quartzpy.operations.incidents.incident import Remedy
 from quartzpy.triggers.simple import SimpleTrigger
 from tests.dashboard.conftest import THIS_USER
 from tests.dashboard.scene import HOSTILE, Report

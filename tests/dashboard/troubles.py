@@ -15,7 +15,7 @@ from quartzpy import Scheduler
 from quartzpy.jobs.context import JobExecutionContext
 from quartzpy.jobs.job import Job, JobDetail, disallow_concurrent_execution
 from quartzpy.keys import TriggerKey
-from quartzpy.operations import clock_changes
+from quartzpy.operations.incidents import clock_change
 from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.trigger import Trigger
@@ -68,12 +68,12 @@ def changing_zone(directory: Path, now: datetime) -> Iterator[dict[str, str]]:
     before = zoneinfo.TZPATH
     places = (str(directory), *before)
     zoneinfo.reset_tzpath(to=places)
-    clock_changes._zones_that_change.cache_clear()
+    clock_change._zones_that_change.cache_clear()
     try:
         yield {"PYTHONTZPATH": os.pathsep.join(places)}
     finally:
         zoneinfo.reset_tzpath(to=before)
-        clock_changes._zones_that_change.cache_clear()
+        clock_change._zones_that_change.cache_clear()
 
 
 def change_after(now: datetime) -> datetime:

@@ -16,7 +16,7 @@ from quartzpy.dashboard.api import bodies, openapi
 from quartzpy.dashboard.api.reads import READS, Read
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations import Actor, Role
-from quartzpy.operations.judging import EVERY, LISTED_EVERY
+from quartzpy.operations.telling.health_check import EVERY, LISTED_EVERY
 from quartzpy.placement import Capabilities
 from quartzpy.states import Outcome, TriggerState
 from quartzpy.store.health_findings import Severity
@@ -182,7 +182,7 @@ def test_lists_are_read_page_by_page(api: Api, world: int) -> None:
 def test_a_page_that_stops_its_search_says_how_far_it_came(
     api: Api, world: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("quartzpy.operations.jobs.EXAMINED", 2)
+    monkeypatch.setattr("quartzpy.operations.views.jobs.EXAMINED", 2)
     page = api.client.get("jobs", params={"contains": "nothing-of-this"}).json()
     assert (page["items"], page["examined"]) == ([], 2)
     assert page["next_cursor"] is not None

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from quartzpy import Scheduler
-from quartzpy.operations import allowed_actions
 from quartzpy.operations.actions import action as action_module
 from quartzpy.operations.actions.table import ACTIONS
 from quartzpy.operations.selection import Subject
+from quartzpy.operations.views import allowed_actions
 from quartzpy.states import ExecutionState
 from tests.docs.generate import DOCS
 

@@ -9,8 +9,9 @@ from itertools import count
 
 from quartzpy.expect import Breach, BreachRecord, JudgedBreach
 from quartzpy.keys import UNSCHEDULED_GROUPS, TriggerKey
-from quartzpy.operations.expectation_judge import DueLook, Looked
-from quartzpy.operations.expectations import Watch, expected_of, time_zone_of
+from quartzpy.operations.telling.expectation_check import DueLook, Looked
+from quartzpy.operations.telling.expectations import Watch, time_zone_of
+from quartzpy.operations.views.triggers import expected_of
 from quartzpy.store.protocol import JobStore
 from quartzpy.store.queries import TriggerQuery
 

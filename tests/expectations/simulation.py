@@ -20,8 +20,8 @@ from quartzpy.expect import Breach, Expect
 from quartzpy.jobs.fired_trigger import FiredTrigger
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import MANUAL_TRIGGERS, TriggerKey
-from quartzpy.operations.expectation_judge import judge_expectations
-from quartzpy.operations.judging import EVERY
+from quartzpy.operations.telling.expectation_check import judge_expectations
+from quartzpy.operations.telling.health_check import EVERY
 from quartzpy.states import JobMode, Missed, Outcome, TriggerState
 from quartzpy.store.protocol import Acquisition, TriggersOfJobs
 from quartzpy.triggers.combined import Jitter

@@ -22,7 +22,7 @@ except SystemExit:
 """
 JUDGEMENT = """
 import json, sys
-import quartzpy.operations.judging
+import quartzpy.operations.telling.health_check
 import quartzpy.store.postgresql.admin.operators
 print(json.dumps(sorted(sys.modules)))
 """

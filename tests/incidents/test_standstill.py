@@ -34,8 +34,11 @@ from quartzpy.metrics.recorder import Recorder
 from quartzpy.metrics.server import readiness
 from quartzpy.node import completer, health, reactions, schema_watch, troubles
 from quartzpy.node.workers import executors
-from quartzpy.operations import Actor, Operations, Role, judging, situation, triggers
-from quartzpy.operations.situation import Situation
+from quartzpy.operations import Actor, Operations, Role
+from quartzpy.operations.incidents import snapshot
+from quartzpy.operations.incidents.snapshot import Situation
+from quartzpy.operations.telling import health_check
+from quartzpy.operations.views import triggers
 from quartzpy.store.postgresql.admin import admin
 from tests.database import connect_to, execute
 from tests.waiting import wait_until
@@ -135,7 +138,7 @@ def stage(administrator_dsn: str, monkeypatch: pytest.MonkeyPatch, caplog: pytes
     monkeypatch.setattr(completer, "RECORDED_WITHIN", 2.0)
     monkeypatch.setattr(executors, "STUCK_FOR", 0.5)
     monkeypatch.setattr(schema_watch, "SCHEMA_CHECK_EVERY", 0.5)
-    monkeypatch.setattr(judging, "EVERY", timedelta(seconds=0.5))
+    monkeypatch.setattr(health_check, "EVERY", timedelta(seconds=0.5))
     monkeypatch.setattr(factory, "JUDGES_AFTER", 0.0)
     Hanging.ends.clear()
     role = f"standstill_{uuid.uuid4().hex[:8]}"
@@ -385,7 +388,7 @@ HELD_UP: dict[str, tuple[str, str]] = {
 def test_each_face_names_what_holds_jobs_up(
     stage: Stage, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (situation, triggers):
+    for module in (snapshot, triggers):
         monkeypatch.setattr(module, "OVERDUE", timedelta(seconds=1))
     begun = datetime.now(UTC) - LONG_AGO
     second = timedelta(seconds=1)

@@ -14,8 +14,8 @@ from quartzpy import Scheduler
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.matchers import GroupMatcher
 from quartzpy.operations import Incident, Operations, Overview
-from quartzpy.operations.incidents import MORE
-from quartzpy.operations.judging import EVERY, LISTED_EVERY, IncidentJudge
+from quartzpy.operations.incidents.incident import MORE
+from quartzpy.operations.telling.health_check import EVERY, LISTED_EVERY, IncidentJudge
 from quartzpy.placement import Capabilities
 from quartzpy.states import NodeMode, Outcome, TriggerState
 from quartzpy.store.node_problems import NodeProblem

@@ -8,7 +8,7 @@ import pytest
 
 from quartzpy import HolidayCalendar, SpanCalendar, WeeklyCalendar
 from quartzpy.errors import InvalidValueError
-from quartzpy.operations.calendar_changes import change_of, refreshed
+from quartzpy.operations.actions.calendar_changes import change_of, refreshed
 
 WEEKENDS = WeeklyCalendar()
 NIGHT = (datetime(2026, 3, 1, 22, tzinfo=UTC), datetime(2026, 3, 2, 2, tzinfo=UTC))

@@ -20,7 +20,7 @@ from quartzpy.jobs.shared_limit import Limit
 from quartzpy.matchers import GroupMatcher
 from quartzpy.metrics.recorder import Recorder
 from quartzpy.operations import Operations
-from quartzpy.operations.judging import EVERY, LISTED_EVERY, IncidentJudge
+from quartzpy.operations.telling.health_check import EVERY, LISTED_EVERY, IncidentJudge
 from quartzpy.states import JobMode, Outcome
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.protocol import (

@@ -11,8 +11,9 @@ import pytest
 from quartzpy import Scheduler
 from quartzpy.errors import StoreUnavailableError
 from quartzpy.keys import JobKey
-from quartzpy.operations import Actor, Incident, Operations, Role, Selection, cluster
-from quartzpy.operations.incidents import of_nodes
+from quartzpy.operations import Actor, Incident, Operations, Role, Selection
+from quartzpy.operations.incidents.incident import of_nodes
+from quartzpy.operations.views import cluster
 from quartzpy.placement import Capabilities
 from quartzpy.states import CompletionInstruction, Outcome, TriggerState
 from quartzpy.store.node_metadata import SETTING, setting_of_nodes

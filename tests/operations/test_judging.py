@@ -16,10 +16,11 @@ from quartzpy.errors import (
     QuartzpyError,
 )
 from quartzpy.expect import BreachRecord, Expect
-from quartzpy.operations import Actor, Incident, Operations, Remedy, Role, judging
-from quartzpy.operations.audit_log import undoing
-from quartzpy.operations.expectation_judge import Ledger
-from quartzpy.operations.judging import CONFIRMED_EVERY, EVERY, LISTED_EVERY, IncidentJudge
+from quartzpy.operations import Actor, Incident, Operations, Remedy, Role
+from quartzpy.operations.actions.audit_log import undoing
+from quartzpy.operations.telling import health_check
+from quartzpy.operations.telling.expectation_check import Ledger
+from quartzpy.operations.telling.health_check import CONFIRMED_EVERY, EVERY, LISTED_EVERY, IncidentJudge
 from quartzpy.states import Outcome, TriggerState
 from quartzpy.store.health_findings import Severity
 from quartzpy.store.postgresql.admin import admin
@@ -174,7 +175,7 @@ def test_a_turn_tells_whether_anything_is_expected_so_that_a_calm_cluster_asks_n
     # At first nothing was ever listed.
     assert judge_once(store, operations).expects
     with monkeypatch.context() as patched:
-        patched.setattr(judging, "judge_expectations", count)
+        patched.setattr(health_check, "judge_expectations", count)
         turns = [judge_once(store, operations) for _ in range(int(LISTED_EVERY / EVERY) - 1)]
         assert (asked, any(turn.expects for turn in turns)) == ([], False)
         assert judge_once(store, operations).expects
@@ -257,7 +258,7 @@ def test_a_failed_judgement_records_nothing_and_the_next_one_does(
 ) -> None:
     break_trigger(store)
     with monkeypatch.context() as patched:
-        patched.setattr("quartzpy.operations.situation.clock_changes", lambda changes: 1 / 0)
+        patched.setattr("quartzpy.operations.incidents.snapshot.clock_changes", lambda changes: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             judge_once(store, operations)
     assert recorded(store) == []

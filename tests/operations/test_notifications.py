@@ -15,9 +15,9 @@ from quartzpy import HolidayCalendar, Scheduler
 from quartzpy.config.notifying import Channel, Route
 from quartzpy.keys import NOTIFICATIONS, JobKey
 from quartzpy.operations import Actor, Operations, Role
-from quartzpy.operations.delivery import Notification, send
-from quartzpy.operations.judging import EVERY, LEAST_GAP, LISTED_EVERY, IncidentJudge
-from quartzpy.operations.notifying import RETRY, job_key_of
+from quartzpy.operations.telling.delivery import Notification, send
+from quartzpy.operations.telling.health_check import EVERY, LEAST_GAP, LISTED_EVERY, IncidentJudge
+from quartzpy.operations.telling.notifications import RETRY, job_key_of
 from quartzpy.outgoing import OutgoingError
 from quartzpy.states import NodeMode, TriggerState
 from quartzpy.store.postgresql.admin import admin, incidents

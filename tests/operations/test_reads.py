@@ -231,7 +231,7 @@ def test_every_model_becomes_json(store: Harness, operations: Operations) -> Non
 def test_a_page_with_filters_examines_a_bounded_number_of_executions(
     store: Harness, operations: Operations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("quartzpy.operations.executions.EXAMINED", 3)
+    monkeypatch.setattr("quartzpy.operations.views.executions.EXAMINED", 3)
     node = store.node()
     store.schedule(job(), every(60, "often", times=8))
     for number in range(8):
@@ -255,7 +255,7 @@ def test_a_page_with_filters_examines_a_bounded_number_of_executions(
 def test_pages_with_filters_examine_a_bounded_number_of_rows(
     store: Harness, operations: Operations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("jobs", "triggers", "audit_log"):
+    for module in ("views.jobs", "views.triggers", "actions.audit_log"):
         monkeypatch.setattr(f"quartzpy.operations.{module}.EXAMINED", 3)
     for number in range(5):
         name = "rare" if number == 4 else f"n{number}"
@@ -323,7 +323,7 @@ def test_the_health_of_a_job_is_known_however_much_ran_since(
     store: Harness, operations: Operations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its own triggers lead to its runs, and a failed attempt to its retry. Those of a day ago do not count as now."""
-    monkeypatch.setattr("quartzpy.operations.jobs.LOOKED_AT", 3)
+    monkeypatch.setattr("quartzpy.operations.views.jobs.LOOKED_AT", 3)
     node = store.node()
     store.schedule(job("rare"), every(12 * 3600, "rare"))
     for number in range(4):

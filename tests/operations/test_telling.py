@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from quartzpy.operations import Incident, Operations
-from quartzpy.operations.failures import COMMAND_TYPE, how_it_ran
-from quartzpy.operations.judging import _judged
-from quartzpy.operations.notifying import Event, Subject, message
+from quartzpy.operations.incidents.failures import COMMAND_TYPE, how_it_ran
+from quartzpy.operations.telling.health_check import _judged
+from quartzpy.operations.telling.notifications import Event, Subject, message
 from quartzpy.placement import Capabilities
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import Node

@@ -9,7 +9,7 @@ import pytest
 from quartzpy.cli.cluster import command_of
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations import Operations, Selection
-from quartzpy.operations.audit_log import undoing
+from quartzpy.operations.actions.audit_log import undoing
 from quartzpy.placement import Capabilities
 from quartzpy.states import ActionState, JobMode, TriggerState
 from quartzpy.store.postgresql.admin import admin

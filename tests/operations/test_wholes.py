@@ -13,7 +13,7 @@ from quartzpy.errors import CalendarNotFoundError, InvalidValueError
 from quartzpy.keys import JobKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.operations import Actor, Lanes, Operations, Role, Selection
-from quartzpy.operations.search import SEARCHED
+from quartzpy.operations.views.search import SEARCHED
 from quartzpy.placement import Capabilities
 from quartzpy.states import ExecutionState, Outcome
 from quartzpy.store.protocol import FiredTrigger, NamedTriggers, PauseNote, TriggerGroups
@@ -50,7 +50,7 @@ def test_the_timeline_has_what_ran_what_runs_and_what_is_planned(store: Harness,
 def test_the_timeline_has_the_lanes_with_the_most_executions_and_their_misfires(
     store: Harness, operations: Operations, monkeypatch: pytest.MonkeyPatch, by: str
 ) -> None:
-    monkeypatch.setattr("quartzpy.operations.timeline.MAX_LANES", 2)
+    monkeypatch.setattr("quartzpy.operations.views.timeline.MAX_LANES", 2)
     node, skip = store.node(), "reschedule_next_with_existing_count"
     for name, times in (("rare", 1), ("often", 3), ("also-often", 3), ("as-often", 3)):
         store.schedule(job(name, name), every(60, name, times=times), every(600, f"{name}-missed", misfire=skip))
@@ -210,7 +210,7 @@ def test_an_execution_is_counted_where_it_ended(store: Harness, operations: Oper
 def test_few_executions_after_a_timeline_are_looked_at(
     store: Harness, operations: Operations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("quartzpy.operations.timeline.MAX_AFTER", 2)
+    monkeypatch.setattr("quartzpy.operations.views.timeline.MAX_AFTER", 2)
     node = store.node()
     store.schedule(job("long"), *(once(f"long-{n}") for n in range(6)))
     fired = store.fire_due(node)
@@ -225,7 +225,7 @@ def test_few_executions_after_a_timeline_are_looked_at(
 def test_a_timeline_that_counts_no_more_says_from_when_it_is_complete(
     store: Harness, operations: Operations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("quartzpy.operations.timeline.MAX_COUNTED", 5)
+    monkeypatch.setattr("quartzpy.operations.views.timeline.MAX_COUNTED", 5)
     node = store.node()
     store.schedule(job("often"), every(60, "often", times=10))
     for _ in range(10):

@@ -12,7 +12,8 @@ import pytest
 from quartzpy import JobDetail, Scheduler, SimpleTrigger
 from quartzpy.errors import JobStoreError, StoreUnavailableError
 from quartzpy.keys import TriggerKey
-from quartzpy.operations import Operations, audit_log
+from quartzpy.operations import Operations
+from quartzpy.operations.actions import audit_log
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.operators import Admin
 from quartzpy.store.postgresql.admin.records import ActionEntry

@@ -15,7 +15,7 @@ from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigg
 from quartzpy.cli.main import cli
 from quartzpy.events.events import Event, NodesDiffer
 from quartzpy.operations import Operations
-from quartzpy.operations.system import examine
+from quartzpy.operations.views.system import examine
 from quartzpy.placement import Capabilities
 from quartzpy.store import node_metadata
 from quartzpy.store.health_findings import Finding, Severity

@@ -15,7 +15,7 @@ import pytest
 
 from quartzpy import Scheduler
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.operations.agenda import Agenda
+from quartzpy.operations.views.agenda import Agenda
 from quartzpy.scheduler.reading import Reading
 from quartzpy.states import PUBLIC, STORED_STATES, ExecutionState, PublicState, TriggerState
 from quartzpy.store.postgresql import execution_pages, trigger_pages

@@ -21,7 +21,7 @@ from quartzpy.calendars.days import EVERY_DAY, HolidayCalendar, WeeklyCalendar
 from quartzpy.calendars.registry import calendar_from_json
 from quartzpy.calendars.times import CronCalendar, DailyCalendar
 from quartzpy.errors import InvalidCalendarError, InvalidTriggerError, TriggerNeverFiresError
-from quartzpy.operations.schedules import in_words, schedule_text, zone_text
+from quartzpy.operations.views.schedules import in_words, schedule_text, zone_text
 from quartzpy.scheduler.declarations import read_trigger
 from quartzpy.triggers.combined import AnyOf, Jitter
 from quartzpy.triggers.cron import CronTrigger

@@ -9,7 +9,7 @@ import pytest
 
 from quartzpy import Expect, every, job
 from quartzpy.errors import InvalidJobError
-from quartzpy.operations.expectations import time_zone_of
+from quartzpy.operations.telling.expectations import time_zone_of
 from quartzpy.scheduler.document_faults import Faults
 from quartzpy.scheduler.documents import read_trigger_document
 from quartzpy.scheduler.stored_documents import document_of_declared

@@ -16,8 +16,8 @@ from quartzpy.config.config import SchedulerConfig
 from quartzpy.config.notifying import Channel, Hours, Route, shown_place
 from quartzpy.errors import SettingsError
 from quartzpy.keys import NOTIFICATIONS, JobKey, TriggerKey
-from quartzpy.operations.judging import is_heartbeat_due
-from quartzpy.operations.notifying import (
+from quartzpy.operations.telling.health_check import is_heartbeat_due
+from quartzpy.operations.telling.notifications import (
     MAX_IDS,
     MAX_LISTED,
     Event,

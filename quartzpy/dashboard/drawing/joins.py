@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from quartzpy.dashboard.drawing.plots import TONES
 from quartzpy.keys import DEFAULT_GROUP, JobKey
-from quartzpy.operations.jobs import DownstreamJob, UpstreamJob
+from quartzpy.operations.views.jobs import DownstreamJob, UpstreamJob
 
 WIDTH = 340
 """The width of the drawing in its own units, which are pixels of a narrow screen."""

@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 from quartzpy.dashboard.drawing.plots import TONES
 from quartzpy.dashboard.times import span_text
-from quartzpy.operations.timeline import CELLS, Lane, Timeline
-from quartzpy.operations.timeline import Bar as Run
-from quartzpy.operations.timeline import Mark as RunMark
+from quartzpy.operations.views.timeline import CELLS, Lane, Timeline
+from quartzpy.operations.views.timeline import Bar as Run
+from quartzpy.operations.views.timeline import Mark as RunMark
 from quartzpy.states import ExecutionState
 
 WIDTH = 1_000.0

@@ -8,12 +8,12 @@ from quartzpy.errors import IllegalStateChangeError, InvalidValueError, ObjectNo
 from quartzpy.instants import as_instant
 from quartzpy.jobs.shared_limit import Limit, checked_limit_name
 from quartzpy.keys import check_name
-from quartzpy.operations import calendar_changes
+from quartzpy.operations.actions import calendar_changes
+from quartzpy.operations.actions.calendar_changes import CalendarDifference, CalendarSource
 from quartzpy.operations.actions.log import ActionResult, Change
 from quartzpy.operations.actions.methods import ActionMethods
 from quartzpy.operations.actions.values import checked_incident_id
-from quartzpy.operations.calendar_changes import CalendarDifference, CalendarSource
-from quartzpy.operations.recorded_incidents import not_recorded
+from quartzpy.operations.incidents.recorded import not_recorded
 from quartzpy.operations.selection import Subject, named
 from quartzpy.scheduler.transactions import OwnTransactionMethods
 from quartzpy.states import NodeMode

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from quartzpy.keys import JobKey, TriggerKey, TriggerRef, checked_key
-from quartzpy.operations import schedules
 from quartzpy.operations.actions.action import Role
 from quartzpy.operations.actions.log import ActionFailure, ActionResult, Change, Recorded, SliceChange
 from quartzpy.operations.actions.methods import ActionMethods, by_presence
 from quartzpy.operations.actions.values import rows_of_plan, schedule_values, values_of
-from quartzpy.operations.schedules import SchedulePreview, in_words
 from quartzpy.operations.selection import Selected, Subject, named
+from quartzpy.operations.views import schedules
+from quartzpy.operations.views.schedules import SchedulePreview, in_words
 from quartzpy.scheduler import singles
 from quartzpy.scheduler.reading import Reading
 from quartzpy.scheduler.sync import Declarations, Existing, SyncPlan

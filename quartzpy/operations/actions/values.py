@@ -14,7 +14,7 @@ from quartzpy.jobs.continuation import Continuation
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations.actions.log import Change
-from quartzpy.operations.schedules import schedule_text, zone_text
+from quartzpy.operations.views.schedules import schedule_text, zone_text
 from quartzpy.scheduler import sync
 from quartzpy.scheduler.exporting import window_table
 from quartzpy.scheduler.methods.queries import MAX_FIRE_ID

@@ -13,17 +13,17 @@ from quartzpy.expect import BreachRecord
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.shared_limit import Limit
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.operations.expectations import (
+from quartzpy.operations.telling.expectations import (
     Facts,
     Judgement,
     Watch,
     busy_until,
-    expected_of,
     judge,
     rate_opens,
     repeated_by,
     time_zone_of,
 )
+from quartzpy.operations.views.triggers import expected_of
 from quartzpy.scheduler.reading import Answer, Reading
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import JobStore

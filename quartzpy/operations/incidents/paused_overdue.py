@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.operations.incidents import Incident, Remedy, named_first
+from quartzpy.operations.incidents.incident import Incident, Remedy, named_first
 from quartzpy.operations.selection import Selection
 from quartzpy.states import JobMode
 from quartzpy.store.health_findings import Severity

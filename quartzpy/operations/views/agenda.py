@@ -12,8 +12,8 @@ from quartzpy.budget import MAX_STEPS, Budget
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import ScheduleTooCostlyError
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.operations.schedules import planned, zone_text
-from quartzpy.operations.source import attempt
+from quartzpy.operations.read_context import attempt
+from quartzpy.operations.views.schedules import planned, zone_text
 from quartzpy.scheduler.reading import Answer, Reading
 from quartzpy.states import TriggerState
 from quartzpy.store.queries import TriggerOrder, TriggerQuery

@@ -10,19 +10,11 @@ from typing import Any
 
 from quartzpy.budget import Budget
 from quartzpy.calendars.calendar import Calendar
-from quartzpy.expect import BreachRecord
+from quartzpy.expect import BreachRecord, Expect
 from quartzpy.jobs.internal_entries import actor_of
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import RETRYING_JOBS, JobKey, TriggerKey
-from quartzpy.operations import allowed_actions
-from quartzpy.operations.agenda import calendar_of
-from quartzpy.operations.executions import ExecutionSummary, MisfireView, misfire_view
-from quartzpy.operations.executions import summary as execution_summary
-from quartzpy.operations.expectations import expected_of
-from quartzpy.operations.incidents import broken_expectation
-from quartzpy.operations.lock_holders import MAX_LOCKS, lock_holders
-from quartzpy.operations.schedules import PlannedTime, in_words, planned, schedule_text, short, zone_text
-from quartzpy.operations.source import (
+from quartzpy.operations.read_context import (
     EXAMINED,
     Source,
     attempt,
@@ -32,8 +24,14 @@ from quartzpy.operations.source import (
     unreadable,
     view_of,
 )
-from quartzpy.operations.unscheduled import repeated_by, retries_of, without_internals
-from quartzpy.operations.waiting import Surroundings
+from quartzpy.operations.views import allowed_actions
+from quartzpy.operations.views.agenda import calendar_of
+from quartzpy.operations.views.executions import ExecutionSummary, MisfireView, misfire_view
+from quartzpy.operations.views.executions import summary as execution_summary
+from quartzpy.operations.views.internal_triggers import repeated_by, retries_of, without_internals
+from quartzpy.operations.views.lock_holders import MAX_LOCKS, lock_holders
+from quartzpy.operations.views.schedules import PlannedTime, in_words, planned, schedule_text, short, zone_text
+from quartzpy.operations.views.waiting import Surroundings
 from quartzpy.scheduler.explain import Explanation, Moment, misfire_effect
 from quartzpy.scheduler.querying import Page
 from quartzpy.scheduler.reading import Answer, Reading
@@ -255,6 +253,11 @@ def view(source: Source, key: TriggerKey, *, next_times: int = NEXT_TIMES) -> Tr
     )
 
 
+def expected_of(trigger: Trigger, job: JobDetail | None) -> Expect | None:
+    """Return what is expected of the fires of a trigger: its own expectation, or else that of its job."""
+    return trigger.expect or (None if job is None else job.expect)
+
+
 def why(source: Source, key: TriggerKey) -> Sequence[str]:
     """Explain why a trigger has not fired, or when it will; see `Scheduler.why`.
 
@@ -270,8 +273,7 @@ def why(source: Source, key: TriggerKey) -> Sequence[str]:
 
 def _broken(breaches: Sequence[BreachRecord]) -> list[str]:
     """Return what its fires have not done that is expected of them, as the incidents say it."""
-    incidents = map(broken_expectation, breaches)
-    return [" ".join((incident.what, *incident.why)) for incident in incidents]
+    return [" ".join((breach.what, *breach.reasons)) for breach in breaches]
 
 
 def _misfire_effect(record: TriggerRecord, trigger: Trigger | None, now: datetime) -> str | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from quartzpy.keys import TriggerKey
-from quartzpy.operations.incidents import short_span
+from quartzpy.operations.incidents.incident import short_span
 from quartzpy.scheduler.reading import Reading
 from quartzpy.states import ENDED, ExecutionState, TriggerState
 from quartzpy.store.queries import ExecutionQuery

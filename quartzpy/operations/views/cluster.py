@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from quartzpy.operations import allowed_actions
-from quartzpy.operations.source import view_of
+from quartzpy.operations.read_context import view_of
+from quartzpy.operations.views import allowed_actions
 from quartzpy.scheduler.reading import Answer, Reading
 from quartzpy.states import NodeMode
 from quartzpy.store import node_metadata

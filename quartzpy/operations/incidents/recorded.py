@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from quartzpy.errors import ObjectNotFoundError
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.operations.source import EXAMINED, examined_page, page_of, view_of
+from quartzpy.operations.read_context import EXAMINED, examined_page, page_of, view_of
 from quartzpy.scheduler.querying import Page
 from quartzpy.scheduler.reading import Answer, Reading
 from quartzpy.store.health_findings import Severity

@@ -14,9 +14,9 @@ from quartzpy.job_data import decode
 from quartzpy.jobs.internal_entries import nominal_fire
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, Naming, TriggerKey
-from quartzpy.operations.executions import MAX_ATTEMPTS
-from quartzpy.operations.incidents import MAX_OF_A_KIND, Incident, Remedy, named_first
-from quartzpy.operations.source import attempt
+from quartzpy.operations.incidents.incident import MAX_OF_A_KIND, Incident, Remedy, named_first
+from quartzpy.operations.read_context import attempt
+from quartzpy.operations.views.executions import MAX_ATTEMPTS
 from quartzpy.scheduler.reading import Answer, Reading
 from quartzpy.scheduler.singles import placements_of_jobs
 from quartzpy.secret_texts import Redaction

@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 
 from quartzpy.errors import InvalidValueError
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.operations.agenda import Agenda
-from quartzpy.operations.executions import running_view
+from quartzpy.operations.views.agenda import Agenda
+from quartzpy.operations.views.executions import running_view
 from quartzpy.scheduler.reading import Reading
 from quartzpy.states import PAUSED_STATES, ExecutionState
 from quartzpy.store.postgresql.admin import admin

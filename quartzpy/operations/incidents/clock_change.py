@@ -10,10 +10,10 @@ from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from quartzpy.keys import TriggerKey
-from quartzpy.operations.agenda import FIRES
-from quartzpy.operations.incidents import MAX_REMEDIES, Incident, Remedy
-from quartzpy.operations.schedules import short, zone_text
-from quartzpy.operations.source import attempt
+from quartzpy.operations.incidents.incident import MAX_REMEDIES, Incident, Remedy
+from quartzpy.operations.read_context import attempt
+from quartzpy.operations.views.agenda import FIRES
+from quartzpy.operations.views.schedules import short, zone_text
 from quartzpy.scheduler.reading import Answer, Reading
 from quartzpy.store.health_findings import Severity
 from quartzpy.store.queries import TriggerOrder, TriggerQuery

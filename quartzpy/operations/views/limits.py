@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from quartzpy.keys import JobKey
-from quartzpy.operations.source import Count, attempt, counted
+from quartzpy.operations.read_context import Count, attempt, counted
 from quartzpy.placement import ANY_OTHER_GROUP, NO_GROUP, Placement
 from quartzpy.scheduler.reading import Reading
 from quartzpy.scheduler.singles import placements_of_jobs

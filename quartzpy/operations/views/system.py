@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from quartzpy.errors import QuartzpyError
-from quartzpy.operations.lock_holders import MAX_LOCKS
+from quartzpy.operations.read_context import Source
 from quartzpy.operations.render import json_value, plain
-from quartzpy.operations.source import Source
+from quartzpy.operations.views.lock_holders import MAX_LOCKS
 from quartzpy.store.health_findings import MAX_LISTED_ROWS, Finding, Severity, worst_severity
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import LockRecord, TableRecord

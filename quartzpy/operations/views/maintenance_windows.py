@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from quartzpy.operations.schedules import short
+from quartzpy.operations.views.schedules import short
 from quartzpy.scheduler.reading import Reading
 from quartzpy.store.records import WindowRecord
 from quartzpy.texts import instant_text

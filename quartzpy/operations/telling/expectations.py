@@ -17,7 +17,7 @@ from quartzpy.expect import Breach, Expect, JudgedBreach
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.keys import CONTINUATIONS, RECOVERING_JOBS, RETRYING_JOBS, JobKey, TriggerKey
-from quartzpy.operations.failures import how_it_ran
+from quartzpy.operations.incidents.failures import how_it_ran
 from quartzpy.states import MisfireAction, Outcome, TriggerState
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, RunningRecord, TriggerRecord
 from quartzpy.texts import error_summary, instant_text, numbered
@@ -141,11 +141,6 @@ class Judgement:
     """What was not kept. The same may be found again by a later look; it is recorded once."""
     met: Mapping[Breach, datetime] = field(default_factory=dict)
     """The last fire that kept each expectation."""
-
-
-def expected_of(trigger: Trigger, job: JobDetail | None) -> Expect | None:
-    """Return what is expected of the fires of a trigger: its own expectation, or else that of its job."""
-    return trigger.expect or (None if job is None else job.expect)
 
 
 def time_zone_of(trigger: Trigger) -> str:

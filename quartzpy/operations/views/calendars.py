@@ -10,7 +10,7 @@ from quartzpy.calendars.calendar import BaseCalendar, Calendar, WholeDayCalendar
 from quartzpy.errors import CalendarNotFoundError, InvalidValueError
 from quartzpy.instants import zone
 from quartzpy.keys import TriggerKey, check_name
-from quartzpy.operations.source import attempt
+from quartzpy.operations.read_context import attempt
 from quartzpy.scheduler.reading import Answer, Reading
 from quartzpy.store.protocol import NameKind, StoredCalendar
 from quartzpy.store.queries import TriggerQuery

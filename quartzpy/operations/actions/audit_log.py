@@ -11,9 +11,9 @@ from typing import Any
 from quartzpy.errors import ObjectNotFoundError, QuartzpyError
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations.actions.table import ACTIONS
-from quartzpy.operations.incidents import Remedy
+from quartzpy.operations.incidents.incident import Remedy
+from quartzpy.operations.read_context import EXAMINED, attempt, examined_page, page_of
 from quartzpy.operations.selection import Selection
-from quartzpy.operations.source import EXAMINED, attempt, examined_page, page_of
 from quartzpy.scheduler.querying import Page
 from quartzpy.scheduler.reading import Reading
 from quartzpy.states import ActionState

@@ -13,13 +13,13 @@ from quartzpy.events.events import ExpectationBroken
 from quartzpy.expect import BreachRecord
 from quartzpy.keys import NOTIFICATIONS
 from quartzpy.monitors import Moment, ping
-from quartzpy.operations.expectation_judge import DueLook, Looked, judge_expectations
-from quartzpy.operations.expectations import Watch
-from quartzpy.operations.incidents import MAX_OF_A_KIND, Incident, by_severity, capped
-from quartzpy.operations.late_joins import judge_joins
-from quartzpy.operations.notifying import Planned, Subject, compose, job_key_of, plan
-from quartzpy.operations.situation import Situation
-from quartzpy.operations.source import Source
+from quartzpy.operations.incidents.incident import MAX_OF_A_KIND, Incident, by_severity, capped
+from quartzpy.operations.incidents.snapshot import Situation
+from quartzpy.operations.read_context import Source
+from quartzpy.operations.telling.expectation_check import DueLook, Looked, judge_expectations
+from quartzpy.operations.telling.expectations import Watch
+from quartzpy.operations.telling.late_joins import judge_joins
+from quartzpy.operations.telling.notifications import Planned, Subject, compose, job_key_of, plan
 from quartzpy.scheduler.reading import Reading
 from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.secret_texts import Redaction

@@ -11,16 +11,16 @@ from quartzpy.errors import ExecutionNotFoundError
 from quartzpy.job_data import decode, decode_value
 from quartzpy.jobs.internal_entries import nominal_fire
 from quartzpy.keys import RETRYING_JOBS, JobKey, TriggerKey
-from quartzpy.operations import allowed_actions
-from quartzpy.operations.source import EXAMINED as EXAMINED_ROWS
-from quartzpy.operations.source import (
+from quartzpy.operations.read_context import EXAMINED as EXAMINED_ROWS
+from quartzpy.operations.read_context import (
     Source,
     attempt,
     examined_page,
     page_of,
     view_of,
 )
-from quartzpy.operations.unscheduled import retries_of, without_internals
+from quartzpy.operations.views import allowed_actions
+from quartzpy.operations.views.internal_triggers import retries_of, without_internals
 from quartzpy.scheduler.explain import span_in_words
 from quartzpy.scheduler.querying import Page, decoded_cursor, encoded_cursor
 from quartzpy.scheduler.reading import Reading

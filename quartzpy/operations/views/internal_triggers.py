@@ -10,7 +10,7 @@ from quartzpy.job_data import INTERNAL_KEYS
 from quartzpy.jobs.internal_entries import nominal_fire
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import CONTINUATIONS, MANUAL_TRIGGERS, RECOVERING_JOBS, RETRYING_JOBS, TriggerKey
-from quartzpy.operations.source import attempt
+from quartzpy.operations.read_context import attempt
 from quartzpy.store.records import TriggerRecord
 
 GROUPS: Mapping[str, str] = {

@@ -17,12 +17,12 @@ from quartzpy.expect import Breach, BreachRecord
 from quartzpy.jobs.job import how_to_know, run_by_no_node
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.keys import JobKey, Naming, TriggerKey
-from quartzpy.operations.cluster import Cluster, NodeView
-from quartzpy.operations.executions import GRACE, RunningView
-from quartzpy.operations.groups import PoolUsage
-from quartzpy.operations.late import LateJobs
-from quartzpy.operations.schedules import short
-from quartzpy.operations.unscheduled import kind_of
+from quartzpy.operations.views.cluster import Cluster, NodeView
+from quartzpy.operations.views.executions import GRACE, RunningView
+from quartzpy.operations.views.internal_triggers import kind_of
+from quartzpy.operations.views.late_triggers import LateJobs
+from quartzpy.operations.views.limits import PoolUsage
+from quartzpy.operations.views.schedules import short
 from quartzpy.placement import Placement
 from quartzpy.scheduler.explain import obstacles
 from quartzpy.states import NodeMode
@@ -336,16 +336,13 @@ def backlogs(overdue: Sequence[OverdueJob], rates: Mapping[JobKey, RateLimit], n
 
 def broken_expectation(breach: BreachRecord) -> Incident:
     """Return the incident about an expectation that a fire has broken, and that no later fire has kept."""
-    number = breach.in_a_row
     is_join = breach.kind is Breach.JOINS_LATE
-    what = "wait" if is_join else "fire"
-    first = f"It is {what} {number:,} in a row; the first was found at {instant_text(breach.since)}."
     return Incident(
         Severity.WARNING if breach.kind is Breach.RUNS_LONG else Severity.ERROR,
         str(breach.kind),
         str(breach.job_key if is_join else breach.trigger_key),
         breach.what,
-        (*breach.why, *([first] if number > 1 else [])),
+        breach.reasons,
         breach.since,
         trigger=None if is_join else breach.trigger_key,
         job=breach.job_key,

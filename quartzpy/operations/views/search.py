@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from quartzpy.errors import InvalidValueError
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.operations.executions import ExecutionSummary, summary
+from quartzpy.operations.views.executions import ExecutionSummary, summary
 from quartzpy.scheduler.methods.queries import MAX_FIRE_ID
 from quartzpy.scheduler.querying import checked_text, decoded_cursor, encoded_cursor
 from quartzpy.scheduler.reading import Reading

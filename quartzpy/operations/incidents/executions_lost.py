@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from quartzpy.keys import Naming
-from quartzpy.operations.incidents import MAX_REMEDIES, Incident, Remedy
+from quartzpy.operations.incidents.incident import MAX_REMEDIES, Incident, Remedy
 from quartzpy.store.health_findings import Severity
 from quartzpy.store.postgresql.admin.records import LostExecution
 from quartzpy.texts import instant_text, numbered

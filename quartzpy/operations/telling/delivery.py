@@ -16,7 +16,7 @@ from quartzpy.jobs.included import settings_of_node
 from quartzpy.jobs.job import Job
 from quartzpy.jobs.sent_secrets import SentSecrets
 from quartzpy.logs.discretion import discreet
-from quartzpy.operations.notifying import ENTRY, NOTIFICATION_TYPE, RETRY
+from quartzpy.operations.telling.notifications import ENTRY, NOTIFICATION_TYPE, RETRY
 from quartzpy.outgoing import OutgoingError, read_place
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.texts import storable_text, visible

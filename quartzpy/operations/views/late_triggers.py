@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.operations.source import Count, counted
+from quartzpy.operations.read_context import Count, counted
 from quartzpy.store.postgresql.admin.records import OverdueJob
 from quartzpy.store.records import TriggerRecord
 

@@ -12,20 +12,20 @@ from itertools import zip_longest
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.keys import JobKey
-from quartzpy.operations import cluster as clusters
-from quartzpy.operations import incidents as causes
-from quartzpy.operations import recorded_incidents
-from quartzpy.operations.clock_changes import clock_changes, upcoming_changes
-from quartzpy.operations.executions import GRACE, RunningView, running_view
-from quartzpy.operations.failures import AMONG, FailuresInARow
-from quartzpy.operations.groups import pools
-from quartzpy.operations.incidents import Incident, ignored_timeouts, of_nodes
-from quartzpy.operations.late import MANY, LateJobs, LateTrigger, late_trigger
-from quartzpy.operations.lock_holders import MAX_LOCKS, LockHolder, lock_holders
-from quartzpy.operations.lost_executions import MAX_LOST, lost_executions
-from quartzpy.operations.pause_incidents import paused_overdue
-from quartzpy.operations.source import MAX_COUNTED, Source, attempt
-from quartzpy.operations.triggers import OVERDUE, late_by
+from quartzpy.operations.incidents import incident as causes
+from quartzpy.operations.incidents import recorded
+from quartzpy.operations.incidents.clock_change import clock_changes, upcoming_changes
+from quartzpy.operations.incidents.executions_lost import MAX_LOST, lost_executions
+from quartzpy.operations.incidents.failures import AMONG, FailuresInARow
+from quartzpy.operations.incidents.incident import Incident, ignored_timeouts, of_nodes
+from quartzpy.operations.incidents.paused_overdue import paused_overdue
+from quartzpy.operations.read_context import MAX_COUNTED, Source, attempt
+from quartzpy.operations.views import cluster as clusters
+from quartzpy.operations.views.executions import GRACE, RunningView, running_view
+from quartzpy.operations.views.late_triggers import MANY, LateJobs, LateTrigger, late_trigger
+from quartzpy.operations.views.limits import pools
+from quartzpy.operations.views.lock_holders import MAX_LOCKS, LockHolder, lock_holders
+from quartzpy.operations.views.triggers import OVERDUE, late_by
 from quartzpy.placement import Placement
 from quartzpy.scheduler.explain import Explanation, Moment
 from quartzpy.scheduler.reading import Answer, Reading
@@ -120,7 +120,7 @@ class Situation:
         ends = clusters.node_ends(self._reading)
         self._lost = ask(lambda store: admin(store).lost_executions(MAX_LOST))
         self._snapshots = ask(lambda store: admin(store).old_snapshots())
-        self._recorded = recorded_incidents.lasting_records(self._reading)
+        self._recorded = recorded.lasting_records(self._reading)
         breaches = ask(lambda store: admin(store).lasting_breaches(MAX_BREACHES))
         self._nodes = moment.nodes()
         self._running = moment.running()

@@ -12,12 +12,7 @@ from typing import Any
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.join import as_join
 from quartzpy.keys import JobKey, nearest
-from quartzpy.operations import allowed_actions
-from quartzpy.operations.agenda import FIRES, Fires, PlannedRun
-from quartzpy.operations.executions import ExecutionSummary, RunningView, running_view
-from quartzpy.operations.executions import summary as execution_summary
-from quartzpy.operations.schedules import short
-from quartzpy.operations.source import (
+from quartzpy.operations.read_context import (
     EXAMINED,
     MAX_COUNTED,
     Count,
@@ -29,9 +24,14 @@ from quartzpy.operations.source import (
     page_of,
     view_of,
 )
-from quartzpy.operations.triggers import TriggerSummary
-from quartzpy.operations.triggers import summary as trigger_summary
-from quartzpy.operations.waiting import Surroundings
+from quartzpy.operations.views import allowed_actions
+from quartzpy.operations.views.agenda import FIRES, Fires, PlannedRun
+from quartzpy.operations.views.executions import ExecutionSummary, RunningView, running_view
+from quartzpy.operations.views.executions import summary as execution_summary
+from quartzpy.operations.views.schedules import short
+from quartzpy.operations.views.triggers import TriggerSummary
+from quartzpy.operations.views.triggers import summary as trigger_summary
+from quartzpy.operations.views.waiting import Surroundings
 from quartzpy.scheduler.explain_joins import JOINS_SHOWN, explain_joins
 from quartzpy.scheduler.exporting import definition_of
 from quartzpy.scheduler.querying import Page

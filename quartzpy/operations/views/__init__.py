@@ -1,0 +1,1 @@
+"""What operators read: models of jobs, triggers, executions, nodes and limits."""
