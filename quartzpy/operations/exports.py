@@ -6,9 +6,9 @@ from quartzpy.operations.actions.audit_log import AuditEntry
 from quartzpy.operations.actions.log import ActionFailure, ActionProgress, ActionResult
 from quartzpy.operations.definition_records import AppliedFile, Definition, DefinitionResult, Expected
 from quartzpy.operations.definitions import Definitions
+from quartzpy.operations.incidents.diagnosis import Incidents
 from quartzpy.operations.incidents.incident import Incident, Remedy
 from quartzpy.operations.incidents.recorded import RecordedIncident
-from quartzpy.operations.incidents.snapshot import Incidents
 from quartzpy.operations.operations import Operations
 from quartzpy.operations.overview import MinuteLateness, MinuteThroughput, Overview
 from quartzpy.operations.read_context import Count

@@ -17,12 +17,12 @@ from quartzpy.operations.actions.audit_log import AuditEntry
 from quartzpy.operations.actions.run_progress import Followed
 from quartzpy.operations.actions.values import checked_incident_id
 from quartzpy.operations.definitions import Definitions
-from quartzpy.operations.incidents import recorded, snapshot
+from quartzpy.operations.incidents import diagnosis, recorded
+from quartzpy.operations.incidents.diagnosis import Incidents
 from quartzpy.operations.incidents.recorded import RecordedIncident
-from quartzpy.operations.incidents.snapshot import Incidents
 from quartzpy.operations.overview import Overview
 from quartzpy.operations.published_job_types import JobTypeView
-from quartzpy.operations.read_context import EXAMINED, Count, Source, are_few, counted
+from quartzpy.operations.read_context import EXAMINED, Count, ReadContext, are_few, counted
 from quartzpy.operations.views import (
     agenda,
     calendars,
@@ -115,15 +115,15 @@ class Operations:
         self.actor = actor or local_user()
         self.read_only = read_only
         self._redact = tuple(redact)
-        self._source = Source(scheduler, Redaction(self._redact), advice)
+        self._context = ReadContext(scheduler, Redaction(self._redact), advice)
 
     def of_one_page(self) -> Operations:
         """Return the same operations for one page, on one thread: all that it shows is of the same instant.
 
         The time is asked once, in the round trip of the first question; `now` is that time.
         """
-        page = self._like(self.actor, self._source.advice)
-        page._source = replace(page._source, page=page._source.reading())
+        page = self._like(self.actor, self._context.advice)
+        page._context = replace(page._context, page=page._context.reading())
         return page
 
     @property
@@ -134,12 +134,12 @@ class Operations:
     @property
     def actions(self) -> Actions:
         """The actions of this actor."""
-        return Actions(self._scheduler, self.actor, read_only=self.read_only, redaction=self._source.redaction)
+        return Actions(self._scheduler, self.actor, read_only=self.read_only, redaction=self._context.redaction)
 
     @property
     def definitions(self) -> Definitions:
         """The definitions of jobs, triggers and calendars as documents, for this actor."""
-        return Definitions(self._scheduler, self.actor, read_only=self.read_only, redaction=self._source.redaction)
+        return Definitions(self._scheduler, self.actor, read_only=self.read_only, redaction=self._context.redaction)
 
     def job_types(self) -> tuple[JobTypeView, ...]:
         """Return the job types that running nodes have published, with the entries of their data, sorted by name."""
@@ -147,7 +147,7 @@ class Operations:
 
     def acting_as(self, actor: Actor) -> Operations:
         """Return the same operations for another actor."""
-        return self._like(actor, self._source.advice)
+        return self._like(actor, self._context.advice)
 
     def advising(self, advice: Advice) -> Operations:
         """Return the same operations for readers who are told what to do in other words."""
@@ -158,22 +158,22 @@ class Operations:
 
     def now(self) -> datetime:
         """Return the time of the store, by which everything is decided."""
-        return self._source.reading().now()
+        return self._context.reading().now()
 
     def overview(self) -> Overview:
         """Return the state of the whole cluster: what runs, what is late and why, what failed, and what comes next."""
-        return overview.overview(self._source)
+        return overview.overview(self._context)
 
     def counts(self) -> Mapping[str, Count]:
         """Return the numbers of jobs, of triggers by state and of executions, as the overview has them."""
-        return overview.counts(self._source.reading())
+        return overview.counts(self._context.reading())
 
     def late(self) -> tuple[LateTrigger, ...]:
         """Return the triggers that are due and that no node has fired, as the overview has them, without reasons.
 
         They are at most 20, those that wait longest first. `why` explains one of them.
         """
-        return snapshot.late_triggers(self._source.reading())
+        return diagnosis.late_triggers(self._context.reading())
 
     def jobs(self, *, limit: int = DEFAULT_LIMIT, after: str | None = None, **filters: Any) -> Page[JobSummary]:
         """Return a page of jobs, by key. The filters are those of `Scheduler.jobs`.
@@ -183,16 +183,16 @@ class Operations:
         Raises:
             InvalidValueError: a filter, the limit or the cursor is wrong.
         """
-        return jobs.page(self._source.reading(), job_query(**filters), limit, after)
+        return jobs.page(self._context.reading(), job_query(**filters), limit, after)
 
     def jobs_are_few(self, most: int, **filters: Any) -> bool:
         """Return whether a page of `most` jobs would be the whole list. At most so many are read to find out."""
         query = replace(job_query(**filters), among=EXAMINED, most_triggers=0)
-        return are_few(self._source.reading(), "jobs", query, most)
+        return are_few(self._context.reading(), "jobs", query, most)
 
     def job_hint(self, key: JobKey | str) -> JobHint | None:
         """Return what is said of a job that is not stored: the key that was probably meant; None if it is stored."""
-        return jobs.hint(self._source.reading(), checked_key(key, JobKey))
+        return jobs.hint(self._context.reading(), checked_key(key, JobKey))
 
     def job(self, key: JobKey | str) -> JobView:
         """Return one job with its triggers, next runs and last runs.
@@ -200,7 +200,7 @@ class Operations:
         Raises:
             JobNotFoundError: the job is not stored.
         """
-        return jobs.view(self._source, checked_key(key, JobKey))
+        return jobs.view(self._context, checked_key(key, JobKey))
 
     def triggers(self, *, limit: int = DEFAULT_LIMIT, after: str | None = None, **filters: Any) -> Page[TriggerSummary]:
         """Return a page of triggers. The filters and orders are those of `Scheduler.triggers`.
@@ -211,19 +211,19 @@ class Operations:
         Raises:
             InvalidValueError: a filter, the limit or the cursor is wrong.
         """
-        return triggers.page(self._source.reading(), trigger_query(**filters), limit, after)
+        return triggers.page(self._context.reading(), trigger_query(**filters), limit, after)
 
     def triggers_are_few(self, most: int, **filters: Any) -> bool:
         """Return whether a page of `most` triggers would be the whole list. At most so many are read to find out."""
         query = replace(trigger_query(**filters), among=EXAMINED)
-        return are_few(self._source.reading(), f"triggers by {query.order}", query, most)
+        return are_few(self._context.reading(), f"triggers by {query.order}", query, most)
 
     def unscheduled_triggers(self) -> Callable[[], Count]:
         """Ask for the number of triggers of runs by hand, retries, recoveries and continuations, up to 1,000.
 
         The answer comes with what is read next.
         """
-        number = self._source.reading().ask(lambda store: admin(store).unscheduled_triggers(MAX_HIDDEN))
+        number = self._context.reading().defer(lambda store: admin(store).unscheduled_triggers(MAX_HIDDEN))
         return lambda: counted(number(), MAX_HIDDEN)
 
     def trigger(self, key: TriggerKey | str, *, next_times: int = NEXT_TIMES) -> TriggerView:
@@ -232,7 +232,7 @@ class Operations:
         Raises:
             TriggerNotFoundError: the trigger is not stored.
         """
-        return triggers.view(self._source, checked_key(key, TriggerKey), next_times=next_times)
+        return triggers.view(self._context, checked_key(key, TriggerKey), next_times=next_times)
 
     def trigger_summary(self, key: TriggerKey | str) -> TriggerSummary:
         """Return one trigger, as a row of `triggers`.
@@ -240,7 +240,7 @@ class Operations:
         Raises:
             TriggerNotFoundError: the trigger is not stored.
         """
-        return triggers.one_summary(self._source.reading(), checked_key(key, TriggerKey))
+        return triggers.one_summary(self._context.reading(), checked_key(key, TriggerKey))
 
     def why(self, key: TriggerKey | str) -> tuple[str, ...]:
         """Explain why a trigger has not fired, or when it will; see `Scheduler.why`.
@@ -248,7 +248,7 @@ class Operations:
         Raises:
             TriggerNotFoundError: the trigger is not stored, and the history has no execution of it.
         """
-        return tuple(triggers.why(self._source, checked_key(key, TriggerKey)))
+        return tuple(triggers.why(self._context, checked_key(key, TriggerKey)))
 
     def executions(
         self, *, limit: int = DEFAULT_LIMIT, after: str | None = None, **filters: Any
@@ -262,7 +262,7 @@ class Operations:
         Raises:
             InvalidValueError: a filter, the limit or the cursor is wrong.
         """
-        return executions.page(self._source.reading(), execution_query(**filters), limit, after)
+        return executions.page(self._context.reading(), execution_query(**filters), limit, after)
 
     def ranked_executions(
         self, by: Rank | str, *, limit: int = DEFAULT_LIMIT, after: str | None = None, **filters: Any
@@ -277,7 +277,7 @@ class Operations:
         """
         rank = checked_choice(by, Rank, "by")
         assert rank is not None
-        return executions.ranked(self._source.reading(), execution_query(**filters), rank, limit, after)
+        return executions.ranked(self._context.reading(), execution_query(**filters), rank, limit, after)
 
     def execution(self, fire_id: FireRef) -> ExecutionView:
         """Return one execution with its times, attempts, error, log lines and progress.
@@ -286,7 +286,7 @@ class Operations:
             ExecutionNotFoundError: the execution is not known, or no longer in the history.
             InvalidValueError: no execution can have this id.
         """
-        return executions.view(self._source, checked_fire_id(fire_id))
+        return executions.view(self._context, checked_fire_id(fire_id))
 
     def followed(self, trigger: TriggerKey | str, after: int, *, again: bool = False) -> Followed:
         """Return how a run is that an action began, or that follows from it.
@@ -296,11 +296,11 @@ class Operations:
             after: the `action_id` of the result.
             again: the action runs it again, for the words.
         """
-        return run_progress.followed(self._source.reading(), checked_key(trigger, TriggerKey), after, again=again)
+        return run_progress.followed(self._context.reading(), checked_key(trigger, TriggerKey), after, again=again)
 
     def has_run(self, job: JobKey | str) -> bool:
         """Return whether one of the last 20,000 executions is of this job, which need not be stored any more."""
-        return executions.has_run(self._source.reading(), checked_key(job, JobKey))
+        return executions.has_run(self._context.reading(), checked_key(job, JobKey))
 
     def misfires(self, *, limit: int = DEFAULT_LIMIT, after: str | None = None, **filters: Any) -> Page[MisfireView]:
         """Return a page of misfires, the latest first. The filters are those of `Scheduler.misfires`.
@@ -310,12 +310,12 @@ class Operations:
         Raises:
             InvalidValueError: a filter, the limit or the cursor is wrong.
         """
-        return executions.misfire_page(self._source.reading(), misfire_query(**filters), limit, after)
+        return executions.misfire_page(self._context.reading(), misfire_query(**filters), limit, after)
 
     def running(self) -> tuple[RunningView, ...]:
         """Return the running executions of the whole cluster, by fire time."""
-        reading = self._source.reading()
-        running = reading.ask(lambda store: store.list_running())
+        reading = self._context.reading()
+        running = reading.defer(lambda store: store.list_running())
         return tuple(executions.running_view(record, reading.now()) for record in running())
 
     def upcoming(self, *, until: datetime | timedelta | None = None, limit: int = DEFAULT_LIMIT) -> list[PlannedRun]:
@@ -330,7 +330,7 @@ class Operations:
         """
         if type(limit) is not int or not 1 <= limit <= MAX_UPCOMING:
             raise InvalidValueError(f"limit: must be a whole number from 1 to {MAX_UPCOMING} (got {quoted(limit)})")
-        reading = self._source.reading()
+        reading = self._context.reading()
         now = reading.now()
         if until is None or isinstance(until, timedelta):
             end = now + (until or overview.HORIZON)
@@ -340,7 +340,7 @@ class Operations:
 
     def cluster(self) -> Cluster:
         """Return the nodes, judged by the predicate by which they recover each other, and how they differ."""
-        return cluster.cluster(self._source.reading())
+        return cluster.cluster(self._context.reading())
 
     def timeline(
         self,
@@ -362,14 +362,14 @@ class Operations:
             InvalidValueError: an instant has no time zone, the end is not within 31 days after the start, or `lanes` is
                 none of these.
         """
-        reading = self._source.reading()
+        reading = self._context.reading()
         since = checked_instant(start, "start") or reading.now() - overview.HORIZON
         until = checked_instant(end, "end") or since + 2 * overview.HORIZON
         return timeline.timeline(reading, since, until, lanes, group)
 
     def calendars(self) -> tuple[CalendarSummary, ...]:
         """Return the stored calendars, sorted by name; at most the first 500."""
-        return calendars.calendars(self._source.reading())
+        return calendars.calendars(self._context.reading())
 
     def calendar(self, name: str, year: int | None = None) -> CalendarYear:
         """Return one calendar with the days of a year that it excludes; by default of this year.
@@ -378,29 +378,29 @@ class Operations:
             CalendarNotFoundError: the calendar is not stored.
             InvalidValueError: the year is not from 1970 to 9998.
         """
-        return calendars.year(self._source.reading(), name, year)
+        return calendars.year(self._context.reading(), name, year)
 
     def groups(self) -> Groups:
         """Return the groups of triggers and jobs with their pauses, at most the first 100 of each kind."""
-        return limits.groups(self._source.reading())
+        return limits.groups(self._context.reading())
 
     def groups_and_windows(self) -> tuple[Groups, list[WindowView]]:
         """Return `groups` and `windows`, which are asked together."""
-        reading = self._source.reading()
-        records = reading.ask(lambda store: store.windows())
+        reading = self._context.reading()
+        records = reading.defer(lambda store: store.windows())
         return limits.groups(reading), [maintenance_windows.view(record) for record in records()]
 
     def windows(self) -> list[WindowView]:
         """Return the maintenance windows, by their names, each with its present or next time."""
-        return maintenance_windows.windows(self._source.reading())
+        return maintenance_windows.windows(self._context.reading())
 
     def limits(self) -> Limits:
         """Return the limits that are in use, with their headroom, and the capacity of the nodes."""
-        return limits.limits(self._source.reading())
+        return limits.limits(self._context.reading())
 
     def locks(self) -> tuple[LockRecord, ...]:
         """Return the locks on the tables that conflict with others, and who waits for them."""
-        return tuple(admin(self._source.store).locks(lock_holders.MAX_LOCKS))
+        return tuple(admin(self._context.store).locks(lock_holders.MAX_LOCKS))
 
     def system(self, *, examine: bool = False) -> System:
         """Return the store with its tables and locks.
@@ -408,7 +408,7 @@ class Operations:
         With `examine` it also has the findings of `quartzpy doctor`, which reads whole tables: with a million triggers
         it takes seconds.
         """
-        return system.system(self._source, examine=examine)
+        return system.system(self._context, examine=examine)
 
     def search(self, text: str, *, limit: int = 20, after: str | None = None) -> SearchResults:
         """Return the jobs, triggers, nodes and calendars whose names contain a text, and the execution with that id.
@@ -422,7 +422,7 @@ class Operations:
             InvalidValueError: the text is empty or cannot be stored, the limit is not from 1 to 100, or `after` is not
                 a cursor of a search.
         """
-        return search.search(self._source.reading(), text, limit, after)
+        return search.search(self._context.reading(), text, limit, after)
 
     def incidents(self) -> Incidents:
         """Return what is wrong now or soon will be; the overview has it as well, with all that surrounds it.
@@ -430,14 +430,14 @@ class Operations:
         Raises:
             SchemaError: the tables do not belong to this release.
         """
-        return snapshot.incidents(self._source)
+        return diagnosis.incidents(self._context)
 
     def open_incidents(self) -> tuple[RecordedIncident, ...]:
         """Return the incidents that nodes have recorded and that are not over, the worst first.
 
         `incidents` judges them anew, and has their remedies.
         """
-        return recorded.lasting(self._source.reading())
+        return recorded.lasting(self._context.reading())
 
     def past_incidents(
         self,
@@ -470,7 +470,7 @@ class Operations:
             since=checked_instant(since, "since"),
             until=checked_instant(until, "until"),
         )
-        return recorded.page(self._source.reading(), query, limit, after)
+        return recorded.page(self._context.reading(), query, limit, after)
 
     def incident(self, incident_id: int) -> RecordedIncident:
         """Return one incident as a node has recorded it, whether it lasts or is over.
@@ -479,7 +479,7 @@ class Operations:
             ObjectNotFoundError: no incident is recorded under this number, or no longer.
             InvalidValueError: `incident_id` is not a whole number from 1 on.
         """
-        return recorded.incident(self._source.reading(), checked_incident_id(incident_id))
+        return recorded.incident(self._context.reading(), checked_incident_id(incident_id))
 
     def audit_log(
         self,
@@ -516,7 +516,7 @@ class Operations:
             since=checked_instant(since, "since"),
             until=checked_instant(until, "until"),
         )
-        return audit_log.page(self._source.reading(), query, limit, after)
+        return audit_log.page(self._context.reading(), query, limit, after)
 
     def audit_entry(self, action_id: int) -> AuditEntry:
         """Return one entry of the audit log, for example that of an action which is still going on.
@@ -527,4 +527,4 @@ class Operations:
         """
         if type(action_id) is not int or not 1 <= action_id < MAX_FIRE_ID:
             raise InvalidValueError(f"action_id: must be a whole number from 1 on (got {quoted(action_id)})")
-        return audit_log.entry(self._source.reading(), action_id)
+        return audit_log.entry(self._context.reading(), action_id)

@@ -8,17 +8,17 @@ from datetime import UTC, datetime, timedelta
 
 from quartzpy.errors import SchemaError
 from quartzpy.operations.incidents import incident as causes
+from quartzpy.operations.incidents.diagnosis import Diagnosis, told_apart
 from quartzpy.operations.incidents.incident import Incident
 from quartzpy.operations.incidents.recorded import RecordedIncident, recorded_incident
-from quartzpy.operations.incidents.snapshot import Situation, told_apart
-from quartzpy.operations.read_context import MAX_COUNTED, Count, Source, counted
+from quartzpy.operations.read_context import MAX_COUNTED, Count, ReadContext, counted
 from quartzpy.operations.views.agenda import Agenda, PlannedRun
 from quartzpy.operations.views.cluster import NodeEnd, NodeView
 from quartzpy.operations.views.executions import ExecutionSummary, RunningView
 from quartzpy.operations.views.executions import summary as execution_summary
 from quartzpy.operations.views.late_triggers import LateTrigger
 from quartzpy.operations.views.maintenance_windows import WindowView, announced
-from quartzpy.scheduler.reading import Reading
+from quartzpy.scheduler.batched_reads import BatchedReads
 from quartzpy.scheduler.singles import placements_of_jobs
 from quartzpy.states import ExecutionState, Outcome, TriggerState
 from quartzpy.store.postgresql.admin import admin
@@ -135,12 +135,12 @@ class Overview:
         return ", ".join(parts)
 
 
-def overview(source: Source) -> Overview:
+def overview(context: ReadContext) -> Overview:
     try:
-        source.scheduler._usable_store()
+        context.scheduler._usable_store()
     except SchemaError as error:
         return _unreadable(str(error))
-    data = _OverviewData(source)
+    data = _OverviewData(context)
     now, minutes, over = data.now, data.minutes(), data.over()
     wrong = told_apart(data.incidents(), now)
     return Overview(
@@ -175,13 +175,13 @@ def _unreadable(message: str) -> Overview:
     return Overview(now, (causes.schema_behind(message),), (), (), (), (), (), (), now, (), {})
 
 
-class _OverviewData(Situation):
-    """What the parts of the overview show, asked in the three round trips of the situation."""
+class _OverviewData(Diagnosis):
+    """What the parts of the overview show, asked in the three round trips of the diagnosis."""
 
     def _ask_first(self) -> None:
-        latest = self._reading.ask(lambda store: store.find(_LATEST, MAX_FAILED))
-        misfires = self._reading.ask(lambda store: admin(store).recent_misfires(DAY, most=MAX_MISFIRES))
-        stored = self._reading.ask(lambda store: store.windows())
+        latest = self._reading.defer(lambda store: store.find(_LATEST, MAX_FAILED))
+        misfires = self._reading.defer(lambda store: admin(store).recent_misfires(DAY, most=MAX_MISFIRES))
+        stored = self._reading.defer(lambda store: store.windows())
         super()._ask_first()
         self.windows = announced(stored(), self.now)
         self.misfires = misfires()
@@ -189,11 +189,13 @@ class _OverviewData(Situation):
 
     def _ask_second(self) -> None:
         reading, now = self._reading, self.now
-        self.minutes = reading.ask(lambda store: admin(store).minutes(_first_minute(now), most=MAX_COUNTED_EXECUTIONS))
+        self.minutes = reading.defer(
+            lambda store: admin(store).minutes(_first_minute(now), most=MAX_COUNTED_EXECUTIONS)
+        )
         self.agenda = Agenda(reading, now, now + HORIZON, MAX_PLANNED)
         jobs = {row.job for row in self.failed if _is_final(row)}
         self._repeatable = placements_of_jobs(reading, jobs)
-        self.over = reading.ask(lambda store: admin(store).find(IncidentQuery(since=now - DAY), MAX_OVER + 1))
+        self.over = reading.defer(lambda store: admin(store).find(IncidentQuery(since=now - DAY), MAX_OVER + 1))
         super()._ask_second()
 
     def _ask_third(self) -> None:
@@ -225,9 +227,9 @@ def _is_final(row: ExecutionSummary) -> bool:
     return row.fire_id is not None and row.retry_at is None
 
 
-def counts(reading: Reading) -> dict[str, Count]:
+def counts(reading: BatchedReads) -> dict[str, Count]:
     """Return the numbers of jobs, of triggers by state and of executions; see `Overview.counts`."""
-    return _numbers(reading.ask(lambda store: admin(store).tallies(MAX_COUNTED))())
+    return _numbers(reading.defer(lambda store: admin(store).tallies(MAX_COUNTED))())
 
 
 def _numbers(tallies: Tallies) -> dict[str, Count]:

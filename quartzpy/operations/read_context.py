@@ -10,10 +10,10 @@ from typing import Any, TypeVar, cast
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import JobNotFoundError, TriggerNotFoundError
 from quartzpy.keys import JobKey, TriggerKey, nearest
+from quartzpy.scheduler.batched_reads import BatchedReads, Deferred
 from quartzpy.scheduler.explain import PYTHON, Advice
 from quartzpy.scheduler.methods.base import MAX_NEAR
 from quartzpy.scheduler.querying import Page, Query
-from quartzpy.scheduler.reading import Answer, Reading
 from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.scheduler.typed_text import not_stored
 from quartzpy.secret_texts import Redaction
@@ -52,18 +52,18 @@ within 100 ms even if they are not in its cache."""
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ReadContext:
     """A scheduler, which need not be started, and the rules by which its data is shown."""
 
     scheduler: BaseScheduler
     redaction: Redaction
     advice: Advice = PYTHON
     """The words in which the reader is told what to do."""
-    page: Reading | None = None
+    page: BatchedReads | None = None
     """The questions of the one page that is read; None if each read model asks its own."""
 
-    def reading(self) -> Reading:
-        return self.page or Reading(self.scheduler._usable_store)
+    def reading(self) -> BatchedReads:
+        return self.page or BatchedReads(self.scheduler._usable_store)
 
     @property
     def store(self) -> JobStore:
@@ -80,19 +80,19 @@ class Source:
         return redacted
 
 
-def no_job(reading: Reading, key: JobKey) -> JobNotFoundError:
+def no_job(reading: BatchedReads, key: JobKey) -> JobNotFoundError:
     """Return the error for a job that is not stored, with the key that was probably meant."""
     return not_stored(JobNotFoundError, f"job {key} is not stored", nearest(key, near_keys(reading, key)()))
 
 
-def no_trigger(reading: Reading, key: TriggerKey) -> TriggerNotFoundError:
+def no_trigger(reading: BatchedReads, key: TriggerKey) -> TriggerNotFoundError:
     """Return the error for a trigger that is not stored, with the key that was probably meant."""
     return not_stored(TriggerNotFoundError, f"trigger {key} is not stored", nearest(key, near_keys(reading, key)()))
 
 
-def near_keys(reading: Reading, key: _Key) -> Answer[set[_Key]]:
+def near_keys(reading: BatchedReads, key: _Key) -> Deferred[set[_Key]]:
     """Ask for some stored keys that are similar to one that is not stored."""
-    return reading.ask(lambda store: store.near_keys(key, MAX_NEAR))
+    return reading.defer(lambda store: store.near_keys(key, MAX_NEAR))
 
 
 def unreadable(error: Exception) -> str:
@@ -132,7 +132,7 @@ def page_of(page: Page[_Record], view: Callable[[_Record], _View]) -> Page[_View
 
 
 def examined_page(
-    reading: Reading,
+    reading: BatchedReads,
     name: str,
     query: RecordQuery[_Record],
     limit: int,
@@ -148,25 +148,25 @@ def examined_page(
     bounded = cast("BoundedQuery", query)
     pages: Query[_Record] = Query(
         name,
-        lambda limit, after: reading.ask(lambda store: admin(store).find(query, limit, after))(),
+        lambda limit, after: reading.defer(lambda store: admin(store).find(query, limit, after))(),
         query.position,
         query.shape,
-        lambda: reading.ask(lambda store: admin(store).count(bounded))(),
+        lambda: reading.defer(lambda store: admin(store).count(bounded))(),
     )
     page = pages.page(limit, after)
     position = None if after is None else pages._decoded(after)
-    last: Answer[Position | None] | None = None
+    last: Deferred[Position | None] | None = None
     if is_outdated(page):
-        last = reading.ask(lambda store: admin(store).last_examined(bounded, position))
+        last = reading.defer(lambda store: admin(store).last_examined(bounded, position))
         page = pages.page(limit, after)
     ask_more(page)
     if page.next_cursor is None and bounded.among is not None:
-        end = (last or reading.ask(lambda store: admin(store).last_examined(bounded, position)))()
+        end = (last or reading.defer(lambda store: admin(store).last_examined(bounded, position)))()
         if end is not None:
             return Page(page, pages._encoded(end), bounded.among)
     return page
 
 
-def are_few(reading: Reading, name: str, query: RecordQuery[_Record], most: int) -> bool:
+def are_few(reading: BatchedReads, name: str, query: RecordQuery[_Record], most: int) -> bool:
     """Return whether a query selects at most `most` records, and these among those that a page examines."""
     return examined_page(reading, name, query, most, None).next_cursor is None

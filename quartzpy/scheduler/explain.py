@@ -16,7 +16,7 @@ from quartzpy.jobs.job import CELERY_TASK, INCLUDED, JobDetail, if_moved, run_by
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.keys import JobKey, Naming, TriggerKey
 from quartzpy.placement import Placement
-from quartzpy.scheduler.reading import Reading
+from quartzpy.scheduler.batched_reads import BatchedReads
 from quartzpy.scheduler.singles import mode_of_job, placements_of_jobs
 from quartzpy.states import HeldBy, JobMode, MisfireAction, Missed, NodeMode, TriggerState
 from quartzpy.store.node_states import NodeState, takes_work, works
@@ -66,7 +66,7 @@ API = Advice("send the action `reset`")
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class WhyInputs:
     """The input of an explanation, as it was just read."""
 
     now: datetime
@@ -102,14 +102,14 @@ class Situation:
     """What the rules of the time zone that this process has change of its next fire."""
 
 
-def explain(situation: Situation) -> list[str]:
+def explain(inputs: WhyInputs) -> list[str]:
     """Return sentences: first what delays the trigger, or when it fires; then what happened last."""
     return [
-        *_state(situation),
-        *_other_rules(situation),
-        *_executions(situation),
-        *_misfires(situation.now, situation.misfires, situation),
-        *_history(situation),
+        *_state(inputs),
+        *_other_rules(inputs),
+        *_executions(inputs),
+        *_misfires(inputs.now, inputs.misfires, inputs),
+        *_history(inputs),
     ]
 
 
@@ -121,28 +121,28 @@ def explain_ended(
     return [not_stored, *_misfires(now, misfires, None), *map(_last_execution, last)]
 
 
-def _state(situation: Situation) -> list[str]:
-    match situation.trigger.state:
+def _state(inputs: WhyInputs) -> list[str]:
+    match inputs.trigger.state:
         case TriggerState.WAITING:
-            return _waiting(situation)
+            return _waiting(inputs)
         case TriggerState.PAUSED:
-            return [f"{_paused(situation)}. {_resumption(situation)}"]
+            return [f"{_paused(inputs)}. {_resumption(inputs)}"]
         case TriggerState.PAUSED_BLOCKED:
             return [
-                f"{_paused(situation)}, and its job is also at its concurrency limit.",
-                *_limit(situation),
+                f"{_paused(inputs)}, and its job is also at its concurrency limit.",
+                *_limit(inputs),
             ]
         case TriggerState.BLOCKED:
-            return _blocked(situation)
+            return _blocked(inputs)
         case TriggerState.COMPLETE:
             return ["It has ended and will not fire any more."]
         case TriggerState.ERROR:
-            reason = f" ({error_summary(situation.trigger.error)})" if situation.trigger.error else ""
-            return [f"It is in ERROR{reason}. Remove the cause, then {situation.advice.reset(situation.trigger.key)}."]
+            reason = f" ({error_summary(inputs.trigger.error)})" if inputs.trigger.error else ""
+            return [f"It is in ERROR{reason}. Remove the cause, then {inputs.advice.reset(inputs.trigger.key)}."]
 
 
-def _other_rules(situation: Situation) -> list[str]:
-    moved = situation.moves_to
+def _other_rules(inputs: WhyInputs) -> list[str]:
+    moved = inputs.moves_to
     if moved is None:
         return []
     after = "it does not fire again" if moved.after is None else f"it is at {moved.after.isoformat()}"
@@ -152,87 +152,87 @@ def _other_rules(situation: Situation) -> list[str]:
     ]
 
 
-def _waiting(situation: Situation) -> list[str]:
-    at = situation.trigger.progress.next_fire_time
+def _waiting(inputs: WhyInputs) -> list[str]:
+    at = inputs.trigger.progress.next_fire_time
     assert at is not None
-    late = situation.now - at
+    late = inputs.now - at
     if late < timedelta():
-        calendar = situation.trigger.trigger.calendar
+        calendar = inputs.trigger.trigger.calendar
         within = f" (calendar {calendar!r} includes that instant)" if calendar else ""
-        return [f"It will fire at {_instant(situation)}{within}, in {span_in_words(-late)}.", *_takers(situation)]
-    if holding := _shared_limits(situation):
-        return [f"It has been due for {span_in_words(late)}; {holding}", *_takers(situation)]
-    if situation.trigger.catch_up_until is not None:
-        until = situation.trigger.catch_up_until.isoformat()
+        return [f"It will fire at {_instant(inputs)}{within}, in {span_in_words(-late)}.", *_takers(inputs)]
+    if holding := _shared_limits(inputs):
+        return [f"It has been due for {span_in_words(late)}; {holding}", *_takers(inputs)]
+    if inputs.trigger.catch_up_until is not None:
+        until = inputs.trigger.catch_up_until.isoformat()
         return [
-            f"It is catching up on missed fires until {until}; the next one is of {_instant(situation)}.",
-            *_takers(situation),
+            f"It is catching up on missed fires until {until}; the next one is of {_instant(inputs)}.",
+            *_takers(inputs),
         ]
-    trigger = situation.trigger.trigger
-    threshold = trigger.misfire_threshold or situation.misfire_threshold
+    trigger = inputs.trigger.trigger
+    threshold = trigger.misfire_threshold or inputs.misfire_threshold
     if late > threshold and not trigger.ignores_misfires:
-        effect = misfire_effect(trigger, situation.trigger.progress, now=situation.now)
+        effect = misfire_effect(trigger, inputs.trigger.progress, now=inputs.now)
         rule = f"{misfire_rule(trigger.misfire)} {effect}"
         return [
             f"It is {span_in_words(late)} late, which is a misfire (more than {span_in_words(threshold)}): {rule}.",
-            *_takers(situation),
+            *_takers(inputs),
         ]
-    return [f"It has been due for {span_in_words(late)}, and no node has fired it yet.", *_takers(situation)]
+    return [f"It has been due for {span_in_words(late)}, and no node has fired it yet.", *_takers(inputs)]
 
 
-def _blocked(situation: Situation) -> list[str]:
-    at, held_by = situation.trigger.next_fire_time, situation.trigger.held_by
+def _blocked(inputs: WhyInputs) -> list[str]:
+    at, held_by = inputs.trigger.next_fire_time, inputs.trigger.held_by
     if held_by in (None, HeldBy.SLOT) or at is None:
-        return ["Its job is at its concurrency limit; the trigger waits until an execution ends.", *_limit(situation)]
+        return ["Its job is at its concurrency limit; the trigger waits until an execution ends.", *_limit(inputs)]
     if held_by is HeldBy.RATE:
-        holding = _own_rate(situation)
+        holding = _own_rate(inputs)
     else:
-        names = " and ".join(situation.trigger.shared_limits)
-        holding = _shared_limits(situation) or f"it waits for {names}, of which a place is free again."
-    due = f"It has been due for {span_in_words(situation.now - at)}; {holding}"
-    return [" ".join((due, *_turn(situation))), *_takers(situation)]
+        names = " and ".join(inputs.trigger.shared_limits)
+        holding = _shared_limits(inputs) or f"it waits for {names}, of which a place is free again."
+    due = f"It has been due for {span_in_words(inputs.now - at)}; {holding}"
+    return [" ".join((due, *_turn(inputs))), *_takers(inputs)]
 
 
-def _own_rate(situation: Situation) -> str:
-    limit = None if situation.job is None else situation.job.rate_limit
+def _own_rate(inputs: WhyInputs) -> str:
+    limit = None if inputs.job is None else inputs.job.rate_limit
     words = f"the rate limit of its job{'' if limit is None else f' ({limit})'} holds it back."
-    opens_at = situation.trigger.opens_at
-    if opens_at is None or opens_at <= situation.now:
+    opens_at = inputs.trigger.opens_at
+    if opens_at is None or opens_at <= inputs.now:
         return f"{words} Rate limit: next now."
-    return f"{words} Rate limit: next at {opens_at.isoformat()}, in {span_in_words(opens_at - situation.now)}."
+    return f"{words} Rate limit: next at {opens_at.isoformat()}, in {span_in_words(opens_at - inputs.now)}."
 
 
-def _turn(situation: Situation) -> list[str]:
+def _turn(inputs: WhyInputs) -> list[str]:
     """Return how many others are before a trigger that waits, and about when a rate admits it after them."""
-    ahead = situation.ahead
+    ahead = inputs.ahead
     if ahead == 0:
         return []
     others = f"{'At least ' if ahead >= MAX_WAITING else ''}{numbered(ahead, 'trigger', 'triggers')}"
     words = f"{others} that {'waits' if ahead == 1 else 'wait'} there {'fires' if ahead == 1 else 'fire'} before it"
-    turns = [max(at or situation.now, situation.now) + ahead * rate.emission_interval for rate, at in _rates(situation)]
+    turns = [max(at or inputs.now, inputs.now) + ahead * rate.emission_interval for rate, at in _rates(inputs)]
     if not turns:
         return [f"{words}."]
     about = "not before" if ahead >= MAX_WAITING else "about at"
     return [f"{words}; its turn is {about} {max(turns).isoformat(timespec='seconds')}."]
 
 
-def _rates(situation: Situation) -> list[tuple[RateLimit, datetime | None]]:
+def _rates(inputs: WhyInputs) -> list[tuple[RateLimit, datetime | None]]:
     """Return the rates for which a trigger waits, and from when on each admits the next fire."""
-    if situation.trigger.held_by is HeldBy.RATE:
-        own = None if situation.job is None else situation.job.rate_limit
-        return [] if own is None else [(own, situation.trigger.opens_at)]
-    limits = (situation.limits.get(name) for name in situation.trigger.shared_limits)
+    if inputs.trigger.held_by is HeldBy.RATE:
+        own = None if inputs.job is None else inputs.job.rate_limit
+        return [] if own is None else [(own, inputs.trigger.opens_at)]
+    limits = (inputs.limits.get(name) for name in inputs.trigger.shared_limits)
     return [(rate, record.admits_at) for record in limits if record and (rate := record.limit.rate_limit) is not None]
 
 
-def _shared_limits(situation: Situation) -> str | None:
+def _shared_limits(inputs: WhyInputs) -> str | None:
     """Return what says which of the limits that its job shares hold a due trigger back; None if none does."""
-    names = () if situation.job is None else situation.job.limits
-    missing = [name for name in names if name not in situation.limits]
+    names = () if inputs.job is None else inputs.job.limits
+    missing = [name for name in names if name not in inputs.limits]
     if missing:
         return f"it waits for the limit {missing[0]}, which is not stored, so that no job that shares it fires."
-    full = [record for name in names if (record := situation.limits[name]).is_full]
-    return " and ".join(_use_of(record, situation.now) for record in full) + "." if full else None
+    full = [record for name in names if (record := inputs.limits[name]).is_full]
+    return " and ".join(_use_of(record, inputs.now) for record in full) + "." if full else None
 
 
 def _use_of(record: LimitRecord, now: datetime) -> str:
@@ -274,25 +274,25 @@ def misfire_effect(trigger: Trigger, progress: TriggerProgress, *, now: datetime
     return "fires it once, at once" if at <= now else "skips the missed fires"
 
 
-def _takers(situation: Situation) -> list[str]:
-    alive = [node for node in situation.nodes if situation.node_states[node.instance_id].is_alive]
-    if not situation.nodes:
+def _takers(inputs: WhyInputs) -> list[str]:
+    alive = [node for node in inputs.nodes if inputs.node_states[node.instance_id].is_alive]
+    if not inputs.nodes:
         return ["No node is running."]
     if not alive:
-        if len(situation.nodes) == 1:
+        if len(inputs.nodes) == 1:
             return ["The only node has not checked in recently."]
-        return [f"None of the {len(situation.nodes)} nodes has checked in recently."]
-    knowing = [node for node in alive if situation.trigger.job_type in node.capabilities.job_types]
+        return [f"None of the {len(inputs.nodes)} nodes has checked in recently."]
+    knowing = [node for node in alive if inputs.trigger.job_type in node.capabilities.job_types]
     if not knowing:
-        job_type = situation.trigger.job_type
+        job_type = inputs.trigger.job_type
         included = INCLUDED.get(job_type)
         remedy = f"see the setting {included.setting}" if included else f"import its module there; {if_moved(job_type)}"
         if job_type == CELERY_TASK:
             remedy = "import quartzpy.ext.celery there, and call its use_app(app)"
         return [f"{run_by_no_node(job_type)}; {remedy}."]
-    if situation.job is None:
+    if inputs.job is None:
         return []
-    placement = situation.job.placement
+    placement = inputs.job.placement
     able = [node for node in knowing if node.capabilities.allows(placement)]
     if not able:
         return [f"No node that knows the job type can run it: {'; '.join(obstacles(placement, knowing))}."]
@@ -301,30 +301,30 @@ def _takers(situation: Situation) -> list[str]:
         idle = ", ".join(f"{node.instance_id} is {_MODES[node.mode]}" for node in able)
         return [f"No node that can run it takes work now: {idle}. It waits until one is resumed."]
     return [
-        *_hindered(situation, taking),
-        *_workers(situation, placement, taking),
+        *_hindered(inputs, taking),
+        *_workers(inputs, placement, taking),
         *_group_limits(placement, taking),
     ]
 
 
-def _hindered(situation: Situation, able: Sequence[NodeRecord]) -> list[str]:
+def _hindered(inputs: WhyInputs, able: Sequence[NodeRecord]) -> list[str]:
     """Return one sentence if none of the nodes that can run the job works as it should."""
     reasons = []
     for node in able:
-        if works(node, situation.node_states[node.instance_id]):
+        if works(node, inputs.node_states[node.instance_id]):
             return []
-        age = span_in_words(situation.now - node.last_checkin)
+        age = span_in_words(inputs.now - node.last_checkin)
         what = node.problems[0].text if node.problems else f"it is late, and last checked in {age} ago"
         reasons.append(f"{node.instance_id}: {what}")
     return [f"No node that can run it works as it should: {'; '.join(reasons)}."]
 
 
-def _workers(situation: Situation, placement: Placement, able: Sequence[NodeRecord]) -> list[str]:
+def _workers(inputs: WhyInputs, placement: Placement, able: Sequence[NodeRecord]) -> list[str]:
     """Return one sentence if no node that can run the job has a free worker."""
     usage = []
     for node in able:
         workers = node.capabilities.workers.get(placement.pool)
-        in_use = situation.busy.get((node.instance_id, placement.pool), 0)
+        in_use = inputs.busy.get((node.instance_id, placement.pool), 0)
         if workers is None or in_use < workers:
             return []
         usage.append(f"{node.instance_id} {in_use} of {workers}")
@@ -361,22 +361,22 @@ def obstacles(placement: Placement, nodes: Sequence[NodeRecord]) -> list[str]:
     return sentences
 
 
-def _paused(situation: Situation) -> str:
+def _paused(inputs: WhyInputs) -> str:
     reasons = []
-    if situation.job_mode is JobMode.DISABLED:
+    if inputs.job_mode is JobMode.DISABLED:
         reasons.append("its job is disabled")
-    if situation.job_mode is JobMode.MANUAL:
+    if inputs.job_mode is JobMode.MANUAL:
         reasons.append("its job runs only when it is triggered by hand")
-    if situation.manual_mode:
+    if inputs.manual_mode:
         reasons.append("the scheduler is in manual mode")
-    if situation.all_paused:
-        reasons.append(f"everything is paused{_of_group(situation, 'ALL')}")
-    if situation.trigger_group_paused:
-        reasons.append(f"its group {situation.trigger.key.group!r} is paused{_of_group(situation, 'TRIGGER')}")
-    if situation.job_group_paused and situation.trigger.job_key is not None:
-        group = f"the group {situation.trigger.job_key.group!r} of its job"
-        reasons.append(f"{group} is paused{_of_group(situation, 'JOB')}")
-    trigger = situation.trigger
+    if inputs.all_paused:
+        reasons.append(f"everything is paused{_of_group(inputs, 'ALL')}")
+    if inputs.trigger_group_paused:
+        reasons.append(f"its group {inputs.trigger.key.group!r} is paused{_of_group(inputs, 'TRIGGER')}")
+    if inputs.job_group_paused and inputs.trigger.job_key is not None:
+        group = f"the group {inputs.trigger.job_key.group!r} of its job"
+        reasons.append(f"{group} is paused{_of_group(inputs, 'JOB')}")
+    trigger = inputs.trigger
     at = trigger.paused_at
     paused = "It is paused" if at is None else f"It has been paused since {at.isoformat(timespec='seconds')}"
     by = f" by {trigger.paused_by}" if trigger.paused_by else ""
@@ -384,26 +384,26 @@ def _paused(situation: Situation) -> str:
     return f"{paused}{by}{reason}{', because ' if reasons else ''}{' and '.join(reasons)}"
 
 
-def _of_group(situation: Situation, scope: str) -> str:
+def _of_group(inputs: WhyInputs, scope: str) -> str:
     """Return until when and why a group of the trigger is paused, if its pause has an end."""
-    group = next((group for group in situation.paused_groups if group.scope == scope), None)
+    group = next((group for group in inputs.paused_groups if group.scope == scope), None)
     if group is None or group.until is None:
         return ""
     reason = f" ({group.reason})" if group.reason else ""
     return f" until {group.until.isoformat(timespec='seconds')}{reason}"
 
 
-def _resumption(situation: Situation) -> str:
+def _resumption(inputs: WhyInputs) -> str:
     """Return what ends the pause of the trigger, and what it does then."""
-    end = situation.resumed_at
-    if end is None or situation.manual_mode or situation.job_mode not in (None, JobMode.ENABLED):
-        return f"Once it is resumed, its next fire time is {_instant(situation)}."
-    at = situation.trigger.next_fire_time
+    end = inputs.resumed_at
+    if end is None or inputs.manual_mode or inputs.job_mode not in (None, JobMode.ENABLED):
+        return f"Once it is resumed, its next fire time is {_instant(inputs)}."
+    at = inputs.trigger.next_fire_time
     resumed = f"It is resumed at {end.isoformat(timespec='seconds')}"
     if at is None or at >= end:
-        return f"{resumed}, and its next fire time is {_instant(situation)}."
-    own = situation.trigger.pause_missed
-    rules = [own] if own is not None else [group.missed for group in situation.paused_groups]
+        return f"{resumed}, and its next fire time is {_instant(inputs)}."
+    own = inputs.trigger.pause_missed
+    rules = [own] if own is not None else [group.missed for group in inputs.paused_groups]
     match rules:
         case [Missed.SKIP]:
             return f"{resumed}; what it has missed by then is skipped."
@@ -412,27 +412,27 @@ def _resumption(situation: Situation) -> str:
     return f"{resumed}; what it has missed by then is treated as a misfire."
 
 
-def _limit(situation: Situation) -> list[str]:
-    limit = None if situation.job is None else situation.job.max_concurrent
+def _limit(inputs: WhyInputs) -> list[str]:
+    limit = None if inputs.job is None else inputs.job.max_concurrent
     return (
         [] if limit is None else [f"Its job allows {numbered(limit, 'concurrent execution', 'concurrent executions')}."]
     )
 
 
-def _executions(situation: Situation) -> list[str]:
+def _executions(inputs: WhyInputs) -> list[str]:
     return [
         Naming(
             f"Execution {row.fire_id} of its job, fired by trigger {row.trigger_key}, has been running on node"
-            f" {row.instance_id} for {span_in_words(situation.now - row.fire_time)}.",
+            f" {row.instance_id} for {span_in_words(inputs.now - row.fire_time)}.",
             row.trigger_key,
         )
-        for row in situation.running
+        for row in inputs.running
         if row.state == "EXECUTING"
     ]
 
 
-def _misfires(now: datetime, misfires: Sequence[MisfireRecord], situation: Situation | None) -> list[str]:
-    fired = None if situation is None else situation.trigger.previous_fire_time
+def _misfires(now: datetime, misfires: Sequence[MisfireRecord], inputs: WhyInputs | None) -> list[str]:
+    fired = None if inputs is None else inputs.trigger.previous_fire_time
     return [
         f"It misfired: at {misfire.handled_at.isoformat()} node {misfire.instance_id} found that its fire of"
         f" {misfire.scheduled_fire_time.isoformat()} was late; {_result(misfire)}."
@@ -460,10 +460,10 @@ def _result(misfire: MisfireRecord) -> str:
             return f"{fires} missed, and no fire time is left"
 
 
-def _history(situation: Situation) -> list[str]:
-    if situation.last:
-        return [_last_execution(situation.last[0])]
-    fired = situation.trigger.previous_fire_time
+def _history(inputs: WhyInputs) -> list[str]:
+    if inputs.last:
+        return [_last_execution(inputs.last[0])]
+    fired = inputs.trigger.previous_fire_time
     return ["It has not fired yet." if fired is None else f"Its last fire was that of {fired.isoformat()}."]
 
 
@@ -473,8 +473,8 @@ def _last_execution(last: ExecutionRecord) -> str:
     return f"Its last execution, of {last.scheduled_fire_time.isoformat()}, ended as {last.outcome}{reason}.{retried}"
 
 
-def _instant(situation: Situation) -> str:
-    at = situation.trigger.progress.next_fire_time
+def _instant(inputs: WhyInputs) -> str:
+    at = inputs.trigger.progress.next_fire_time
     return "none" if at is None else at.isoformat()
 
 
@@ -490,16 +490,16 @@ def span_in_words(span: timedelta) -> str:
     return coarse(round(seconds))
 
 
-class Moment:
+class ClusterSnapshot:
     """What concerns all triggers at one moment, asked once."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: BatchedReads) -> None:
         self.reading = reading
-        self.nodes = reading.ask(lambda store: store.list_nodes())
-        self.running = reading.ask(lambda store: store.list_running())
-        self.pauses = reading.ask(lambda store: store.pauses())
-        self.limits = reading.ask(lambda store: store.limits())
-        self.zones = reading.ask(lambda store: store.noted_zones())
+        self.nodes = reading.defer(lambda store: store.list_nodes())
+        self.running = reading.defer(lambda store: store.list_running())
+        self.pauses = reading.defer(lambda store: store.pauses())
+        self.limits = reading.defer(lambda store: store.limits())
+        self.zones = reading.defer(lambda store: store.noted_zones())
         self._placements: Callable[[], Mapping[JobKey, Placement]] | None = None
         self._busy: Counter[tuple[str, str]] | None = None
 
@@ -522,10 +522,10 @@ class Moment:
 class OfJob:
     """The questions about the job of a trigger."""
 
-    def __init__(self, reading: Reading, key: JobKey) -> None:
+    def __init__(self, reading: BatchedReads, key: JobKey) -> None:
         self.key = key
-        self.detail = reading.ask(lambda store: store.jobs([key]).get(key))
-        self.mode = reading.ask(lambda store: mode_of_job(store, key))
+        self.detail = reading.defer(lambda store: store.jobs([key]).get(key))
+        self.mode = reading.defer(lambda store: mode_of_job(store, key))
 
 
 class Explanation:
@@ -538,66 +538,66 @@ class Explanation:
 
     def __init__(
         self,
-        moment: Moment,
+        snapshot: ClusterSnapshot,
         key: TriggerKey,
         threshold: timedelta,
         advice: Advice = PYTHON,
         job_key: JobKey | None = None,
     ) -> None:
-        self._moment, self._key, self._threshold, self._advice = moment, key, threshold, advice
-        ask = moment.reading.ask
-        self._record = ask(lambda store: store.triggers([key]).get(key))
-        self._last = ask(lambda store: store.find(ExecutionQuery(trigger_key=key), 1))
-        self._misfires = ask(lambda store: store.find(MisfireQuery(trigger_key=key), 1))
-        self._ahead = ask(lambda store: store.ahead(key))
-        self.of_job = None if job_key is None else OfJob(moment.reading, job_key)
+        self._snapshot, self._key, self._threshold, self._advice = snapshot, key, threshold, advice
+        defer = snapshot.reading.defer
+        self._record = defer(lambda store: store.triggers([key]).get(key))
+        self._last = defer(lambda store: store.find(ExecutionQuery(trigger_key=key), 1))
+        self._misfires = defer(lambda store: store.find(MisfireQuery(trigger_key=key), 1))
+        self._ahead = defer(lambda store: store.ahead(key))
+        self.of_job = None if job_key is None else OfJob(snapshot.reading, job_key)
 
     def __call__(self) -> list[str]:
-        key, moment, record = self._key, self._moment, self._record()
+        key, snapshot, record = self._key, self._snapshot, self._record()
         last, misfires = self._last(), self._misfires()
         if record is None:
             if not last and not misfires:
                 raise TriggerNotFoundError(f"trigger {key} is not stored, and the history has no execution of it")
-            return explain_ended(key, moment.nodes().now, last, misfires)
-        job_key, of_job, pauses = record.job_key, self.of_job, moment.pauses()
+            return explain_ended(key, snapshot.nodes().now, last, misfires)
+        job_key, of_job, pauses = record.job_key, self.of_job, snapshot.pauses()
         if of_job is None or of_job.key != job_key:
-            of_job = OfJob(moment.reading, job_key)
-        moment.look_up_placements()
-        situation = Situation(
-            now=moment.nodes().now,
+            of_job = OfJob(snapshot.reading, job_key)
+        snapshot.look_up_placements()
+        inputs = WhyInputs(
+            now=snapshot.nodes().now,
             trigger=record,
             job=of_job.detail(),
-            running=[row for row in moment.running() if row.job_key == job_key],
-            nodes=moment.nodes().nodes,
-            node_states=moment.nodes().states(),
+            running=[row for row in snapshot.running() if row.job_key == job_key],
+            nodes=snapshot.nodes().nodes,
+            node_states=snapshot.nodes().states(),
             all_paused=pauses.everything,
             trigger_group_paused=key.group in pauses.trigger_groups,
             job_group_paused=job_key.group in pauses.job_groups,
             manual_mode=pauses.is_manual,
             job_mode=of_job.mode(),
-            misfire_threshold=moment.nodes().setting("misfire_threshold", self._threshold),
+            misfire_threshold=snapshot.nodes().setting("misfire_threshold", self._threshold),
             last=last,
             misfires=misfires,
             advice=self._advice,
-            busy=moment.busy(),
-            limits=moment.limits(),
+            busy=snapshot.busy(),
+            limits=snapshot.limits(),
             ahead=self._ahead(),
             moves_to=self._moves_to(record),
             paused_groups=pauses.covering(key, job_key),
             resumed_at=pauses.until(key, job_key, alone=record.pause_missed is not None, end=record.paused_until),
         )
-        return explain(situation)
+        return explain(inputs)
 
     def _moves_to(self, record: TriggerRecord) -> MovedFire | None:
-        outdated = Outdated.of(self._moment.zones())
+        outdated = Outdated.of(self._snapshot.zones())
         if not outdated.rules or record.next_fire_time is None:
             return None
         try:
             calendar = None
             if record.calendar is not None:
-                read = self._moment.reading.ask(lambda store: store.calendars([record.calendar or ""]))
+                read = self._snapshot.reading.defer(lambda store: store.calendars([record.calendar or ""]))
                 calendar = read().get(record.calendar)
-            move = outdated.move_of(record, calendar, self._moment.nodes().now)
+            move = outdated.move_of(record, calendar, self._snapshot.nodes().now)
         except (QuartzpyError, ValueError, ArithmeticError):
             # What is unreadable is explained by the state.
             return None

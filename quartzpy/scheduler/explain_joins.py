@@ -10,8 +10,8 @@ from quartzpy.jobs.continuation import Predecessor
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.join import Join, as_join, short_occasion
 from quartzpy.keys import DEFAULT_GROUP, UNSCHEDULED_GROUPS, JobKey
+from quartzpy.scheduler.batched_reads import BatchedReads
 from quartzpy.scheduler.explain import span_in_words
-from quartzpy.scheduler.reading import Reading
 from quartzpy.states import PAUSED_STATES, JoinState, TriggerState
 from quartzpy.store.queries import TriggerQuery
 from quartzpy.store.records import JoinRecord, TriggerRecord
@@ -24,7 +24,7 @@ _MAX_EXPLAINED = 10
 """The number of jobs of which it is explained why they may not come, and of the triggers of each that are read."""
 
 
-def explain_joins(job: JobDetail, joins: Sequence[JoinRecord], reading: Reading) -> list[str]:
+def explain_joins(job: JobDetail, joins: Sequence[JoinRecord], reading: BatchedReads) -> list[str]:
     """Return sentences about what a job waits for that runs after others, the latest first.
 
     They end with those about the jobs of which nothing can come by itself. Only for these, `reading` is asked.
@@ -96,13 +96,13 @@ def _named(keys: Sequence[JobKey]) -> str:
     return " and ".join(key.name if key.group == DEFAULT_GROUP else str(key) for key in keys)
 
 
-def _obstacles(reading: Reading, keys: Sequence[JobKey], after: Join | None) -> list[str]:
+def _obstacles(reading: BatchedReads, keys: Sequence[JobKey], after: Join | None) -> list[str]:
     """Return why executions of these jobs do not come by themselves, or not for the instants of the others."""
     if after is None or not keys:
         return []
-    stored = reading.ask(lambda store: store.jobs(keys))
+    stored = reading.defer(lambda store: store.jobs(keys))
     triggers = {
-        key: reading.ask(
+        key: reading.defer(
             partial(lambda store, query: store.find(query, _MAX_EXPLAINED), query=TriggerQuery(job_key=key))
         )
         for key in keys

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.placement import Placement
-from quartzpy.scheduler.reading import Reading
+from quartzpy.scheduler.batched_reads import BatchedReads
 from quartzpy.states import PUBLIC, JobMode, PublicState
 from quartzpy.store import refusals
 from quartzpy.store.protocol import JobStore
@@ -24,9 +24,9 @@ def placements(store: JobStore, keys: Collection[JobKey]) -> dict[JobKey, Placem
     return {key: header.placement for key, header in store.job_headers(keys).items()}
 
 
-def placements_of_jobs(reading: Reading, keys: Collection[JobKey]) -> Callable[[], dict[JobKey, Placement]]:
+def placements_of_jobs(reading: BatchedReads, keys: Collection[JobKey]) -> Callable[[], dict[JobKey, Placement]]:
     """Ask for the `placements` of these jobs, if there are any."""
-    return reading.ask(lambda store: placements(store, keys)) if keys else dict
+    return reading.defer(lambda store: placements(store, keys)) if keys else dict
 
 
 def state_of_trigger(store: JobStore, key: TriggerKey) -> PublicState:

@@ -35,8 +35,8 @@ from quartzpy.metrics.server import readiness
 from quartzpy.node import completer, health, reactions, schema_watch, troubles
 from quartzpy.node.workers import executors
 from quartzpy.operations import Actor, Operations, Role
-from quartzpy.operations.incidents import snapshot
-from quartzpy.operations.incidents.snapshot import Situation
+from quartzpy.operations.incidents import diagnosis
+from quartzpy.operations.incidents.diagnosis import Diagnosis
 from quartzpy.operations.telling import health_check
 from quartzpy.operations.views import triggers
 from quartzpy.store.postgresql.admin import admin
@@ -118,7 +118,7 @@ class Stage:
                 ]
             ),
             "notification": _joined(f"{title} {text}" for title, text in messages),
-            "heartbeat": "" if Situation(operations._source).has_working_node else "it stops",
+            "heartbeat": "" if Diagnosis(operations._context).has_working_node else "it stops",
         }
 
 
@@ -388,7 +388,7 @@ HELD_UP: dict[str, tuple[str, str]] = {
 def test_each_face_names_what_holds_jobs_up(
     stage: Stage, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (snapshot, triggers):
+    for module in (diagnosis, triggers):
         monkeypatch.setattr(module, "OVERDUE", timedelta(seconds=1))
     begun = datetime.now(UTC) - LONG_AGO
     second = timedelta(seconds=1)

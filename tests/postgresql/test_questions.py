@@ -10,7 +10,7 @@ import pytest
 
 from quartzpy.errors import JobStoreError, SchemaError, StoreUnavailableError
 from quartzpy.jobs.job import JobDetail
-from quartzpy.scheduler.reading import Reading
+from quartzpy.scheduler.batched_reads import BatchedReads
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import ActionEntry
 from quartzpy.store.postgresql.store import SqlJobStore
@@ -29,16 +29,16 @@ def remote(make_store: Callable[..., SqlJobStore], postgres_dsn: str, proxy: Pro
 
 
 def test_questions_that_are_asked_before_the_first_answer_share_a_pipeline(remote: SqlJobStore, proxy: Proxy) -> None:
-    reading = Reading(lambda: remote)
-    jobs = reading.ask(lambda store: store.find(JobQuery(), 10))
-    nodes = reading.ask(lambda store: store.list_nodes())
+    reading = BatchedReads(lambda: remote)
+    jobs = reading.defer(lambda store: store.find(JobQuery(), 10))
+    nodes = reading.defer(lambda store: store.list_nodes())
     before = proxy.pipelines
     assert [record.key for record in jobs()] == [JOB.key]
     assert list(nodes().nodes) == []
     assert reading.now() <= nodes().now
     assert jobs() is jobs()
     assert proxy.pipelines - before == 1
-    assert reading.ask(lambda store: store.count(JobQuery()))() == 1
+    assert reading.defer(lambda store: store.count(JobQuery()))() == 1
     assert proxy.pipelines - before == 2
 
 
@@ -46,9 +46,9 @@ def test_a_statement_that_the_database_refuses_is_the_error_of_its_own_question(
     remote: SqlJobStore, connect: Callable[[], psycopg.Connection[Any]]
 ) -> None:
     connection = connect()
-    reading = Reading(lambda: remote)
-    limits = reading.ask(lambda store: admin(store).rate_usage(10))
-    jobs = reading.ask(lambda store: store.find(JobQuery(), 10))
+    reading = BatchedReads(lambda: remote)
+    limits = reading.defer(lambda store: admin(store).rate_usage(10))
+    jobs = reading.defer(lambda store: store.find(JobQuery(), 10))
     connection.execute("ALTER TABLE qrtz_limits RENAME TO elsewhere")
     try:
         assert [record.key for record in jobs()] == [JOB.key]
@@ -74,17 +74,17 @@ def test_a_row_that_cannot_be_decoded_is_the_error_of_its_own_question(
 ) -> None:
     admin(remote).record_action(ActionEntry("ann", "admin", "pause", "everything"))
     connect().execute(damage.encode())
-    reading = Reading(lambda: remote)
-    bad = reading.ask(question)
-    count = reading.ask(lambda store: store.count(JobQuery()))
+    reading = BatchedReads(lambda: remote)
+    bad = reading.defer(question)
+    count = reading.defer(lambda store: store.count(JobQuery()))
     assert count() == 1
     with pytest.raises((ValueError, JobStoreError), match=r"attempts|timestamp too large"):
         bad()
 
 
 def test_a_database_that_cannot_be_reached_is_the_error_of_the_first_answer(remote: SqlJobStore, proxy: Proxy) -> None:
-    reading = Reading(lambda: remote)
-    jobs = reading.ask(lambda store: store.find(JobQuery(), 10))
+    reading = BatchedReads(lambda: remote)
+    jobs = reading.defer(lambda store: store.find(JobQuery(), 10))
     proxy.refuse()
     with pytest.raises(StoreUnavailableError):
         jobs()
@@ -98,7 +98,7 @@ def test_questions_may_be_asked_inside_a_transaction_of_the_caller(
     with connect() as connection, connection.transaction():
         inside = remote.within(connection)
         inside.store_jobs([JobEntry(JobDetail("work", "inside", durable=True))], replace=True)
-        reading = Reading(lambda: inside)
-        names = [record.key.name for record in reading.ask(lambda store: store.find(JobQuery(), 10))()]
+        reading = BatchedReads(lambda: inside)
+        names = [record.key.name for record in reading.defer(lambda store: store.find(JobQuery(), 10))()]
         assert names == ["inside", "job"]
         assert [record.key for record in remote.find(JobQuery(), 10)] == [JOB.key]

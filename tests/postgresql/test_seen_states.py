@@ -16,7 +16,7 @@ import pytest
 from quartzpy import Scheduler
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations.views.agenda import Agenda
-from quartzpy.scheduler.reading import Reading
+from quartzpy.scheduler.batched_reads import BatchedReads
 from quartzpy.states import PUBLIC, STORED_STATES, ExecutionState, PublicState, TriggerState
 from quartzpy.store.postgresql import execution_pages, trigger_pages
 from quartzpy.store.postgresql.admin import admin
@@ -414,7 +414,7 @@ def _assert_load(store: SqlJobStore, rows: Rows) -> None:
 
 def _assert_agenda(store: SqlJobStore, rows: Rows) -> None:
     now = at(0)
-    agenda = Agenda(Reading(lambda: store), now, now + 24 * HOUR, MANY)
+    agenda = Agenda(BatchedReads(lambda: store), now, now + 24 * HOUR, MANY)
     coming = {row.key for row in rows.in_state(*FIRES) if row.next_fire_time is not None and row.next_fire_time >= now}
     assert {record.key for _, record in agenda.fires()} == coming
 

@@ -14,8 +14,8 @@ from quartzpy.operations.actions.table import ACTIONS
 from quartzpy.operations.incidents.incident import Remedy
 from quartzpy.operations.read_context import EXAMINED, attempt, examined_page, page_of
 from quartzpy.operations.selection import Selection
+from quartzpy.scheduler.batched_reads import BatchedReads
 from quartzpy.scheduler.querying import Page
-from quartzpy.scheduler.reading import Reading
 from quartzpy.states import ActionState
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.queries import ActionQuery
@@ -52,12 +52,12 @@ def _entry(record: ActionRecord) -> AuditEntry:
     )
 
 
-def page(reading: Reading, query: ActionQuery, limit: int, after: str | None) -> Page[AuditEntry]:
+def page(reading: BatchedReads, query: ActionQuery, limit: int, after: str | None) -> Page[AuditEntry]:
     """Return a page of the audit log; see `Operations.audit_log`."""
     query = replace(query, among=EXAMINED)
     running = None
     if query.state is ActionState.INTERRUPTED:
-        running = reading.ask(lambda store: admin(store).find(ActionQuery(state=ActionState.RUNNING), MAX_RUNNING))
+        running = reading.defer(lambda store: admin(store).find(ActionQuery(state=ActionState.RUNNING), MAX_RUNNING))
 
     def is_outdated(entries: Page[ActionRecord]) -> bool:
         return _end_interrupted(reading, entries if running is None else running())
@@ -65,7 +65,7 @@ def page(reading: Reading, query: ActionQuery, limit: int, after: str | None) ->
     return page_of(examined_page(reading, "audit log", query, limit, after, is_outdated), _entry)
 
 
-def entry(reading: Reading, action_id: int) -> AuditEntry:
+def entry(reading: BatchedReads, action_id: int) -> AuditEntry:
     """Return one entry of the audit log; see `Operations.audit_entry`."""
     record = _find(reading, action_id)
     if _end_interrupted(reading, [record]):
@@ -73,15 +73,15 @@ def entry(reading: Reading, action_id: int) -> AuditEntry:
     return _entry(record)
 
 
-def _find(reading: Reading, action_id: int) -> ActionRecord:
+def _find(reading: BatchedReads, action_id: int) -> ActionRecord:
     # The latest before the next id.
-    record = next(iter(reading.ask(lambda store: admin(store).find(ActionQuery(), 1, (action_id + 1,)))()), None)
+    record = next(iter(reading.defer(lambda store: admin(store).find(ActionQuery(), 1, (action_id + 1,)))()), None)
     if record is None or record.action_id != action_id:
         raise ObjectNotFoundError(f"action {action_id} is not in the audit log, or no longer")
     return record
 
 
-def _end_interrupted(reading: Reading, records: Iterable[ActionRecord]) -> bool:
+def _end_interrupted(reading: BatchedReads, records: Iterable[ActionRecord]) -> bool:
     """Mark actions as INTERRUPTED whose processes have ended, if these are among them; return True if there were any.
 
     Nodes do this every minute; there may be none.

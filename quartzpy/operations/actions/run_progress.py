@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from quartzpy.keys import TriggerKey
 from quartzpy.operations.incidents.incident import short_span
-from quartzpy.scheduler.reading import Reading
+from quartzpy.scheduler.batched_reads import BatchedReads
 from quartzpy.states import ENDED, ExecutionState, TriggerState
 from quartzpy.store.queries import ExecutionQuery
 from quartzpy.store.records import ExecutionRecord
@@ -29,11 +29,11 @@ class Followed:
     has_failed: bool = False
 
 
-def followed(reading: Reading, trigger: TriggerKey, after: int, *, again: bool) -> Followed:
+def followed(reading: BatchedReads, trigger: TriggerKey, after: int, *, again: bool) -> Followed:
     """Return how the run of a trigger is that began after an entry of the audit log; see `Operations.followed`."""
-    ended = reading.ask(lambda store: store.find(ExecutionQuery(states=ENDED, trigger_key=trigger), 1))
-    running = reading.ask(lambda store: store.find(ExecutionQuery(states=_RUNS, trigger_key=trigger), 1))
-    records = reading.ask(lambda store: store.triggers([trigger]))
+    ended = reading.defer(lambda store: store.find(ExecutionQuery(states=ENDED, trigger_key=trigger), 1))
+    running = reading.defer(lambda store: store.find(ExecutionQuery(states=_RUNS, trigger_key=trigger), 1))
+    records = reading.defer(lambda store: store.triggers([trigger]))
     ran = "ran again" if again else "ran"
     for execution in ended():
         # Both ids are of one sequence.

@@ -14,7 +14,7 @@ from quartzpy.operations.selection import Selected, Subject, named
 from quartzpy.operations.views import schedules
 from quartzpy.operations.views.schedules import SchedulePreview, in_words
 from quartzpy.scheduler import singles
-from quartzpy.scheduler.reading import Reading
+from quartzpy.scheduler.batched_reads import BatchedReads
 from quartzpy.scheduler.sync import Declarations, Existing, SyncPlan
 from quartzpy.scheduler.transactions import OwnTransactionMethods
 from quartzpy.states import Missed, missed_of
@@ -36,16 +36,16 @@ class SchedulingActions(ActionMethods):
             TriggerNotFoundError: the trigger is not stored.
         """
         scheduler = self._log.scheduler
-        reading = Reading(scheduler._usable_store)
+        reading = BatchedReads(scheduler._usable_store)
         if trigger is None:
             return schedules.preview(text, zone, reading.now())
         key = checked_key(trigger, TriggerKey)
-        record = reading.ask(lambda store: store.triggers([key]).get(key))()
+        record = reading.defer(lambda store: store.triggers([key]).get(key))()
         if record is None:
             raise scheduler._no_trigger(key)
         calendar, name = None, record.calendar
         if name is not None:
-            stored = reading.ask(lambda store: store.calendars([name]).get(name))()
+            stored = reading.defer(lambda store: store.calendars([name]).get(name))()
             calendar = None if stored is None else stored.calendar
         return schedules.preview(text, zone, reading.now(), record=record, calendar=calendar)
 

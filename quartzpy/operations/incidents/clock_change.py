@@ -14,7 +14,7 @@ from quartzpy.operations.incidents.incident import MAX_REMEDIES, Incident, Remed
 from quartzpy.operations.read_context import attempt
 from quartzpy.operations.views.agenda import FIRES
 from quartzpy.operations.views.schedules import short, zone_text
-from quartzpy.scheduler.reading import Answer, Reading
+from quartzpy.scheduler.batched_reads import BatchedReads, Deferred
 from quartzpy.store.health_findings import Severity
 from quartzpy.store.queries import TriggerOrder, TriggerQuery
 from quartzpy.store.records import TriggerRecord
@@ -41,7 +41,7 @@ class ClockChange:
     has_more: bool
 
 
-def upcoming_changes(reading: Reading, now: datetime) -> Callable[[], list[ClockChange]]:
+def upcoming_changes(reading: BatchedReads, now: datetime) -> Callable[[], list[ClockChange]]:
     """Ask for the changes of the next 24 hours around which triggers of the zones fire.
 
     Only on a few days of a year is there a change anywhere, and only then triggers are read.
@@ -57,14 +57,14 @@ def upcoming_changes(reading: Reading, now: datetime) -> Callable[[], list[Clock
     ]
 
 
-def _around(reading: Reading, at: datetime, now: datetime) -> Answer[list[TriggerRecord]]:
+def _around(reading: BatchedReads, at: datetime, now: datetime) -> Deferred[list[TriggerRecord]]:
     query = TriggerQuery(
         states=FIRES,
         since=max(now, at - AROUND),
         until=at + AROUND,
         order=TriggerOrder.NEXT_FIRE_TIME,
     )
-    return reading.ask(lambda store: store.find(query, MAX_FIRES))
+    return reading.defer(lambda store: store.find(query, MAX_FIRES))
 
 
 def _change(at: datetime, shift: timedelta, names: set[str], due: Sequence[TriggerRecord]) -> ClockChange | None:

@@ -17,7 +17,7 @@ from quartzpy.keys import JobKey, Naming, TriggerKey
 from quartzpy.operations.incidents.incident import MAX_OF_A_KIND, Incident, Remedy, named_first
 from quartzpy.operations.read_context import attempt
 from quartzpy.operations.views.executions import MAX_ATTEMPTS
-from quartzpy.scheduler.reading import Answer, Reading
+from quartzpy.scheduler.batched_reads import BatchedReads, Deferred
 from quartzpy.scheduler.singles import placements_of_jobs
 from quartzpy.secret_texts import Redaction
 from quartzpy.states import ExecutionState, Outcome, TriggerState
@@ -74,7 +74,7 @@ class FailuresInARow:
     failure.
     """
 
-    def __init__(self, reading: Reading, failures: Collection[ExecutionRecord], now: datetime) -> None:
+    def __init__(self, reading: BatchedReads, failures: Collection[ExecutionRecord], now: datetime) -> None:
         self._reading = reading
         self._now = now
         self._fires: dict[_Fire, ExecutionRecord] = {}
@@ -84,7 +84,7 @@ class FailuresInARow:
                 self._fires.setdefault(_nominal(record), record)
         keys = list(dict.fromkeys(key for key, _ in self._fires))[:MAX_OF_A_KIND]
         self._keys = keys
-        self._last = reading.ask(lambda store: admin(store).last_executions(keys, LOOKED_AT)) if keys else dict
+        self._last = reading.defer(lambda store: admin(store).last_executions(keys, LOOKED_AT)) if keys else dict
         self._failing = _failing_jobs(reading) if self._fires else list
         self.jobs: list[FailingJob] = []
         self._rows: dict[TriggerKey, _Row] = {}
@@ -106,11 +106,11 @@ class FailuresInARow:
         retried = [record.fire_id for row in self._rows.values() for record in row.retried if record.fire_id]
         jobs = {row.failed[0].job_key for row in self._rows.values()} | {job.job_key for job in self.jobs}
         jobs |= {final.job_key for final in self._exhausted.values()}
-        ask, keys = self._reading.ask, list(self._rows)
-        self._attempts = ask(lambda store: admin(store).attempts(retried, MAX_ATTEMPTS)) if retried else dict
+        defer, keys = self._reading.defer, list(self._rows)
+        self._attempts = defer(lambda store: admin(store).attempts(retried, MAX_ATTEMPTS)) if retried else dict
         self._jobs = placements_of_jobs(self._reading, jobs)
-        self._details = ask(lambda store: store.jobs(jobs))
-        self._triggers = ask(lambda store: store.triggers(keys))
+        self._details = defer(lambda store: store.jobs(jobs))
+        self._triggers = defer(lambda store: store.triggers(keys))
         self._firing = {job.job_key: _one_that_fires(self._reading, job.job_key) for job in self.jobs[:MAX_OF_A_KIND]}
 
     def incidents(
@@ -219,15 +219,15 @@ def _rounded(key: TriggerKey, instant: datetime) -> _Fire:
     return key, instant.replace(microsecond=instant.microsecond // 1000 * 1000)
 
 
-def _failing_jobs(reading: Reading) -> Answer[list[FailingJob]]:
-    return reading.ask(
+def _failing_jobs(reading: BatchedReads) -> Deferred[list[FailingJob]]:
+    return reading.defer(
         lambda store: admin(store).failing_jobs(MAX_JOBS, among=AMONG, recent=RECENT_RUNS, fewest=FAILURES_IN_A_ROW)
     )
 
 
-def _one_that_fires(reading: Reading, job: JobKey) -> Answer[list[TriggerRecord]]:
+def _one_that_fires(reading: BatchedReads, job: JobKey) -> Deferred[list[TriggerRecord]]:
     query = TriggerQuery(job_key=job, states=_FIRES, among=MAX_EXAMINED)
-    return reading.ask(lambda store: store.find(query, 1))
+    return reading.defer(lambda store: store.find(query, 1))
 
 
 def _is_failing(job: FailingJob, now: datetime) -> bool:

@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from quartzpy.errors import ObjectNotFoundError
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations.read_context import EXAMINED, examined_page, page_of, view_of
+from quartzpy.scheduler.batched_reads import BatchedReads, Deferred
 from quartzpy.scheduler.querying import Page
-from quartzpy.scheduler.reading import Answer, Reading
 from quartzpy.store.health_findings import Severity
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.queries import IncidentQuery
@@ -81,16 +81,16 @@ def _ids(records: Sequence[IncidentRecord]) -> set[str]:
     return {number for record in records for notified in record.notified.values() for number in notified.ids}
 
 
-def notifications_about(reading: Reading, records: Sequence[IncidentRecord]) -> dict[str, NotificationRecord]:
+def notifications_about(reading: BatchedReads, records: Sequence[IncidentRecord]) -> dict[str, NotificationRecord]:
     """Return the notifications about some incidents, by their ids. It asks nothing if there are none."""
     ids = sorted(_ids(records))[:MAX_NOTIFICATIONS]
     if not ids:
         return {}
-    rows = reading.ask(lambda store: admin(store).notifications(ids))()
+    rows = reading.defer(lambda store: admin(store).notifications(ids))()
     return {row.notification_id: row for row in rows}
 
 
-def lasting(reading: Reading) -> tuple[RecordedIncident, ...]:
+def lasting(reading: BatchedReads) -> tuple[RecordedIncident, ...]:
     """Return the incidents that last, the worst and latest first."""
     records = lasting_records(reading)()
     notifications = notifications_about(reading, records)
@@ -99,7 +99,7 @@ def lasting(reading: Reading) -> tuple[RecordedIncident, ...]:
     return tuple(recorded_incident(record, notifications) for record in ranked)
 
 
-def page(reading: Reading, query: IncidentQuery, limit: int, after: str | None) -> Page[RecordedIncident]:
+def page(reading: BatchedReads, query: IncidentQuery, limit: int, after: str | None) -> Page[RecordedIncident]:
     """Return a page of incidents that are over; see `Operations.past_incidents`."""
     query = replace(query, among=EXAMINED)
     records = examined_page(reading, "incidents", query, limit, after)
@@ -107,14 +107,14 @@ def page(reading: Reading, query: IncidentQuery, limit: int, after: str | None) 
     return page_of(records, lambda record: recorded_incident(record, notifications))
 
 
-def lasting_records(reading: Reading) -> Answer[list[IncidentRecord]]:
+def lasting_records(reading: BatchedReads) -> Deferred[list[IncidentRecord]]:
     """Ask for the incidents that are recorded and not over."""
-    return reading.ask(lambda store: admin(store).open_incidents(MAX_OPEN))
+    return reading.defer(lambda store: admin(store).open_incidents(MAX_OPEN))
 
 
-def incident(reading: Reading, incident_id: int) -> RecordedIncident:
+def incident(reading: BatchedReads, incident_id: int) -> RecordedIncident:
     """Return one incident; see `Operations.incident`."""
-    record = reading.ask(lambda store: admin(store).incident(incident_id))()
+    record = reading.defer(lambda store: admin(store).incident(incident_id))()
     if record is None:
         raise not_recorded(incident_id)
     return recorded_incident(record, notifications_about(reading, [record]))

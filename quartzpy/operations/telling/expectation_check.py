@@ -24,7 +24,7 @@ from quartzpy.operations.telling.expectations import (
     time_zone_of,
 )
 from quartzpy.operations.views.triggers import expected_of
-from quartzpy.scheduler.reading import Answer, Reading
+from quartzpy.scheduler.batched_reads import BatchedReads, Deferred
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import JobStore
 from quartzpy.store.queries import ExecutionQuery, MisfireQuery
@@ -97,16 +97,16 @@ def judge_expectations(store: JobStore, ledger: Ledger) -> Sequence[BreachRecord
 
 def look(store: JobStore, due: Sequence[DueLook]) -> Looked:
     """Judge triggers by what the store says of them, in a few round trips."""
-    reading = Reading(lambda: store)
+    reading = BatchedReads(lambda: store)
     keys = [each.trigger_key for each in due]
-    of_triggers = reading.ask(lambda store: store.triggers(keys))
-    of_running = reading.ask(lambda store: store.list_running())
+    of_triggers = reading.defer(lambda store: store.triggers(keys))
+    of_running = reading.defer(lambda store: store.list_running())
     questions = [_Questions(reading, each) for each in due]
     now, triggers, running = reading.now(), of_triggers(), of_running()
     for each in questions:
         each.record = triggers.get(each.key)
     job_keys = {key for each in questions if (key := each.job_key) is not None}
-    jobs = reading.ask(lambda store: store.jobs(job_keys))() if job_keys else {}
+    jobs = reading.defer(lambda store: store.jobs(job_keys))() if job_keys else {}
     for each in questions:
         each.job = None if each.job_key is None else jobs.get(each.job_key)
     _follow(reading, questions)
@@ -133,7 +133,7 @@ def look(store: JobStore, due: Sequence[DueLook]) -> Looked:
 class _Questions:
     """The questions about one trigger."""
 
-    def __init__(self, reading: Reading, due: DueLook) -> None:
+    def __init__(self, reading: BatchedReads, due: DueLook) -> None:
         self.key, self.watch = due.trigger_key, due.watch
         self.record: TriggerRecord | None = None
         self.job: JobDetail | None = None
@@ -142,8 +142,8 @@ class _Questions:
         executions = ExecutionQuery(trigger_key=self.key, since=self.watch.reads_from)
         # Few triggers misfire, so this is one probe of an index for nearly all of them.
         misfires = MisfireQuery(trigger_key=self.key)
-        self.ended: Answer[list[ExecutionRecord]] = reading.ask(lambda store: store.find(executions, None))
-        self.misfires: Answer[list[MisfireRecord]] = reading.ask(lambda store: store.find(misfires, MAX_MISFIRES))
+        self.ended: Deferred[list[ExecutionRecord]] = reading.defer(lambda store: store.find(executions, None))
+        self.misfires: Deferred[list[MisfireRecord]] = reading.defer(lambda store: store.find(misfires, MAX_MISFIRES))
 
     @property
     def job_key(self) -> JobKey | None:
@@ -158,7 +158,7 @@ class _Questions:
         return None
 
 
-def _follow(reading: Reading, questions: Sequence[_Questions]) -> None:
+def _follow(reading: BatchedReads, questions: Sequence[_Questions]) -> None:
     """Ask about the retries and recoveries of the executions, which have triggers of their own, attempt by attempt."""
     for _ in range(MAX_REPEATED):
         following = [(each, key) for each in questions if (key := each.to_follow()) is not None]
@@ -177,13 +177,13 @@ def _follow(reading: Reading, questions: Sequence[_Questions]) -> None:
                 each.removed.add(key)
 
 
-def _triggers(reading: Reading, keys: Sequence[TriggerKey]) -> Answer[dict[TriggerKey, TriggerRecord]]:
-    return reading.ask(lambda store: store.triggers(keys))
+def _triggers(reading: BatchedReads, keys: Sequence[TriggerKey]) -> Deferred[dict[TriggerKey, TriggerRecord]]:
+    return reading.defer(lambda store: store.triggers(keys))
 
 
-def _execution_of(reading: Reading, key: TriggerKey) -> Answer[list[ExecutionRecord]]:
+def _execution_of(reading: BatchedReads, key: TriggerKey) -> Deferred[list[ExecutionRecord]]:
     query = ExecutionQuery(trigger_key=key)
-    return reading.ask(lambda store: store.find(query, 1))
+    return reading.defer(lambda store: store.find(query, 1))
 
 
 def _judged(store: JobStore, each: _Questions, running: Sequence[RunningRecord], now: datetime) -> Judgement | None:

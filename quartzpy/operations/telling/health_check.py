@@ -13,14 +13,14 @@ from quartzpy.events.events import ExpectationBroken
 from quartzpy.expect import BreachRecord
 from quartzpy.keys import NOTIFICATIONS
 from quartzpy.monitors import Moment, ping
+from quartzpy.operations.incidents.diagnosis import Diagnosis
 from quartzpy.operations.incidents.incident import MAX_OF_A_KIND, Incident, by_severity, capped
-from quartzpy.operations.incidents.snapshot import Situation
-from quartzpy.operations.read_context import Source
+from quartzpy.operations.read_context import ReadContext
 from quartzpy.operations.telling.expectation_check import DueLook, Looked, judge_expectations
 from quartzpy.operations.telling.expectations import Watch
 from quartzpy.operations.telling.late_joins import judge_joins
 from quartzpy.operations.telling.notifications import Planned, Subject, compose, job_key_of, plan
-from quartzpy.scheduler.reading import Reading
+from quartzpy.scheduler.batched_reads import BatchedReads
 from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.secret_texts import Redaction
 from quartzpy.store.health_findings import Severity
@@ -93,11 +93,11 @@ class IncidentJudge:
         failure = self._judge_expectations(turn) if turn.expects else None
         store = self._store
         # The reading uses the store itself, because a node judges to the end of its drain.
-        situation = Situation(Source(self._scheduler, Redaction(), page=Reading(lambda: store)))
+        diagnosis = Diagnosis(ReadContext(self._scheduler, Redaction(), page=BatchedReads(lambda: store)))
         # If two have one identity, the worse one stands for both.
-        incidents = {incident.identity: incident for incident in reversed(situation.incidents())}
-        recorded = {record.identity: record for record in situation.recorded()}
-        now, gap = situation.now, self._gap(turn, situation.now)
+        incidents = {incident.identity: incident for incident in reversed(diagnosis.incidents())}
+        recorded = {record.identity: record for record in diagnosis.recorded()}
+        now, gap = diagnosis.now, self._gap(turn, diagnosis.now)
         planned = self._plan(incidents, recorded, now, gap)
         over = [record for identity, record in recorded.items() if identity not in incidents]
         assert turn.turn is not None
@@ -120,8 +120,8 @@ class IncidentJudge:
                 record(closed=[record.incident_id for record in over if not record.notified])
         else:
             record()
-        self._deliver_in_spite_of(situation.pauses())
-        self._beat(turn, situation.has_working_node)
+        self._deliver_in_spite_of(diagnosis.pauses())
+        self._beat(turn, diagnosis.has_working_node)
         if failure is not None:
             # The node counts it; the incidents of the cluster must not depend on expectations and notifications.
             raise failure

@@ -14,7 +14,7 @@ from quartzpy.errors import ScheduleTooCostlyError
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations.read_context import attempt
 from quartzpy.operations.views.schedules import planned, zone_text
-from quartzpy.scheduler.reading import Answer, Reading
+from quartzpy.scheduler.batched_reads import BatchedReads, Deferred
 from quartzpy.states import TriggerState
 from quartzpy.store.queries import TriggerOrder, TriggerQuery
 from quartzpy.store.records import TriggerRecord
@@ -51,7 +51,7 @@ class Agenda:
     """
 
     def __init__(
-        self, reading: Reading, now: datetime, until: datetime, limit: int, since: datetime | None = None
+        self, reading: BatchedReads, now: datetime, until: datetime, limit: int, since: datetime | None = None
     ) -> None:
         self._reading = reading
         self._since, self._until, self._limit = since or now, until, limit
@@ -86,15 +86,15 @@ class Agenda:
         return list(islice(self._fires, self._limit))
 
 
-def _triggers(reading: Reading, query: TriggerQuery, limit: int) -> Answer[list[TriggerRecord]]:
-    return reading.ask(lambda store: store.find(query, limit))
+def _triggers(reading: BatchedReads, query: TriggerQuery, limit: int) -> Deferred[list[TriggerRecord]]:
+    return reading.defer(lambda store: store.find(query, limit))
 
 
 class Fires:
     """The fires of triggers from `since` on, the soonest first. Each is computed only when it is asked for."""
 
     def __init__(
-        self, reading: Reading, records: Iterable[TriggerRecord], since: datetime, until: datetime | None = None
+        self, reading: BatchedReads, records: Iterable[TriggerRecord], since: datetime, until: datetime | None = None
     ) -> None:
         self._records = list(records)
         self._since, self._until = since, until
@@ -118,9 +118,9 @@ class Fires:
             before[record.key] = at
 
 
-def calendar_of(reading: Reading, name: str) -> Callable[[], Calendar]:
+def calendar_of(reading: BatchedReads, name: str) -> Callable[[], Calendar]:
     """Ask for one calendar. Each is a question of its own, because it may be one that cannot be decoded."""
-    answer = reading.ask(lambda store: store.calendars([name])[name])
+    answer = reading.defer(lambda store: store.calendars([name])[name])
     return lambda: answer().calendar
 
 

@@ -11,7 +11,7 @@ from quartzpy.errors import CalendarNotFoundError, InvalidValueError
 from quartzpy.instants import zone
 from quartzpy.keys import TriggerKey, check_name
 from quartzpy.operations.read_context import attempt
-from quartzpy.scheduler.reading import Answer, Reading
+from quartzpy.scheduler.batched_reads import BatchedReads, Deferred
 from quartzpy.store.protocol import NameKind, StoredCalendar
 from quartzpy.store.queries import TriggerQuery
 from quartzpy.texts import did_you_mean, quoted
@@ -51,17 +51,17 @@ class CalendarYear:
     has_more_triggers: bool
 
 
-def calendars(reading: Reading) -> tuple[CalendarSummary, ...]:
-    names = reading.ask(lambda store: store.names(NameKind.CALENDARS))()[:MAX_CALENDARS]
+def calendars(reading: BatchedReads) -> tuple[CalendarSummary, ...]:
+    names = reading.defer(lambda store: store.names(NameKind.CALENDARS))()[:MAX_CALENDARS]
     answers = [_stored(reading, name) for name in names]
     return tuple(_summary(name, answer)[0] for name, answer in zip(names, answers, strict=True))
 
 
-def _stored(reading: Reading, name: str) -> Answer[StoredCalendar]:
-    return reading.ask(lambda store: store.calendars([name])[name])
+def _stored(reading: BatchedReads, name: str) -> Deferred[StoredCalendar]:
+    return reading.defer(lambda store: store.calendars([name])[name])
 
 
-def _summary(name: str, answer: Answer[StoredCalendar]) -> tuple[CalendarSummary, Calendar | None]:
+def _summary(name: str, answer: Deferred[StoredCalendar]) -> tuple[CalendarSummary, Calendar | None]:
     stored, problem = attempt(answer)
     if stored is None:
         return CalendarSummary(name, None, None, None, None, problem), None
@@ -76,14 +76,14 @@ def _summary(name: str, answer: Answer[StoredCalendar]) -> tuple[CalendarSummary
     return summary, calendar
 
 
-def year(reading: Reading, name: str, of_year: int | None) -> CalendarYear:
+def year(reading: BatchedReads, name: str, of_year: int | None) -> CalendarYear:
     """Return a year of a calendar; see `Operations.calendar`."""
     if of_year is not None and (type(of_year) is not int or not 1970 <= of_year <= 9998):
         raise InvalidValueError(f"year: must be a number from 1970 to 9998 (got {quoted(of_year)})")
     check_name(name, "calendar name")
     stored = _stored(reading, name)
-    using = reading.ask(lambda store: store.find(TriggerQuery(calendar=name), MAX_TRIGGERS + 1))
-    names = reading.ask(lambda store: store.names(NameKind.CALENDARS))()
+    using = reading.defer(lambda store: store.find(TriggerQuery(calendar=name), MAX_TRIGGERS + 1))
+    names = reading.defer(lambda store: store.names(NameKind.CALENDARS))()
     if name not in names:
         hint = did_you_mean(name, names, "calendars") if names else "no calendar is stored"
         raise CalendarNotFoundError(f"there is no calendar {name!r}; {hint}")

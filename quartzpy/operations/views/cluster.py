@@ -10,7 +10,7 @@ from typing import Any
 
 from quartzpy.operations.read_context import view_of
 from quartzpy.operations.views import allowed_actions
-from quartzpy.scheduler.reading import Answer, Reading
+from quartzpy.scheduler.batched_reads import BatchedReads, Deferred
 from quartzpy.states import NodeMode
 from quartzpy.store import node_metadata
 from quartzpy.store.node_problems import NodeProblem
@@ -113,9 +113,9 @@ class NodeEnd:
         )
 
 
-def node_ends(reading: Reading) -> Answer[list[NodeEndRecord]]:
+def node_ends(reading: BatchedReads) -> Deferred[list[NodeEndRecord]]:
     """Ask which nodes were lost or left within the last day."""
-    return reading.ask(lambda store: admin(store).node_ends(MAX_ENDS, among=ENTRIES))
+    return reading.defer(lambda store: admin(store).node_ends(MAX_ENDS, among=ENTRIES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +134,9 @@ class Cluster:
         return sum(node.state.is_alive for node in self.nodes)
 
 
-def cluster(reading: Reading) -> Cluster:
-    nodes = reading.ask(lambda store: store.list_nodes())
-    running = reading.ask(lambda store: store.list_running())
+def cluster(reading: BatchedReads) -> Cluster:
+    nodes = reading.defer(lambda store: store.list_nodes())
+    running = reading.defer(lambda store: store.list_running())
     ends = node_ends(reading)
     return of_records(nodes(), running(), ends())
 

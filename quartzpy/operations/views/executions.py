@@ -13,7 +13,7 @@ from quartzpy.jobs.internal_entries import nominal_fire
 from quartzpy.keys import RETRYING_JOBS, JobKey, TriggerKey
 from quartzpy.operations.read_context import EXAMINED as EXAMINED_ROWS
 from quartzpy.operations.read_context import (
-    Source,
+    ReadContext,
     attempt,
     examined_page,
     page_of,
@@ -21,9 +21,9 @@ from quartzpy.operations.read_context import (
 )
 from quartzpy.operations.views import allowed_actions
 from quartzpy.operations.views.internal_triggers import retries_of, without_internals
+from quartzpy.scheduler.batched_reads import BatchedReads
 from quartzpy.scheduler.explain import span_in_words
 from quartzpy.scheduler.querying import Page, decoded_cursor, encoded_cursor
-from quartzpy.scheduler.reading import Reading
 from quartzpy.scheduler.singles import mode_of_job
 from quartzpy.states import ExecutionState
 from quartzpy.store.postgresql.admin import admin
@@ -89,7 +89,7 @@ def _span(since: datetime | None, until: datetime | None) -> timedelta | None:
     return None if since is None or until is None else max(timedelta(), until - since)
 
 
-def page(reading: Reading, query: ExecutionQuery, limit: int, after: str | None) -> Page[ExecutionSummary]:
+def page(reading: BatchedReads, query: ExecutionQuery, limit: int, after: str | None) -> Page[ExecutionSummary]:
     """Return a page of executions; see `Operations.executions`."""
     if ExecutionState.SCHEDULED not in query.states and not query.exhausted and query.trigger_key is None:
         # Those that are to come would be on the first page, before older ones that are not examined yet.
@@ -109,22 +109,24 @@ class RankedExecutions:
     """Continues with the executions before those that were looked at; None if there are no others."""
 
 
-def ranked(reading: Reading, query: ExecutionQuery, by: Rank, limit: int, after: str | None = None) -> RankedExecutions:
+def ranked(
+    reading: BatchedReads, query: ExecutionQuery, by: Rank, limit: int, after: str | None = None
+) -> RankedExecutions:
     """See `Operations.ranked_executions`."""
     query = replace(query, among=EXAMINED)
     position = None if after is None else decoded_cursor("executions", query.shape, after)
-    records = reading.ask(lambda store: admin(store).ranked_executions(query, by, limit, position, among=EXAMINED))
+    records = reading.defer(lambda store: admin(store).ranked_executions(query, by, limit, position, among=EXAMINED))
     # The latest executions of a trigger are nearly always all of them.
-    end = None if query.trigger_key else reading.ask(lambda store: admin(store).last_examined(query, position))()
+    end = None if query.trigger_key else reading.defer(lambda store: admin(store).last_examined(query, position))()
     rows = tuple(map(summary, records()))
     if end is None:
         return RankedExecutions(rows, None, None)
     return RankedExecutions(rows, end[1], encoded_cursor("executions", end))
 
 
-def has_run(reading: Reading, job: JobKey) -> bool:
+def has_run(reading: BatchedReads, job: JobKey) -> bool:
     query = ExecutionQuery(job_key=job, among=EXAMINED)
-    return bool(reading.ask(lambda store: store.find(query, 1))())
+    return bool(reading.defer(lambda store: store.find(query, 1))())
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,11 +205,11 @@ class ExecutionView:
     """The names of the actions that are possible now, whatever the role of the actor."""
 
 
-def view(source: Source, fire_id: int) -> ExecutionView:
-    reading = source.reading()
-    answer = reading.ask(lambda store: store.execution(fire_id))
-    attempts = reading.ask(lambda store: admin(store).attempts([fire_id], MAX_ATTEMPTS))
-    claims = reading.ask(lambda store: store.list_running())
+def view(context: ReadContext, fire_id: int) -> ExecutionView:
+    reading = context.reading()
+    answer = reading.defer(lambda store: store.execution(fire_id))
+    attempts = reading.defer(lambda store: admin(store).attempts([fire_id], MAX_ATTEMPTS))
+    claims = reading.defer(lambda store: store.list_running())
     record = answer()
     if record is None:
         raise ExecutionNotFoundError(f"execution {fire_id} is not known, or no longer in the history")
@@ -216,9 +218,9 @@ def view(source: Source, fire_id: int) -> ExecutionView:
     elapsed = None
     if record.state is ExecutionState.PROCESSING and record.fire_time is not None:
         elapsed = max(timedelta(), now - record.fire_time)
-    mode = reading.ask(lambda store: mode_of_job(store, record.job_key)) if has_ended else None
+    mode = reading.defer(lambda store: mode_of_job(store, record.job_key)) if has_ended else None
     is_retry = record.trigger_key.group == RETRYING_JOBS
-    jobs = reading.ask(lambda store: store.jobs([record.job_key])) if is_retry else None
+    jobs = reading.defer(lambda store: store.jobs([record.job_key])) if is_retry else None
     past_timeout = _past_timeout(reading, record, elapsed)
     running = next((row for row in claims() if row.fire_id == fire_id), None)
     data, bad_data = attempt(lambda: decode(record.trigger_data_text))
@@ -228,10 +230,10 @@ def view(source: Source, fire_id: int) -> ExecutionView:
         execution=summary(record),
         traceback=record.error,
         log=record.log_text,
-        data=source.shown(without_internals(data or {})),
+        data=context.shown(without_internals(data or {})),
         of_trigger=nominal_fire(record.trigger_key, record.scheduled_fire_time, data or {})[0],
         retries=None if jobs is None else retries_of(attempt(lambda: jobs().get(record.job_key))[0]),
-        result=source.redaction.of(result),
+        result=context.redaction.of(result),
         elapsed=elapsed,
         cancel_requested=cancel_requested,
         progress=None if running is None else running.progress,
@@ -289,11 +291,11 @@ def _why(record: ExecutionRecord, elapsed: timedelta | None, now: datetime) -> l
     return said
 
 
-def _past_timeout(reading: Reading, record: ExecutionRecord, elapsed: timedelta | None) -> Callable[[], list[str]]:
+def _past_timeout(reading: BatchedReads, record: ExecutionRecord, elapsed: timedelta | None) -> Callable[[], list[str]]:
     """Ask for the timeout of a running execution, and return the sentence about it."""
     if elapsed is None or elapsed <= GRACE:
         return list
-    answer = reading.ask(lambda store: store.jobs([record.job_key]).get(record.job_key))
+    answer = reading.defer(lambda store: store.jobs([record.job_key]).get(record.job_key))
 
     def sentences() -> list[str]:
         job, _ = attempt(answer)
@@ -335,7 +337,7 @@ class MisfireView:
     next_fire_time: datetime | None = None
 
 
-def misfire_page(reading: Reading, query: MisfireQuery, limit: int, after: str | None) -> Page[MisfireView]:
+def misfire_page(reading: BatchedReads, query: MisfireQuery, limit: int, after: str | None) -> Page[MisfireView]:
     """Return a page of misfires; see `Operations.misfires`."""
     query = replace(query, among=EXAMINED_ROWS)
     return page_of(examined_page(reading, "misfires", query, limit, after), misfire_view)

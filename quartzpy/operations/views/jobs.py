@@ -16,7 +16,7 @@ from quartzpy.operations.read_context import (
     EXAMINED,
     MAX_COUNTED,
     Count,
-    Source,
+    ReadContext,
     attempt,
     examined_page,
     near_keys,
@@ -32,10 +32,10 @@ from quartzpy.operations.views.schedules import short
 from quartzpy.operations.views.triggers import TriggerSummary
 from quartzpy.operations.views.triggers import summary as trigger_summary
 from quartzpy.operations.views.waiting import Surroundings
+from quartzpy.scheduler.batched_reads import BatchedReads, Deferred
 from quartzpy.scheduler.explain_joins import JOINS_SHOWN, explain_joins
 from quartzpy.scheduler.exporting import definition_of
 from quartzpy.scheduler.querying import Page
-from quartzpy.scheduler.reading import Answer, Reading
 from quartzpy.states import JobMode
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import Health
@@ -99,15 +99,15 @@ def summary(record: JobRecord) -> JobSummary:
     return view_of(JobSummary, record, **rules, unreadable=problem)
 
 
-def page(reading: Reading, query: JobQuery, limit: int, after: str | None) -> Page[JobSummary]:
+def page(reading: BatchedReads, query: JobQuery, limit: int, after: str | None) -> Page[JobSummary]:
     """Return a page of jobs; see `Operations.jobs`."""
     query = replace(query, among=EXAMINED, most_triggers=COUNTED_OF_EACH)
-    health: list[Answer[dict[JobKey, Health]]] = []
+    health: list[Deferred[dict[JobKey, Health]]] = []
     surroundings = Surroundings(reading)
 
     def ask_health(records: Page[JobRecord]) -> None:
         keys = [record.key for record in records]
-        health.append(reading.ask(lambda store: admin(store).job_health(keys, among=LOOKED_AT)))
+        health.append(reading.defer(lambda store: admin(store).job_health(keys, among=LOOKED_AT)))
 
     records = examined_page(reading, "jobs", query, limit, after, ask_more=ask_health)
     return page_of(
@@ -127,9 +127,9 @@ class JobHint:
     """The key that was probably meant."""
 
 
-def hint(reading: Reading, key: JobKey) -> JobHint | None:
+def hint(reading: BatchedReads, key: JobKey) -> JobHint | None:
     """See `Operations.job_hint`."""
-    stored = reading.ask(lambda store: store.job_headers([key]))
+    stored = reading.defer(lambda store: store.job_headers([key]))
     near = near_keys(reading, key)
     return None if key in stored() else JobHint(key, nearest(key, near()))
 
@@ -205,17 +205,17 @@ class JobView:
     """The names of the actions that are possible now, whatever the role of the actor."""
 
 
-def view(source: Source, key: JobKey) -> JobView:
-    reading = source.reading()
+def view(context: ReadContext, key: JobKey) -> JobView:
+    reading = context.reading()
     surroundings = Surroundings(reading)
-    answer = reading.ask(lambda store: store.find(JobQuery(job_key=key, most_triggers=MAX_COUNTED), 1))
-    stored = reading.ask(lambda store: store.find(TriggerQuery(job_key=key), MAX_TRIGGERS))
-    next_to_fire = reading.ask(lambda store: store.find(_next_of(key), NEXT_RUNS))
-    running = reading.ask(lambda store: store.list_running())
-    joins = reading.ask(lambda store: store.find(JoinQuery(job_key=key), JOINS_SHOWN))
-    waiting = reading.ask(lambda store: admin(store).waiting_jobs(key, MAX_WAITING))
-    health = reading.ask(lambda store: admin(store).job_health([key], among=LOOKED_AT))
-    last_runs = reading.ask(lambda store: admin(store).last_executions_of_job(key, LAST_RUNS, among=LOOKED_AT))
+    answer = reading.defer(lambda store: store.find(JobQuery(job_key=key, most_triggers=MAX_COUNTED), 1))
+    stored = reading.defer(lambda store: store.find(TriggerQuery(job_key=key), MAX_TRIGGERS))
+    next_to_fire = reading.defer(lambda store: store.find(_next_of(key), NEXT_RUNS))
+    running = reading.defer(lambda store: store.list_running())
+    joins = reading.defer(lambda store: store.find(JoinQuery(job_key=key), JOINS_SHOWN))
+    waiting = reading.defer(lambda store: admin(store).waiting_jobs(key, MAX_WAITING))
+    health = reading.defer(lambda store: admin(store).job_health([key], among=LOOKED_AT))
+    last_runs = reading.defer(lambda store: admin(store).last_executions_of_job(key, LAST_RUNS, among=LOOKED_AT))
     record = next(iter(answer()), None)
     if record is None:
         raise no_job(reading, key)
@@ -234,7 +234,7 @@ def view(source: Source, key: JobKey) -> JobView:
         **_joins(job, joins(), reading),
         runs_before=tuple(DownstreamJob(other, outcome and str(outcome)) for other, outcome in waiting()),
         definition=_definition(job),
-        data=source.shown(_mapping(job)),
+        data=context.shown(_mapping(job)),
         triggers=tuple(
             replace(trigger_summary(trigger, now), waits_for=surroundings.of_trigger(trigger)) for trigger in triggers
         ),
@@ -275,7 +275,7 @@ def _rules(job: JobDetail | None) -> dict[str, Any]:
     }
 
 
-def _joins(job: JobDetail | None, joins: Sequence[JoinRecord], reading: Reading) -> dict[str, Any]:
+def _joins(job: JobDetail | None, joins: Sequence[JoinRecord], reading: BatchedReads) -> dict[str, Any]:
     if job is None or (job.after is None and not joins):
         return {}
     latest = next((join for join in joins if join.total is None), None)

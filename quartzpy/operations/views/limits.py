@@ -10,7 +10,7 @@ from datetime import datetime
 from quartzpy.keys import JobKey
 from quartzpy.operations.read_context import Count, attempt, counted
 from quartzpy.placement import ANY_OTHER_GROUP, NO_GROUP, Placement
-from quartzpy.scheduler.reading import Reading
+from quartzpy.scheduler.batched_reads import BatchedReads
 from quartzpy.scheduler.singles import placements_of_jobs
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import GroupTally
@@ -56,10 +56,12 @@ class Groups:
     """The end of that pause of everything, if it has one."""
 
 
-def groups(reading: Reading) -> Groups:
-    in_force = reading.ask(lambda store: store.pauses())
-    of_triggers = reading.ask(lambda store: admin(store).trigger_group_tallies(MAX_GROUPS + 1, None, most=MAX_IN_GROUP))
-    of_jobs = reading.ask(lambda store: admin(store).job_group_tallies(MAX_GROUPS + 1, None, most=MAX_IN_GROUP))
+def groups(reading: BatchedReads) -> Groups:
+    in_force = reading.defer(lambda store: store.pauses())
+    of_triggers = reading.defer(
+        lambda store: admin(store).trigger_group_tallies(MAX_GROUPS + 1, None, most=MAX_IN_GROUP)
+    )
+    of_jobs = reading.defer(lambda store: admin(store).job_group_tallies(MAX_GROUPS + 1, None, most=MAX_IN_GROUP))
     pauses, triggers, jobs = in_force(), of_triggers(), of_jobs()
 
     ends = {(group.scope, group.name): group.until for group in pauses.groups}
@@ -189,12 +191,12 @@ class Limits:
     groups: tuple[GroupLimit, ...]
 
 
-def limits(reading: Reading) -> Limits:
-    nodes = reading.ask(lambda store: store.list_nodes())
-    list_running = reading.ask(lambda store: store.list_running())
-    slots = reading.ask(lambda store: admin(store).slot_usage(MOST))
-    rates = reading.ask(lambda store: admin(store).rate_usage(MOST))
-    shared = reading.ask(lambda store: store.limits())
+def limits(reading: BatchedReads) -> Limits:
+    nodes = reading.defer(lambda store: store.list_nodes())
+    list_running = reading.defer(lambda store: store.list_running())
+    slots = reading.defer(lambda store: admin(store).slot_usage(MOST))
+    rates = reading.defer(lambda store: admin(store).rate_usage(MOST))
+    shared = reading.defer(lambda store: store.limits())
     answer, running = nodes(), list_running()
     placements = attempt(placements_of_jobs(reading, {row.job_key for row in running}))[0] or {}
     alive = answer.alive()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from quartzpy.operations.views.schedules import short
-from quartzpy.scheduler.reading import Reading
+from quartzpy.scheduler.batched_reads import BatchedReads
 from quartzpy.store.records import WindowRecord
 from quartzpy.texts import instant_text
 
@@ -73,9 +73,9 @@ def view(record: WindowRecord) -> WindowView:
     )
 
 
-def windows(reading: Reading) -> list[WindowView]:
+def windows(reading: BatchedReads) -> list[WindowView]:
     """Return the maintenance windows; see `Operations.windows`."""
-    return [view(record) for record in reading.ask(lambda store: store.windows())()]
+    return [view(record) for record in reading.defer(lambda store: store.windows())()]
 
 
 def announced(records: Sequence[WindowRecord], now: datetime) -> tuple[WindowView, ...]:

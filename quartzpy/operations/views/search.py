@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from quartzpy.errors import InvalidValueError
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations.views.executions import ExecutionSummary, summary
+from quartzpy.scheduler.batched_reads import BatchedReads
 from quartzpy.scheduler.methods.queries import MAX_FIRE_ID
 from quartzpy.scheduler.querying import checked_text, decoded_cursor, encoded_cursor
-from quartzpy.scheduler.reading import Reading
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.protocol import NameKind
 from quartzpy.store.searches import KeySearch, SearchPosition
@@ -47,14 +47,14 @@ class SearchResults:
     """True if this page stopped because it has as many jobs or triggers as it may have."""
 
 
-def search(reading: Reading, text: str, limit: int, after: str | None) -> SearchResults:
+def search(reading: BatchedReads, text: str, limit: int, after: str | None) -> SearchResults:
     if type(limit) is not int or not 1 <= limit <= MAX_FOUND:
         raise InvalidValueError(f"limit: must be a whole number from 1 to {MAX_FOUND} (got {quoted(limit)})")
     part = checked_text(text.strip() if isinstance(text, str) else text, "text")
     if part is None:
         raise InvalidValueError("text: must be a part of a name, or the id of an execution (got None)")
     position = None if after is None else _decoded(after)
-    keys = reading.ask(lambda store: admin(store).find_keys(KeySearch(part, limit, SEARCHED), position))
+    keys = reading.defer(lambda store: admin(store).find_keys(KeySearch(part, limit, SEARCHED), position))
     others = _Others(reading, part, limit) if after is None else None
     matches = keys()
     return SearchResults(
@@ -73,12 +73,12 @@ def search(reading: Reading, text: str, limit: int, after: str | None) -> Search
 class _Others:
     """What the first page has beside jobs and triggers."""
 
-    def __init__(self, reading: Reading, text: str, limit: int) -> None:
+    def __init__(self, reading: BatchedReads, text: str, limit: int) -> None:
         self._text, self._limit = text.lower(), limit
         is_id = text.isdecimal() and len(text) <= 19 and int(text) <= MAX_FIRE_ID
-        self._execution = reading.ask(lambda store: store.execution(int(text))) if is_id else None
-        self._nodes = reading.ask(lambda store: store.list_nodes())
-        self._calendars = reading.ask(lambda store: store.names(NameKind.CALENDARS))
+        self._execution = reading.defer(lambda store: store.execution(int(text))) if is_id else None
+        self._nodes = reading.defer(lambda store: store.list_nodes())
+        self._calendars = reading.defer(lambda store: store.names(NameKind.CALENDARS))
 
     def execution(self) -> ExecutionSummary | None:
         execution = None if self._execution is None else self._execution()

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from quartzpy.errors import QuartzpyError
-from quartzpy.operations.read_context import Source
+from quartzpy.operations.read_context import ReadContext
 from quartzpy.operations.render import json_value, plain
 from quartzpy.operations.views.lock_holders import MAX_LOCKS
 from quartzpy.store.health_findings import MAX_LISTED_ROWS, Finding, Severity, worst_severity
@@ -34,13 +34,13 @@ class System:
     """The findings of `quartzpy doctor`, the worst first; None if they were not asked for."""
 
 
-def system(source: Source, *, examine: bool) -> System:
-    store, reading = source.store, source.reading()
-    tables = reading.ask(lambda store: admin(store).tables())
-    locks = reading.ask(lambda store: admin(store).locks(MAX_LOCKS))
+def system(context: ReadContext, *, examine: bool) -> System:
+    store, reading = context.store, context.reading()
+    tables = reading.defer(lambda store: admin(store).tables())
+    locks = reading.defer(lambda store: admin(store).locks(MAX_LOCKS))
     return System(
         now=reading.now(),
-        scheduler=source.config.name,
+        scheduler=context.config.name,
         store=str(store),
         schema_version=admin(store).schema_version(),
         tables=tuple(tables()),

@@ -11,7 +11,7 @@ from quartzpy.errors import InvalidValueError
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations.views.agenda import Agenda
 from quartzpy.operations.views.executions import running_view
-from quartzpy.scheduler.reading import Reading
+from quartzpy.scheduler.batched_reads import BatchedReads
 from quartzpy.states import PAUSED_STATES, ExecutionState
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import CellRecord, EndedPause, Lanes, MisfireCell
@@ -130,7 +130,7 @@ class Timeline:
     """The pauses of everything that have ended, which each lane has among its own."""
 
 
-def timeline(reading: Reading, start: datetime, end: datetime, by: str, group: str | None = None) -> Timeline:
+def timeline(reading: BatchedReads, start: datetime, end: datetime, by: str, group: str | None = None) -> Timeline:
     try:
         lanes = Lanes(by)
     except ValueError:
@@ -140,8 +140,8 @@ def timeline(reading: Reading, start: datetime, end: datetime, by: str, group: s
             "end: must be after start, by at least 1 second and at most 31 days"
             f" (got {start.isoformat()} to {end.isoformat()})"
         )
-    running = reading.ask(lambda store: store.list_running())
-    counted = reading.ask(
+    running = reading.defer(lambda store: store.list_running())
+    counted = reading.defer(
         lambda store: admin(store).executions_in_cells(
             start,
             end,
@@ -155,12 +155,12 @@ def timeline(reading: Reading, start: datetime, end: datetime, by: str, group: s
             group=group,
         )
     )
-    misfires = reading.ask(
+    misfires = reading.defer(
         lambda store: admin(store).misfires_in_cells(start, end, by=lanes, cells=CELLS, limit=MAX_MISFIRES, group=group)
     )
-    paused = reading.ask(lambda store: store.find(_PAUSED, MAX_PAUSED)) if lanes is not Lanes.NODE else list
+    paused = reading.defer(lambda store: store.find(_PAUSED, MAX_PAUSED)) if lanes is not Lanes.NODE else list
     # A node has no triggers, so only a pause of everything is one of its lane.
-    ended = reading.ask(
+    ended = reading.defer(
         lambda store: admin(store).ended_pauses(
             start, end, MAX_PAUSES, among=MAX_ENTRIES, of_everything=lanes is Lanes.NODE
         )

@@ -16,7 +16,7 @@ from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import RETRYING_JOBS, JobKey, TriggerKey
 from quartzpy.operations.read_context import (
     EXAMINED,
-    Source,
+    ReadContext,
     attempt,
     examined_page,
     no_trigger,
@@ -32,9 +32,9 @@ from quartzpy.operations.views.internal_triggers import repeated_by, retries_of,
 from quartzpy.operations.views.lock_holders import MAX_LOCKS, lock_holders
 from quartzpy.operations.views.schedules import PlannedTime, in_words, planned, schedule_text, short, zone_text
 from quartzpy.operations.views.waiting import Surroundings
-from quartzpy.scheduler.explain import Explanation, Moment, misfire_effect
+from quartzpy.scheduler.batched_reads import BatchedReads, Deferred
+from quartzpy.scheduler.explain import ClusterSnapshot, Explanation, misfire_effect
 from quartzpy.scheduler.querying import Page
-from quartzpy.scheduler.reading import Answer, Reading
 from quartzpy.states import JobMode, PublicState, TriggerState
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import Health, LockRecord
@@ -118,8 +118,8 @@ def summary(record: TriggerRecord, now: datetime) -> TriggerSummary:
     )
 
 
-def one_summary(reading: Reading, key: TriggerKey) -> TriggerSummary:
-    record = reading.ask(lambda store: store.triggers([key]).get(key))()
+def one_summary(reading: BatchedReads, key: TriggerKey) -> TriggerSummary:
+    record = reading.defer(lambda store: store.triggers([key]).get(key))()
     if record is None:
         raise no_trigger(reading, key)
     return summary(record, reading.now())
@@ -142,20 +142,20 @@ def late_by(record: TriggerRecord, now: datetime) -> timedelta | None:
     return late if late > OVERDUE else None
 
 
-def page(reading: Reading, query: TriggerQuery, limit: int, after: str | None) -> Page[TriggerSummary]:
+def page(reading: BatchedReads, query: TriggerQuery, limit: int, after: str | None) -> Page[TriggerSummary]:
     """Return a page of triggers; see `Operations.triggers`."""
     query = replace(query, among=EXAMINED)
-    health: list[Answer[dict[TriggerKey, Health]]] = []
-    jobs: list[Answer[dict[JobKey, JobDetail]]] = []
+    health: list[Deferred[dict[TriggerKey, Health]]] = []
+    jobs: list[Deferred[dict[JobKey, JobDetail]]] = []
     surroundings = Surroundings(reading)
 
     def ask_more(records: Page[TriggerRecord]) -> None:
         keys = [record.key for record in records]
-        health.append(reading.ask(lambda store: admin(store).trigger_health(keys)))
+        health.append(reading.defer(lambda store: admin(store).trigger_health(keys)))
         surroundings.ask_modes(records)
         retried = {record.job_key for record in records if record.key.group == RETRYING_JOBS}
         if retried:
-            jobs.append(reading.ask(lambda store: store.jobs(retried)))
+            jobs.append(reading.defer(lambda store: store.jobs(retried)))
 
     def row(record: TriggerRecord) -> TriggerSummary:
         shown = replace(
@@ -205,21 +205,21 @@ class TriggerView:
     """The names of the actions that are possible now, whatever the role of the actor."""
 
 
-def view(source: Source, key: TriggerKey, *, next_times: int = NEXT_TIMES) -> TriggerView:
-    reading = source.reading()
-    answer = reading.ask(lambda store: store.triggers([key]).get(key))
-    last = reading.ask(lambda store: admin(store).last_executions([key], LAST_EXECUTIONS))
-    misfires = reading.ask(lambda store: store.find(MisfireQuery(trigger_key=key), LAST_MISFIRES))
-    is_manual = reading.ask(lambda store: store.pauses().is_manual)
-    locks = reading.ask(lambda store: admin(store).locks(MAX_LOCKS))
-    breaches = reading.ask(lambda store: admin(store).breaches_of_trigger(key))
-    moment = Moment(reading)
+def view(context: ReadContext, key: TriggerKey, *, next_times: int = NEXT_TIMES) -> TriggerView:
+    reading = context.reading()
+    answer = reading.defer(lambda store: store.triggers([key]).get(key))
+    last = reading.defer(lambda store: admin(store).last_executions([key], LAST_EXECUTIONS))
+    misfires = reading.defer(lambda store: store.find(MisfireQuery(trigger_key=key), LAST_MISFIRES))
+    is_manual = reading.defer(lambda store: store.pauses().is_manual)
+    locks = reading.defer(lambda store: admin(store).locks(MAX_LOCKS))
+    breaches = reading.defer(lambda store: admin(store).breaches_of_trigger(key))
+    snapshot = ClusterSnapshot(reading)
     record = answer()
     if record is None:
         raise no_trigger(reading, key)
     now = reading.now()
-    explained = Explanation(moment, key, source.config.misfire_threshold, source.advice, record.job_key)
-    moment.look_up_placements()
+    explained = Explanation(snapshot, key, context.config.misfire_threshold, context.advice, record.job_key)
+    snapshot.look_up_placements()
     trigger, _ = attempt(lambda: record.trigger)
     planned_times = next_times_of(reading, record, next_times)
     assert explained.of_job is not None, "its key is given"
@@ -237,7 +237,7 @@ def view(source: Source, key: TriggerKey, *, next_times: int = NEXT_TIMES) -> Tr
         misfire_threshold=None if trigger is None else trigger.misfire_threshold,
         expect=None if trigger is None or (expect := expected_of(trigger, job)) is None else str(expect),
         definition={} if trigger is None else trigger.schedule(),
-        data=source.shown(without_internals(data or {})),
+        data=context.shown(without_internals(data or {})),
         next_times=tuple(planned_times()),
         misfire_effect=_misfire_effect(record, trigger, now),
         why=(*_readable(explained), *_held_back(record, now, locks()), *_broken(breaches())),
@@ -258,16 +258,16 @@ def expected_of(trigger: Trigger, job: JobDetail | None) -> Expect | None:
     return trigger.expect or (None if job is None else job.expect)
 
 
-def why(source: Source, key: TriggerKey) -> Sequence[str]:
+def why(context: ReadContext, key: TriggerKey) -> Sequence[str]:
     """Explain why a trigger has not fired, or when it will; see `Scheduler.why`.
 
     A late one is also explained by the transactions that may hold its row.
     """
-    reading = source.reading()
-    record = reading.ask(lambda store: store.triggers([key]).get(key))
-    locks = reading.ask(lambda store: admin(store).locks(MAX_LOCKS))
-    breaches = reading.ask(lambda store: admin(store).breaches_of_trigger(key))
-    sentences = _readable(Explanation(Moment(reading), key, source.config.misfire_threshold, source.advice))
+    reading = context.reading()
+    record = reading.defer(lambda store: store.triggers([key]).get(key))
+    locks = reading.defer(lambda store: admin(store).locks(MAX_LOCKS))
+    breaches = reading.defer(lambda store: admin(store).breaches_of_trigger(key))
+    sentences = _readable(Explanation(ClusterSnapshot(reading), key, context.config.misfire_threshold, context.advice))
     return [*sentences, *_held_back(record(), reading.now(), locks()), *_broken(breaches())]
 
 
@@ -297,7 +297,7 @@ def _readable(explained: Callable[[], list[str]]) -> list[str]:
         return [unreadable(error)]
 
 
-def next_times_of(reading: Reading, record: TriggerRecord, count: int) -> Callable[[], list[PlannedTime]]:
+def next_times_of(reading: BatchedReads, record: TriggerRecord, count: int) -> Callable[[], list[PlannedTime]]:
     """Ask for the calendar of a trigger, and return its next fire times by the wall clock of its zone.
 
     There are none if the trigger will not fire by itself.

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.scheduler.reading import Answer, Reading
+from quartzpy.scheduler.batched_reads import BatchedReads, Deferred
 from quartzpy.states import PAUSED_STATES, HeldBy, JobMode, TriggerState
 from quartzpy.store.node_states import states_of, takes_work
 from quartzpy.store.records import JobHeader, JobRecord, NodeRecord, Pauses, TriggerRecord
@@ -15,16 +15,16 @@ from quartzpy.store.records import JobHeader, JobRecord, NodeRecord, Pauses, Tri
 class Surroundings:
     """The pauses and the nodes, by which a list says what its rows wait for; asked with the other questions of it."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: BatchedReads) -> None:
         self._reading = reading
-        self._pauses = reading.ask(lambda store: store.pauses())
-        self._nodes = reading.ask(lambda store: store.list_nodes())
-        self._modes: Answer[dict[JobKey, JobHeader]] | None = None
+        self._pauses = reading.defer(lambda store: store.pauses())
+        self._nodes = reading.defer(lambda store: store.list_nodes())
+        self._modes: Deferred[dict[JobKey, JobHeader]] | None = None
 
     def ask_modes(self, records: Iterable[TriggerRecord]) -> None:
         """Ask for the modes of the jobs whose triggers are paused."""
         keys = {record.job_key for record in records if record.state in PAUSED_STATES}
-        self._modes = self._reading.ask(lambda store: store.job_headers(keys)) if keys else None
+        self._modes = self._reading.defer(lambda store: store.job_headers(keys)) if keys else None
 
     def of_trigger(self, record: TriggerRecord) -> str | None:
         """Return what a trigger waits for; None if it waits for its next fire time only."""

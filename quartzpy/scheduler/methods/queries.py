@@ -14,7 +14,8 @@ from quartzpy.jobs.job import Job, JobDetail
 from quartzpy.keys import JobKey, JobRef, TriggerKey, TriggerRef, checked_key
 from quartzpy.matchers import GroupMatcher
 from quartzpy.scheduler import singles
-from quartzpy.scheduler.explain import Explanation, Moment
+from quartzpy.scheduler.batched_reads import BatchedReads
+from quartzpy.scheduler.explain import ClusterSnapshot, Explanation
 from quartzpy.scheduler.explain_joins import JOINS_SHOWN, explain_joins
 from quartzpy.scheduler.methods.base import Methods
 from quartzpy.scheduler.querying import (
@@ -26,7 +27,6 @@ from quartzpy.scheduler.querying import (
     misfire_query,
     trigger_query,
 )
-from quartzpy.scheduler.reading import Reading
 from quartzpy.states import (
     ENDED,
     ExecutionState,
@@ -125,9 +125,9 @@ class QueryMethods(Methods):
             if job is None:
                 raise self._no_job(key)
             joins = self._usable_store().find(JoinQuery(job_key=key), JOINS_SHOWN)
-            return explain_joins(job, joins, Reading(self._usable_store))
-        reading = Reading(self._usable_store)
-        return Explanation(Moment(reading), checked_key(key, TriggerKey), self._config.misfire_threshold)()
+            return explain_joins(job, joins, BatchedReads(self._usable_store))
+        reading = BatchedReads(self._usable_store)
+        return Explanation(ClusterSnapshot(reading), checked_key(key, TriggerKey), self._config.misfire_threshold)()
 
     def triggers_of_job(self, key: JobKey) -> list[Trigger]:
         """Return the triggers of a job, sorted by key."""

@@ -11,13 +11,13 @@ from quartzpy.store.protocol import JobStore
 _T = TypeVar("_T")
 
 
-class Answer(Generic[_T]):
+class Deferred(Generic[_T]):
     """The answer to a question. The first one that is called sends all questions that wait.
 
     A call returns what the method of the store returns, or raises the error that it raises.
     """
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: BatchedReads) -> None:
         self._reading = reading
         self._received: Callable[[], _T] | None = None
         self._decoded: list[_T] = []
@@ -34,7 +34,7 @@ class Answer(Generic[_T]):
         self._received = answer
 
 
-class Reading:
+class BatchedReads:
     """The questions of one page. Those that are asked before an answer is called share one round trip.
 
     So a page asks all that it can before it looks at an answer. The store's time is asked once, with the first
@@ -43,13 +43,13 @@ class Reading:
 
     def __init__(self, store: Callable[[], JobStore]) -> None:
         self.store = store
-        self._waiting: list[tuple[Callable[[JobStore], Any], Answer[Any]]] = []
-        self.now: Answer[datetime] = self.ask(lambda store: store.now())
+        self._waiting: list[tuple[Callable[[JobStore], Any], Deferred[Any]]] = []
+        self.now: Deferred[datetime] = self.defer(lambda store: store.now())
         """The store's time, by which everything is decided."""
 
-    def ask(self, question: Callable[[JobStore], _T]) -> Answer[_T]:
+    def defer(self, question: Callable[[JobStore], _T]) -> Deferred[_T]:
         """Ask a question: one call of a method of the store that reads."""
-        answer: Answer[_T] = Answer(self)
+        answer: Deferred[_T] = Deferred(self)
         self._waiting.append((question, answer))
         return answer
 

@@ -19,7 +19,7 @@ from quartzpy.operations.incidents.executions_lost import MAX_LOST, lost_executi
 from quartzpy.operations.incidents.failures import AMONG, FailuresInARow
 from quartzpy.operations.incidents.incident import Incident, ignored_timeouts, of_nodes
 from quartzpy.operations.incidents.paused_overdue import paused_overdue
-from quartzpy.operations.read_context import MAX_COUNTED, Source, attempt
+from quartzpy.operations.read_context import MAX_COUNTED, ReadContext, attempt
 from quartzpy.operations.views import cluster as clusters
 from quartzpy.operations.views.executions import GRACE, RunningView, running_view
 from quartzpy.operations.views.late_triggers import MANY, LateJobs, LateTrigger, late_trigger
@@ -27,8 +27,8 @@ from quartzpy.operations.views.limits import pools
 from quartzpy.operations.views.lock_holders import MAX_LOCKS, LockHolder, lock_holders
 from quartzpy.operations.views.triggers import OVERDUE, late_by
 from quartzpy.placement import Placement
-from quartzpy.scheduler.explain import Explanation, Moment
-from quartzpy.scheduler.reading import Answer, Reading
+from quartzpy.scheduler.batched_reads import BatchedReads, Deferred
+from quartzpy.scheduler.explain import ClusterSnapshot, Explanation
 from quartzpy.scheduler.singles import mode_of_job, placements_of_jobs
 from quartzpy.states import ExecutionState, JobMode, TriggerState
 from quartzpy.store.node_states import takes_work, works
@@ -72,58 +72,58 @@ def told_apart(incidents: Sequence[Incident], now: datetime) -> Incidents:
     return Incidents(now, causes.by_severity(causes.capped(others)), noted)
 
 
-def incidents(source: Source) -> Incidents:
+def incidents(context: ReadContext) -> Incidents:
     """Return what is wrong; see `Operations.incidents`."""
-    situation = Situation(source)
-    return told_apart(situation.incidents(), situation.now)
+    diagnosis = Diagnosis(context)
+    return told_apart(diagnosis.incidents(), diagnosis.now)
 
 
-def late_triggers(reading: Reading) -> tuple[LateTrigger, ...]:
+def late_triggers(reading: BatchedReads) -> tuple[LateTrigger, ...]:
     """Return the late triggers without the reasons; see `Operations.late`."""
     now = reading.now()
     late = _late_among(_ask_due(reading, now)(), now)
     return tuple(late_trigger(record, now, ()) for record in late[:MAX_LATE])
 
 
-def _ask_due(reading: Reading, now: datetime) -> Callable[[], list[TriggerRecord]]:
+def _ask_due(reading: BatchedReads, now: datetime) -> Callable[[], list[TriggerRecord]]:
     due = TriggerQuery(states=_WAITING, until=now - DUE, order=TriggerOrder.NEXT_FIRE_TIME, among=MANY)
-    return reading.ask(lambda store: store.find(due, MAX_DUE))
+    return reading.defer(lambda store: store.find(due, MAX_DUE))
 
 
 def _late_among(due: Sequence[TriggerRecord], now: datetime) -> list[TriggerRecord]:
     return [record for record in due if late_by(record, now) is not None]
 
 
-class Situation:
+class Diagnosis:
     """What is wrong at this moment, asked in three round trips.
 
     The first asks what needs no time; the second, what the answers name, and what depends on the time; the third, what
     those answers name.
     """
 
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        self._reading = source.reading()
+    def __init__(self, context: ReadContext) -> None:
+        self._context = context
+        self._reading = context.reading()
         self._ask_first()
         self._ask_second()
         self._ask_third()
 
     def _ask_first(self) -> None:
-        ask = self._reading.ask
-        moment = Moment(self._reading)
-        self._moment = moment
-        tallies = ask(lambda store: admin(store).tallies(MAX_COUNTED))
-        overdue = ask(lambda store: admin(store).overdue(OVERDUE, MAX_DUE, most=MAX_COUNTED))
-        paused = ask(lambda store: admin(store).paused_overdue(MAX_DUE, most=MAX_COUNTED))
-        self._others = ask(lambda store: admin(store).other_schedulers(MAX_OTHERS))
-        final = ask(lambda store: store.find(_FINAL, MAX_FAILURES))
+        defer = self._reading.defer
+        snapshot = ClusterSnapshot(self._reading)
+        self._snapshot = snapshot
+        tallies = defer(lambda store: admin(store).tallies(MAX_COUNTED))
+        overdue = defer(lambda store: admin(store).overdue(OVERDUE, MAX_DUE, most=MAX_COUNTED))
+        paused = defer(lambda store: admin(store).paused_overdue(MAX_DUE, most=MAX_COUNTED))
+        self._others = defer(lambda store: admin(store).other_schedulers(MAX_OTHERS))
+        final = defer(lambda store: store.find(_FINAL, MAX_FAILURES))
         ends = clusters.node_ends(self._reading)
-        self._lost = ask(lambda store: admin(store).lost_executions(MAX_LOST))
-        self._snapshots = ask(lambda store: admin(store).old_snapshots())
+        self._lost = defer(lambda store: admin(store).lost_executions(MAX_LOST))
+        self._snapshots = defer(lambda store: admin(store).old_snapshots())
         self._recorded = recorded.lasting_records(self._reading)
-        breaches = ask(lambda store: admin(store).lasting_breaches(MAX_BREACHES))
-        self._nodes = moment.nodes()
-        self._running = moment.running()
+        breaches = defer(lambda store: admin(store).lasting_breaches(MAX_BREACHES))
+        self._nodes = snapshot.nodes()
+        self._running = snapshot.running()
         self.now = self._nodes.now
         self.cluster = clusters.of_records(self._nodes, self._running, ends())
         self.running = tuple(running_view(row, self.now) for row in self._running)
@@ -135,7 +135,7 @@ class Situation:
 
     def _ask_second(self) -> None:
         reading, now = self._reading, self.now
-        ask = reading.ask
+        defer = reading.defer
         self._clock_changes = upcoming_changes(reading, now)
         self._in_a_row = FailuresInARow(reading, self._failures, now)
         self._stopped = _Stopped(reading, self.tallies, self._paused, now, now - self._pause_grace())
@@ -144,19 +144,19 @@ class Situation:
         held = {job.job_key for job in self._overdue if job.is_held}
         self._jobs_held: Callable[[], dict[JobKey, JobDetail]] = dict
         if held:
-            self._jobs_held = ask(lambda store: store.jobs(held))
+            self._jobs_held = defer(lambda store: store.jobs(held))
         self._headers_of_slow: Callable[[], dict[JobKey, JobHeader]] = dict
         if slow:
-            self._headers_of_slow = ask(lambda store: store.job_headers(slow))
+            self._headers_of_slow = defer(lambda store: store.job_headers(slow))
         self._locks: Callable[[], Sequence[LockRecord]] = list
         if any(not job.is_held for job in self._overdue):
-            self._locks = ask(lambda store: admin(store).locks(MAX_LOCKS))
+            self._locks = defer(lambda store: admin(store).locks(MAX_LOCKS))
         self._due = _ask_due(reading, now)()
         self._late = _late_among(self._due, now)
         self.late_jobs = LateJobs(self._late, self._overdue, is_cut=len(self._due) >= MAX_DUE)
 
     def _pause_grace(self) -> timedelta:
-        return self._nodes.setting("pause_grace", self._source.config.pause_grace)
+        return self._nodes.setting("pause_grace", self._context.config.pause_grace)
 
     def _ask_third(self) -> None:
         reading = self._reading
@@ -165,10 +165,10 @@ class Situation:
         waiting = {*(record.job_key for record in self._due), *self.late_jobs.numbers}
         self._of_waiting = placements_of_jobs(reading, waiting)
         if waiting:
-            self._moment.look_up_placements()
-        threshold, advice = self._source.config.misfire_threshold, self._source.advice
+            self._snapshot.look_up_placements()
+        threshold, advice = self._context.config.misfire_threshold, self._context.advice
         self._explained = [
-            Explanation(self._moment, record.key, threshold, advice, record.job_key)
+            Explanation(self._snapshot, record.key, threshold, advice, record.job_key)
             for record in self._late[:MAX_LATE][:MAX_EXPLAINED]
         ]
 
@@ -196,7 +196,7 @@ class Situation:
 
     def pauses(self) -> Pauses:
         """Return what is paused as a whole."""
-        return self._moment.pauses()
+        return self._snapshot.pauses()
 
     def recorded(self) -> list[IncidentRecord]:
         """Return the incidents that are recorded and not over."""
@@ -208,15 +208,15 @@ class Situation:
         late = self.late_jobs
         full = self._full_pools(due_of_job)
         incidents = [
-            *of_nodes(self.cluster, self._others(), self._source.config.name),
-            *causes.names_mixed_up(self.cluster, self.tallies.jobs, self._others(), self._source.config.name),
+            *of_nodes(self.cluster, self._others(), self._context.config.name),
+            *causes.names_mixed_up(self.cluster, self.tallies.jobs, self._others(), self._context.config.name),
             *causes.unknown_types(late, self.cluster),
             *full,
             *causes.without_node(late, self._jobs_without_node),
             *self._unexplained(full),
             *self._ignored_timeouts(),
             *causes.backlogs(self._overdue, self._rates(), self.now),
-            *self._stopped.incidents(self.running, self._moment.pauses()),
+            *self._stopped.incidents(self.running, self._snapshot.pauses()),
         ]
         # A trigger in ERROR has an incident of its own, with the same error.
         in_error = self._stopped.in_error()
@@ -280,7 +280,7 @@ class Situation:
     def _full_pools(self, due: Mapping[JobKey, int]) -> list[Incident]:
         if not due or not self._running:
             return []
-        of_running = attempt(self._moment.look_up_placements())[0] or {}
+        of_running = attempt(self._snapshot.look_up_placements())[0] or {}
         used = pools(self._alive(), self._running, of_running)
         return causes.full_pools(used, self.running, of_running, due, self._placements)
 
@@ -295,7 +295,12 @@ class _Stopped:
     """The triggers that are in ERROR, blocked or paused, asked for where there are any."""
 
     def __init__(
-        self, reading: Reading, tallies: Tallies, paused: Sequence[PausedOverdue], now: datetime, begun_before: datetime
+        self,
+        reading: BatchedReads,
+        tallies: Tallies,
+        paused: Sequence[PausedOverdue],
+        now: datetime,
+        begun_before: datetime,
     ) -> None:
         self._reading, self._now, self._begun_before = reading, now, begun_before
         self._paused_overdue = paused
@@ -304,12 +309,12 @@ class _Stopped:
 
         def some(state: TriggerState, number: int, until: datetime | None) -> _Triggers:
             query = TriggerQuery(states=frozenset({state}), until=until)
-            return reading.ask(lambda store: store.find(query, MAX_DUE)) if number else list
+            return reading.defer(lambda store: store.find(query, MAX_DUE)) if number else list
 
         self.in_error = some(TriggerState.ERROR, self._number_in_error, None)
         self._blocked: Callable[[], list[BlockedTrigger]] = list
         if numbers.get(TriggerState.BLOCKED, 0):
-            self._blocked = reading.ask(lambda store: admin(store).blocked_triggers(now - OVERDUE, MAX_DUE))
+            self._blocked = reading.defer(lambda store: admin(store).blocked_triggers(now - OVERDUE, MAX_DUE))
         self._paused = some(TriggerState.PAUSED, len(paused), now)
         # Where a mode holds a trigger, nobody paused it.
         jobs = {row.job_key for row in paused if row.paused_at is None}
@@ -320,7 +325,7 @@ class _Stopped:
         jobs = {record.job_key for record in self._blocked()}
         self._health: Callable[[], Mapping[JobKey, Health]] = dict
         if jobs:
-            self._health = self._reading.ask(lambda store: admin(store).job_health(jobs, among=AMONG))
+            self._health = self._reading.defer(lambda store: admin(store).job_health(jobs, among=AMONG))
 
     def incidents(self, running: Sequence[RunningView], pauses: Pauses) -> list[Incident]:
         blocked = self._blocked()
@@ -334,5 +339,5 @@ class _Stopped:
         ]
 
 
-def _mode(reading: Reading, job: JobKey) -> Answer[JobMode | None]:
-    return reading.ask(lambda store: mode_of_job(store, job))
+def _mode(reading: BatchedReads, job: JobKey) -> Deferred[JobMode | None]:
+    return reading.defer(lambda store: mode_of_job(store, job))
