@@ -154,7 +154,7 @@ class AsyncScheduler(NameHints, AsyncSchedulerMethods[BaseScheduler]):
     async def start(self, *, standby: bool = False) -> None:
         """Start to run jobs on this node, or resume after `standby`; first store the jobs of `scheduled_job`.
 
-        With `standby`, a scheduler that was not started joins the cluster and claims nothing until it is started again.
+        With `standby`, a scheduler that was not started joins the cluster and takes nothing until it is started again.
         Errors as for `Scheduler.start`, and as for `schedule_job` for decorated functions.
         """
         await self._run(lambda _: self.store_decorated())

@@ -285,8 +285,8 @@ def audit(target: Target, options: Options, **values: Any) -> None:
 def health(target: Target, node: str | None, host: str | None, ready: bool, json_output: bool) -> None:
     """Check the cluster, or the nodes of --node or --host.
 
-    The cluster is alive if at least one node is, and ready if no node is dead, at least one claims triggers, and no
-    trigger is overdue. A node is alive if its last check-in is no older than its failure window, and ready if it claims
+    The cluster is alive if at least one node is, and ready if no node is dead, at least one takes triggers, and no
+    trigger is overdue. A node is alive if its last check-in is no older than its failure window, and ready if it takes
     triggers, that is, is neither draining nor in standby. Exit status: 0 if so, 1 if not, 3 if the database cannot be
     reached, 4 if its tables do not match this release.
     """
@@ -315,11 +315,11 @@ def _of_cluster(operations: Operations, nodes: list[NodeView], ready: bool) -> l
     elif ready and dead:
         problems.append(f"dead nodes: {', '.join(dead)}")
     if ready:
-        claiming = [peer for peer in nodes if peer.state.is_alive and takes_work(peer)]
-        if not claiming:
-            problems.append("no node claims triggers: all are draining, in standby or dead")
-        elif all(peer.problems for peer in claiming):
-            problems += _reported(claiming)
+        takers = [peer for peer in nodes if peer.state.is_alive and takes_work(peer)]
+        if not takers:
+            problems.append("no node takes triggers: all are draining, in standby or dead")
+        elif all(peer.problems for peer in takers):
+            problems += _reported(takers)
         late = operations.late()
         if late:
             number = numbered(len(late), "trigger is", "triggers are")

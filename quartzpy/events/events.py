@@ -290,7 +290,7 @@ class SchedulerStarted(Event):
 
 @dataclass(frozen=True, slots=True)
 class SchedulerInStandby(Event):
-    """This node claims no triggers until it is resumed: by `start`, or by an operator."""
+    """This node takes no triggers until it is resumed: by `start`, or by an operator."""
 
     method: ClassVar[str] = "scheduler_in_standby"
 

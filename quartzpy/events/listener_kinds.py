@@ -115,7 +115,7 @@ class SchedulerListener:
         """This node has joined the cluster, or continues after standby."""
 
     def scheduler_in_standby(self, event: events.SchedulerInStandby) -> None:
-        """This node claims nothing more until it is started again."""
+        """This node takes nothing more until it is started again."""
 
     def scheduler_shutting_down(self, event: events.SchedulerShuttingDown) -> None:
         """`shutdown` was called."""

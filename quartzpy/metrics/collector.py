@@ -80,7 +80,7 @@ class Collector:
         state = _gauge("quartzpy_node_state", "1 for the present state of the node, 0 for the others.")
         for possible in HealthState:
             state.add(float(possible is health.state), state=str(possible))
-        standby = _gauge("quartzpy_node_standby", "1 if the node claims no triggers, because it is in standby.")
+        standby = _gauge("quartzpy_node_standby", "1 if the node takes no triggers, because it is in standby.")
         standby.add(float(health.state is not HealthState.STOPPED and self._scheduler.is_in_standby))
         return [info, state, standby, *_of_node(health), *_of_executors(health), *_of_threads(health)]
 

@@ -58,7 +58,7 @@ def readiness(scheduler: Watched) -> Verdict:
     if health.state is HealthState.STOPPED:
         return Verdict(False, health.state, ("the scheduler has not started",))
     if health.is_draining:
-        return Verdict(False, health.state, ("the node drains, as somebody has asked: it claims no triggers",))
+        return Verdict(False, health.state, ("the node drains, as somebody has asked: it takes no triggers",))
     # Long jobs are no reason to keep requests from the program that runs them.
     problems = tuple(row.what for row in health.details if row.stops_work and row.kind != STUCK_POOL)
     return Verdict(health.state is HealthState.HEALTHY or not problems, health.state, problems)

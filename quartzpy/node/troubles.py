@@ -101,7 +101,7 @@ class Troubles(Observer):
         self.succeeded(what)
 
     def note(self, what: str, error: BaseException) -> None:
-        """Take note of a failure. `what` says what failed: "claiming triggers"."""
+        """Take note of a failure. `what` says what failed: "acquiring triggers"."""
         now = self._steady()
         with self._lock:
             if is_without_connection(error) and self._watch.is_failing:

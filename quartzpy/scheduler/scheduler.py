@@ -198,7 +198,7 @@ class BaseScheduler(SchedulingMethods):
 
     @property
     def is_in_standby(self) -> bool:
-        """True if this node claims no triggers because it is in standby or was not started."""
+        """True if this node takes no triggers because it is in standby or was not started."""
         return self._node is None or self._node.in_standby
 
     @property
@@ -210,7 +210,7 @@ class BaseScheduler(SchedulingMethods):
     def start(self, *, standby: bool = False) -> None:
         """Join the cluster as a node and run jobs, or resume after `standby`.
 
-        With `standby=True` a new node joins the cluster, but claims no triggers until `start` is called again.
+        With `standby=True` a new node joins the cluster, but takes no triggers until `start` is called again.
 
         Raises:
             SchedulerStateError: the scheduler was shut down, was created in another process, or this process is a
@@ -305,7 +305,7 @@ class BaseScheduler(SchedulingMethods):
                 self.start()
 
     def standby(self) -> None:
-        """Claim no more triggers on this node until `start` is called again.
+        """Take no more triggers on this node until `start` is called again.
 
         Running executions continue, and the node stays in the cluster.
 

@@ -221,6 +221,6 @@ def test_a_node_is_drained_and_resumed_from_elsewhere(terminal: Terminal) -> Non
     assert "draining" in terminal.ok("nodes").lower()
     assert terminal.ok("health", "--node", node) == "ok: 1 of 1 node is alive\n"
     assert terminal.run("health", "--node", node, "--ready").status == 1
-    assert terminal.run("health", "--ready").out.startswith("no node claims triggers")
+    assert terminal.run("health", "--ready").out.startswith("no node takes triggers")
     terminal.ok("resume-node", node)
     assert terminal.run("health", "--ready").status == 0

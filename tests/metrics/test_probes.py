@@ -271,7 +271,7 @@ def test_a_node_that_an_operator_drains_is_not_ready_until_it_is_resumed(make: M
     scheduler._store.set_node_mode(str(scheduler.instance_id), NodeMode.DRAINING)
     wait_until(lambda: asked(metrics.port, "/readyz")[0] == 503)
     assert asked(metrics.port, "/readyz")[1]["problems"] == [
-        "the node drains, as somebody has asked: it claims no triggers"
+        "the node drains, as somebody has asked: it takes no triggers"
     ]
     assert asked(metrics.port, "/healthz")[0] == 200
     scheduler._store.set_node_mode(str(scheduler.instance_id), NodeMode.RUNNING)

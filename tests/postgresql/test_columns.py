@@ -15,7 +15,7 @@ from quartzpy.store.postgresql import job_pages, lookups, storing
 from quartzpy.store.postgresql.admin import history
 from quartzpy.store.postgresql.execution_pages import executions_text
 from quartzpy.store.postgresql.schema.naming import DEFAULT_NAMES
-from quartzpy.store.postgresql.schema.rows import CLAIMED, JobColumns, TriggerColumns
+from quartzpy.store.postgresql.schema.rows import HANDED_OVER, JobColumns, TriggerColumns
 from quartzpy.store.postgresql.schema.statement import prepare
 from quartzpy.store.postgresql.steps import acquire, holdings, misfire
 from quartzpy.store.postgresql.store import SqlJobStore
@@ -25,10 +25,10 @@ from tests.database import libpq_url
 
 QUERIES = {"by_key": TriggerQuery(), "by_next_fire_time": TriggerQuery(order=TriggerOrder.NEXT_FIRE_TIME)}
 DECODED = {
-    "acquire": (acquire.ACQUIRE, CLAIMED),
-    "acquire_unlimited": (acquire.ACQUIRE_UNLIMITED, CLAIMED),
-    "acquire_unlimited_of_one_pool": (acquire.ACQUIRE_UNLIMITED_OF_ONE_POOL, CLAIMED),
-    "unknown_fires": (holdings.UNKNOWN_FIRES, CLAIMED),
+    "acquire": (acquire.ACQUIRE, HANDED_OVER),
+    "acquire_unlimited": (acquire.ACQUIRE_UNLIMITED, HANDED_OVER),
+    "acquire_unlimited_of_one_pool": (acquire.ACQUIRE_UNLIMITED_OF_ONE_POOL, HANDED_OVER),
+    "unknown_fires": (holdings.UNKNOWN_FIRES, HANDED_OVER),
     "late": (misfire.LATE, misfire.LATE_TRIGGER),
     "jobs": (lookups.JOBS, JobColumns._fields),
     "jobs of a page": (job_pages.jobs_text(JobQuery(), None), job_pages.JOB_OF_PAGE),

@@ -18,7 +18,9 @@ from types import CodeType, ModuleType
 
 ROOT = Path(__file__).resolve().parents[2]
 _STORE = "quartzpy/store/postgresql"
-SHARED = (f"{_STORE}/steps/shared.sql", f"{_STORE}/shared.sql", f"{_STORE}/admin/shared.sql")
+SHARED = tuple(
+    f"{_STORE}/{path}" for path in ("steps/shared.sql", "steps/acquire_parts.sql", "shared.sql", "admin/shared.sql")
+)
 
 
 class NothingToSabotageError(Exception):

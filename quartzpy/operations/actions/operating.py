@@ -172,7 +172,7 @@ class OperatingActions(ActionMethods):
         return self._change_one("delete_limit", named(Subject.LIMIT, name), reason, change)
 
     def drain(self, node: str, *, reason: str = "") -> ActionResult:
-        """Let a node claim nothing more and give back what waits for a worker, until `resume_node` or its restart.
+        """Let a node take nothing more and give back what waits for a worker, until `resume_node` or its restart.
 
         Raises:
             ObjectNotFoundError: no such node is registered.
@@ -180,7 +180,7 @@ class OperatingActions(ActionMethods):
         return self._command("drain", node, NodeMode.DRAINING, reason)
 
     def standby(self, node: str, *, reason: str = "") -> ActionResult:
-        """Let a node claim nothing more, until `resume_node` or its restart.
+        """Let a node take nothing more, until `resume_node` or its restart.
 
         Raises:
             ObjectNotFoundError: no such node is registered.

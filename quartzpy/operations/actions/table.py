@@ -482,14 +482,14 @@ SECTIONS: Mapping[str, tuple[Action, ...]] = {
             role=Role.OPERATOR,
             subjects={
                 Subject.NODE: (
-                    "Let NODE finish what it runs.\n\nIt claims nothing more and gives back what waits for a worker,"
+                    "Let NODE finish what it runs.\n\nIt takes nothing more and gives back what waits for a worker,"
                     " until `resume-node` or its restart."
                 )
             },
             is_single=True,
             question="Drain",
             explanation=(
-                "The node claims nothing more, and gives back what waits there. When it is idle, its process can be"
+                "The node takes nothing more, and gives back what waits there. When it is idle, its process can be"
                 " stopped."
             ),
             undone_by="resume_node",
@@ -498,14 +498,14 @@ SECTIONS: Mapping[str, tuple[Action, ...]] = {
             name="standby",
             role=Role.OPERATOR,
             subjects={
-                Subject.NODE: "Let NODE claim nothing more.\n\nThis lasts until `resume-node` or its restart.",
+                Subject.NODE: "Let NODE take nothing more.\n\nThis lasts until `resume-node` or its restart.",
             },
             is_single=True,
             question="Put into standby",
             title="Put in standby:",
             button="Put in standby",
             label="Standby",
-            explanation="The node claims nothing more until it is resumed.",
+            explanation="The node takes nothing more until it is resumed.",
             undone_by="resume_node",
         ),
         Action(
@@ -514,7 +514,7 @@ SECTIONS: Mapping[str, tuple[Action, ...]] = {
             subjects={Subject.NODE: "End `drain` or `standby` of NODE."},
             is_single=True,
             question="Resume",
-            explanation="The node claims triggers again.",
+            explanation="The node takes triggers again.",
             tone="primary",
         ),
     ),

@@ -48,13 +48,12 @@ changed AS (
               d.last_end
 ),
 started AS (
-    INSERT INTO qrtz_triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
-        max_concurrent, overlap_policy, placement, rate_limit, limits, concurrency_key, kind, schedule, trigger_state,
-        held_by_mode, next_fire_time, upcoming_is_complete, start_time, priority, misfire_instruction, attempt,
-        job_data, unreconciled)
+    -- include: one_shot
+        , unreconciled)
     SELECT :'sched', nextval('qrtz_fire_ids'), 'CONTINUATIONS', 'after_' || nextval('qrtz_fire_ids') || '_join',
-           j.job_group, j.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits,
-           '', 'simple', '{"interval_us": 0, "repeat_count": 0}', 'WAITING', false, :now, true, :now, 5, 'ignore', 1,
+           j.job_group, j.job_name,
+           -- include: copied_of_j
+           , '', 'simple', '{"interval_us": 0, "repeat_count": 0}', 'WAITING', false, :now, true, :now, 5, 'ignore', 1,
            jsonb_build_object(
                'QRTZ_PREDECESSOR_JOB_NAME', c.last_end -> 'job_name',
                'QRTZ_PREDECESSOR_JOB_GROUP', c.last_end -> 'job_group',

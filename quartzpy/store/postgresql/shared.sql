@@ -50,18 +50,6 @@ coalesce(left(t.parked_at, 0), t.misfire_rule)
 -- part: each_lane
 (VALUES ('NODE'), ('OWN'), ('IGNORE'), ('LATE'), ('NEW'), ('')) AS lane(name)
 
--- part: opens_at
--- The instant at which the rate for which a trigger is parked admits the next fire; of several, the last one.
-CASE WHEN t.trigger_state <> 'BLOCKED' THEN NULL
-     WHEN t.parked_at IS NOT NULL
-     THEN (SELECT max(l.opens_at) FROM qrtz_limits l
-            WHERE l.sched_name = :'sched' AND l.limit_name = ANY(string_to_array(t.parked_at, ',')))
-     WHEN t.rate_limit IS NOT NULL
-     THEN (SELECT l.opens_at FROM qrtz_limits l
-            WHERE l.sched_name = :'sched' AND l.limit_name = '' AND l.job_group = t.job_group
-              AND l.job_name = t.job_name AND l.concurrency_key = t.concurrency_key)
-END
-
 -- part: incident
 SELECT id, kind, subject, identity, severity, cause, began_as, what, why::text, trigger_group, trigger_name, job_group,
        job_name, since, opened_at, confirmed_at, closed_at, acknowledged_at, acknowledged_by, acknowledged_reason,
@@ -237,7 +225,16 @@ t.schedule_hash, t.paused_at, t.paused_by, t.pause_reason, t.pause_until, t.paus
 -- include: is_full
 AS is_full,
 CASE WHEN t.trigger_state = 'BLOCKED' THEN t.parked_at END AS parked_at, t.rate_limit IS NOT NULL AS has_rate,
--- include: opens_at
+-- The instant at which the rate for which a trigger is parked admits the next fire; of several, the last one.
+CASE WHEN t.trigger_state <> 'BLOCKED' THEN NULL
+     WHEN t.parked_at IS NOT NULL
+     THEN (SELECT max(l.opens_at) FROM qrtz_limits l
+            WHERE l.sched_name = :'sched' AND l.limit_name = ANY(string_to_array(t.parked_at, ',')))
+     WHEN t.rate_limit IS NOT NULL
+     THEN (SELECT l.opens_at FROM qrtz_limits l
+            WHERE l.sched_name = :'sched' AND l.limit_name = '' AND l.job_group = t.job_group
+              AND l.job_name = t.job_name AND l.concurrency_key = t.concurrency_key)
+END
 AS opens_at
 
 -- part: may_be_paused
@@ -312,10 +309,25 @@ upstreams AS MATERIALIZED (
     HAVING NOT bool_and(n.is_named IS NOT DISTINCT FROM f.was_named)
 )
 
+-- part: copied_of_j
+-- What triggers have copies of.
+j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits
+
 -- part: other_job
 (t.job_type, t.max_concurrent, t.overlap_policy, t.placement, t.rate_limit, t.limits)
-    IS DISTINCT FROM
-    (j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits)
+    IS DISTINCT FROM (
+        -- include: copied_of_j
+    )
+
+-- part: becomes_of_j
+job_type = j.job_type, max_concurrent = j.max_concurrent, overlap_policy = j.overlap_policy,
+placement = j.placement, rate_limit = j.rate_limit, limits = j.limits
+
+-- part: one_shot
+-- Stores triggers that fire once, for jobs `j`: their values follow in this order.
+INSERT INTO qrtz_triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
+    max_concurrent, overlap_policy, placement, rate_limit, limits, concurrency_key, kind, schedule, trigger_state,
+    held_by_mode, next_fire_time, upcoming_is_complete, start_time, priority, misfire_instruction, attempt, job_data
 
 -- part: key_of_t
 -- A key is part of an index entry, whose size is limited: a longer value is represented by its hash.

@@ -76,7 +76,9 @@ SELECT EXISTS (SELECT FROM qrtz_job_details o
 -- its key and locked in the order of the keys. A join of both lists was planned for the few jobs that the table had at
 -- its last ANALYZE, and compared each job with all others.
 SELECT j.job_group, j.job_name,
-       (j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits)
+       (
+        -- include: copied_of_j
+       )
            IS DISTINCT FROM (w.job_type, w.max_concurrent, w.overlap_policy, w.placement, w.rate_limit, w.limits)
            -- The data, which the values of its key come from, may be another.
            OR j.concurrency_key IS NOT NULL OR w.concurrency_key IS NOT NULL,
@@ -130,8 +132,9 @@ SELECT count(*)
 -- With the switch `new`, a row that exists is an error, and the states of new triggers are found out under the lock.
 WITH before AS MATERIALIZED (SELECT nextval('qrtz_fire_ids') AS generation),
 wanted AS (
-    SELECT nextval('qrtz_fire_ids') AS generation, o.trigger_group, o.trigger_name, o.job_group, o.job_name, j.job_type,
-           j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits, own.new_key AS concurrency_key,
+    SELECT nextval('qrtz_fire_ids') AS generation, o.trigger_group, o.trigger_name, o.job_group, o.job_name,
+           -- include: copied_of_j
+           , own.new_key AS concurrency_key,
 \if :new
            'WAITING' AS trigger_state, false AS held_by_mode,
 \else
@@ -299,9 +302,11 @@ SELECT t.sched_name, t.trigger_group, t.trigger_name, t.generation, clock.at,
 -- computed once, because the server prepares every subquery of a statement before it runs, whether it is used or not.
 UPDATE qrtz_triggers t
    SET trigger_state = j.new_state, held_by_mode = j.new_hold,
-       job_type = j.job_type, max_concurrent = j.max_concurrent, overlap_policy = j.overlap_policy,
-       placement = j.placement, concurrency_key = j.new_key, rate_limit = j.rate_limit, limits = j.limits
-  FROM (SELECT o.row, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits, own.new_key,
+       concurrency_key = j.new_key,
+       -- include: becomes_of_j
+  FROM (SELECT o.row,
+               -- include: copied_of_j
+               , own.new_key,
                -- include: new_state
                AS new_state,
                -- Leaving a mode resumes the triggers that only the mode pauses.
@@ -315,10 +320,11 @@ UPDATE qrtz_triggers t
              WHERE o.sched_name = :'sched' AND o.trigger_group = k.trigger_group AND o.trigger_name = k.trigger_name
              LIMIT 1) AS o
          CROSS JOIN LATERAL (
-            SELECT d.job_type, d.max_concurrent, d.overlap_policy, d.placement, d.concurrency_key, d.rate_limit,
-                   d.limits, d.job_data
-              FROM qrtz_job_details d
-             WHERE d.sched_name = :'sched' AND d.job_group = o.job_group AND d.job_name = o.job_name
+            SELECT
+                   -- include: copied_of_j
+                   , j.concurrency_key, j.job_data
+              FROM qrtz_job_details j
+             WHERE j.sched_name = :'sched' AND j.job_group = o.job_group AND j.job_name = o.job_name
              LIMIT 1) AS j
          -- include: checked
         OFFSET 0) AS j
@@ -382,8 +388,9 @@ SELECT CASE WHEN is_new THEN (
 -- former concurrency key, so it waits no longer; where executions with the new one fill the job, the next node that
 -- meets the trigger blocks it.
 UPDATE qrtz_triggers t
-   SET job_type = j.job_type, max_concurrent = j.max_concurrent, overlap_policy = j.overlap_policy,
-       placement = j.placement, rate_limit = j.rate_limit, limits = j.limits,
+   SET
+       -- include: becomes_of_j
+       ,
        concurrency_key =
            -- include: key_of_t
        ,

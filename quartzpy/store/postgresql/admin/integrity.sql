@@ -15,10 +15,12 @@ SELECT t.trigger_group || '.' || t.trigger_name
 -- name: repair_copies
 -- What is parked asks its limits anew, and so does a WAITING trigger when the next acquire step meets it.
 UPDATE qrtz_triggers t
-   SET job_type = j.job_type, max_concurrent = j.max_concurrent, overlap_policy = j.overlap_policy,
-       placement = j.placement, rate_limit = j.rate_limit, limits = j.limits, parked_at = NULL,
+   SET
+       -- include: becomes_of_j
+       , parked_at = NULL,
        trigger_state = CASE WHEN t.trigger_state = 'BLOCKED' THEN 'WAITING' ELSE t.trigger_state END
-  FROM (SELECT t.ctid AS row, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits
+  FROM (SELECT t.ctid AS row,
+               -- include: copied_of_j
           FROM qrtz_triggers t
           JOIN qrtz_job_details j
             ON j.sched_name = t.sched_name AND j.job_group = t.job_group AND j.job_name = t.job_name

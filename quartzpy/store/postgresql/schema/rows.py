@@ -1,4 +1,4 @@
-"""Jobs, triggers and claims as rows: the lists of their columns, and how values are encoded and decoded."""
+"""Jobs, triggers and fires as rows: the lists of their columns, and how values are encoded and decoded."""
 
 from __future__ import annotations
 
@@ -283,7 +283,7 @@ def size_of_trigger(new_trigger: PreparedTrigger | UnpreparedTrigger) -> int:
     return len(job_data.encode(data) or "") if data else 0
 
 
-# --- claims
+# --- what the acquire step hands over
 
 
 @lru_cache(maxsize=256)
@@ -292,8 +292,8 @@ def calendar_from_text(text: str) -> Calendar:
     return calendar_from_json(stored_object(text, "calendar", InvalidCalendarError))
 
 
-class _Claim(NamedTuple):
-    """The columns of a claimed row that are neither facts of the fire nor columns of its trigger or its job."""
+class _Rest(NamedTuple):
+    """What is neither a fact of the fire nor a column of its trigger or its job."""
 
     decision: str
     concurrency_key: str
@@ -303,24 +303,24 @@ class _Claim(NamedTuple):
 
 
 # Each name once: what the fire, the trigger and the job have in common comes where it is first.
-CLAIMED = tuple(dict.fromkeys((*FireFacts._fields, *_Claim._fields, *TriggerColumns._fields, *JobColumns._fields)))
-"""The columns of the part `claimed` of the steps, in their order."""
+HANDED_OVER = tuple(dict.fromkeys((*FireFacts._fields, *_Rest._fields, *TriggerColumns._fields, *JobColumns._fields)))
+"""The columns of the part `handed` of the steps, in their order."""
 
 
 def _columns_at(fields: Sequence[str]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
-    """Return a function that takes these columns from a claimed row."""
-    return itemgetter(*map(CLAIMED.index, fields))
+    """Return a function that takes these columns from a row of the part `handed`."""
+    return itemgetter(*map(HANDED_OVER.index, fields))
 
 
-_decision = itemgetter(CLAIMED.index("decision"))
-_overlap_policy = itemgetter(CLAIMED.index("overlap_policy"))
-_calendar_text = itemgetter(CLAIMED.index("calendar_text"))
+_decision = itemgetter(HANDED_OVER.index("decision"))
+_overlap_policy = itemgetter(HANDED_OVER.index("overlap_policy"))
+_calendar_text = itemgetter(HANDED_OVER.index("calendar_text"))
 _trigger_columns = _columns_at(TriggerColumns._fields)
 _job_columns = _columns_at(JobColumns._fields)
 
 
-class _ClaimedRow(FiredTrigger):
-    """A row of the part `claimed`: it begins with the facts, and its other columns are read where they are asked for.
+class _HandedRow(FiredTrigger):
+    """A row of the part `handed`: it begins with the facts, and its other columns are read where they are asked for.
 
     Few executions ask for more than the names and the times.
     """
@@ -342,20 +342,20 @@ class _ClaimedRow(FiredTrigger):
 
 
 def without_unparked(rows: Sequence[tuple[Any, ...]]) -> Sequence[tuple[Any, ...]]:
-    """Leave out the claimed rows of triggers that were parked, and now wait for any node."""
+    """Leave out the rows of triggers that were parked, and now wait for any node."""
     return [row for row in rows if _decision(row) != "UNPARK"]
 
 
 def by_outcome(
     rows: Iterable[tuple[Any, ...]],
 ) -> tuple[tuple[FiredTrigger, ...], tuple[SkippedTrigger, ...], tuple[UnfilledTrigger, ...]]:
-    """Decode claimed rows, grouped by outcome: fired, skipped, unfilled."""
+    """Decode rows of the part `handed`, grouped by outcome: fired, skipped, unfilled."""
     fired: list[FiredTrigger] = []
     skipped: list[SkippedTrigger] = []
     unfilled: list[UnfilledTrigger] = []
     for columns in rows:
         # A row is longer than the facts, so it is not made by the constructor of the facts.
-        row = tuple.__new__(_ClaimedRow, columns)
+        row = tuple.__new__(_HandedRow, columns)
         decision = _decision(columns)
         if decision == "FIRE":
             fired.append(row)
@@ -366,7 +366,7 @@ def by_outcome(
     return tuple(fired), tuple(skipped), tuple(unfilled)
 
 
-def _unfilled(row: _ClaimedRow) -> UnfilledTrigger:
+def _unfilled(row: _HandedRow) -> UnfilledTrigger:
     return UnfilledTrigger(
         row.trigger_group,
         row.trigger_name,

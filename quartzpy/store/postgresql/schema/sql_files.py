@@ -18,7 +18,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from functools import cache
 
-SHARED = ("shared.sql", "steps/shared.sql", "admin/shared.sql")
+SHARED = ("shared.sql", "steps/shared.sql", "steps/acquire_parts.sql", "admin/shared.sql")
 """The files of parts."""
 _PACKAGE = "quartzpy.store.postgresql"
 _INCLUDE = re.compile(r"^( *)-- include: (\w+)\n", re.MULTILINE)

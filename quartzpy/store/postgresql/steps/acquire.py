@@ -22,12 +22,12 @@ from quartzpy.instants import earliest, is_until
 from quartzpy.store.postgresql.connection.error_translation import RefusedRowError
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement
 from quartzpy.store.postgresql.connection.session import SqlSession, require_epoch
-from quartzpy.store.postgresql.schema.rows import ANY_TIME, CLAIMED, by_outcome, without_unparked
+from quartzpy.store.postgresql.schema.rows import ANY_TIME, HANDED_OVER, by_outcome, without_unparked
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.bad_rows import set_aside_waiting
 from quartzpy.store.protocol import ANYTHING, Acquisition, AvailableSlots, DispatchKey, Expectation, Front, Gate, Node
 
-_NEXT_FIRE_TIME = CLAIMED.index("next_fire_time")
+_NEXT_FIRE_TIME = HANDED_OVER.index("next_fire_time")
 _SQL = SqlFile("steps/acquire.sql")
 ACQUIRE = _SQL("acquire", several_pools=True)
 ACQUIRE_SHARED = _SQL("acquire", several_pools=True, shared=True)
@@ -42,7 +42,7 @@ WHOLE_POOLS = 8
 LEAST_OF_A_POOL = 8
 """The least number of triggers that it reads of each other one; usual is twice what a pool has of a full batch."""
 LEAST_MET = 100
-"""The least number of triggers that a claim reads where jobs have limits, so that a node with few free workers gets
+"""The least number of triggers that a step reads where jobs have limits, so that a node with few free workers gets
 past those of full jobs."""
 LAST_POOL = "\U0010ffff"
 """Follows each slot pool."""
@@ -72,17 +72,17 @@ def acquire(
 
 
 def _acquire(step: _Step) -> Acquisition:
-    """Look, unless something is expected; claim; return what was taken and what waits."""
+    """Look, unless something is expected; take; return what was taken and what waits."""
     if step.expected.reads_first:
         # This read takes no lock and writes nothing, so it costs the cluster much less than a step that finds nothing.
         # A step that follows begins where it has found something, and walks under the lock over nothing.
         look = step.peek()
         if not (look.is_due or step.looks_at_gates):
             return step.outcome(look)
-    done = step.claim()
+    done = step.take()
     if not done.taken and step.needs() - done.needs:
         # Triggers that this step has not looked at may be due already.
-        done = step.claim()
+        done = step.take()
     return step.outcome(done)
 
 
@@ -140,7 +140,7 @@ class _Step:
         self._pools: list[str] = self._due["slot_pools"]
 
     def needs(self) -> frozenset[str]:
-        """Return what a claim does beside taking triggers of jobs without limits, as far as is known."""
+        """Return what a step does beside taking triggers of jobs without limits, as far as is known."""
         expected = self.expected
         has_limits = self.looks_at_gates or expected.has_new or expected.has_limited
         needs = {
@@ -151,7 +151,7 @@ class _Step:
         return frozenset(need for need, is_needed in needs.items() if is_needed)
 
     def _sinces(self) -> list[datetime | str]:
-        """Return where a read or a claim begins in each slot pool."""
+        """Return where a read begins in each slot pool."""
         begins, fronts = self.expected.begins, self.expected.fronts
         return [fronts[pool] if pool in begins else ANY_TIME for pool in self._pools]
 
@@ -177,15 +177,15 @@ class _Step:
         [answer] = self._session.read(self._next_due(self._sinces()))
         return self._noted(_RoundTrip(_Waiting(*require_epoch(self._node, answer)), (), self._look_ahead))
 
-    def claim(self) -> _RoundTrip:
-        """Claim triggers, and read what waits then."""
+    def take(self) -> _RoundTrip:
+        """Take triggers, and read what waits then."""
         needs = self.needs()
         sinces = self._sinces()
         *_, taken, answer = self._session.locked(*self._statements(self._text(needs), sinces))
         waiting = _Waiting(*require_epoch(self._node, answer))
         self._waits_from = earliest(self._waits_from, *(row[_NEXT_FIRE_TIME] for row in taken.rows))
         rows = without_unparked(taken.rows)
-        # What was parked and has fired may wait now before the read after the claim has begun.
+        # What was parked and has fired may wait now before the read after the statement has begun.
         begin = max((since for since in sinces if isinstance(since, datetime)), default=None)
         fired = earliest(*(row[_NEXT_FIRE_TIME] for row in rows))
         follows = fired if begin is not None and is_until(fired, begin) else None
@@ -198,9 +198,9 @@ class _Step:
 
     def _statements(self, text: str, sinces: Sequence[datetime | str], **values: Any) -> list[BoundStatement]:
         before = [self._session.bind(RECONCILE_NEW)] if self.expected.has_new else []
-        return [*before, self._claim(text, sinces, **values), self._next_due(sinces, **values)]
+        return [*before, self._taking(text, sinces, **values), self._next_due(sinces, **values)]
 
-    def _claim(self, text: str, sinces: Sequence[datetime | str], **values: Any) -> BoundStatement:
+    def _taking(self, text: str, sinces: Sequence[datetime | str], **values: Any) -> BoundStatement:
         changing: dict[str, Any] = {
             "sinces": sinces,
             "pool_limits": self._pool_limits(0 if text == self.unlimited else LEAST_MET),
@@ -233,7 +233,7 @@ class _Step:
         )
 
     def _pool_limits(self, least: int) -> list[int]:
-        """Return how many triggers a claim reads and locks of each slot pool, at least `least` where it reads no part.
+        """Return how many triggers a step reads and locks of each slot pool, at least `least` where it reads no part.
 
         It takes the soonest of all. Of many slot pools, most of what it would read in each is later than these, so it
         reads a part, except of those with the soonest. It reads all of them, so that none starves behind others, and
@@ -302,13 +302,13 @@ class _Waiting(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _RoundTrip:
-    """What waits, and the rows of the claim before it."""
+    """What waits, and the rows of the statement before it."""
 
     waiting: _Waiting
     taken: Sequence[tuple[Any, ...]]
     look_ahead: timedelta
     needs: frozenset[str] = frozenset()
-    """What the claim has done beside taking triggers of jobs without limits."""
+    """What the statement has done beside taking triggers of jobs without limits."""
     follows: datetime | None = None
     """When something waits that the read does not say: what was parked and has fired."""
 

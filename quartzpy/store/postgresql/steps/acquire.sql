@@ -249,7 +249,7 @@ taken AS MATERIALIZED (
 ),
 -- include: decisions
 -- include: advanced
--- include: claimed
+-- include: handed
            -- include: rest_of_job
 -- include: from_advanced
 -- include: stored
@@ -264,7 +264,7 @@ taken AS MATERIALIZED (
 notified AS (
     SELECT pg_notify(:'channel', 'scheduled') FROM advanced WHERE decision = 'UNPARK' LIMIT 1
 )
-SELECT * FROM claimed
+SELECT * FROM handed
  WHERE (SELECT count(*) FROM notified) >= 0
  ORDER BY scheduled_fire_time, priority DESC;
 
@@ -347,11 +347,11 @@ advanced AS (
               t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold, t.calendar_name,
               t.limits
 ),
--- include: claimed
+-- include: handed
            -- include: rest_of_job
 -- include: from_advanced
 -- include: stored
-SELECT * FROM claimed ORDER BY scheduled_fire_time, priority DESC;
+SELECT * FROM handed ORDER BY scheduled_fire_time, priority DESC;
 
 -- name: next_due
 -- What waits for this node, without a lock. No row: the epoch is no longer registered.
@@ -377,7 +377,13 @@ waiting AS MATERIALIZED (
                AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
                AND t.next_fire_time >= slots.since
                -- include: is_in_time
-               -- include: is_not_refused
+               -- This node has not said that it does not run such triggers.
+               AND (NOT (SELECT refuses_some FROM keys)
+                    OR ((SELECT refuses FROM keys))[width_bucket(
+                           -- include: key_hash
+                           , (SELECT refuses FROM keys))] IS DISTINCT FROM
+                       -- include: key_hash
+                   )
              ORDER BY t.next_fire_time
              LIMIT 1) AS first_of_range ON true
 )
@@ -413,8 +419,8 @@ SELECT node.at,
 -- transaction itself has written is checked once more, which would wait for the job.
 UPDATE qrtz_triggers t
    SET trigger_state = j.new_state, held_by_mode = j.new_hold, unreconciled = NULL,
-       job_type = j.job_type, max_concurrent = j.max_concurrent, overlap_policy = j.overlap_policy,
-       placement = j.placement, concurrency_key = j.new_key, rate_limit = j.rate_limit, limits = j.limits
+       concurrency_key = j.new_key,
+       -- include: becomes_of_j
   FROM (SELECT o.row, j.*, own.new_key,
                CASE WHEN o.trigger_state IN ('WAITING', 'PAUSED', 'BLOCKED') THEN
                     -- include: new_state
@@ -432,10 +438,11 @@ UPDATE qrtz_triggers t
              LIMIT 500
                FOR NO KEY UPDATE SKIP LOCKED) AS o
          CROSS JOIN LATERAL (
-            SELECT d.job_type, d.max_concurrent, d.overlap_policy, d.placement, d.concurrency_key, d.rate_limit,
-                   d.limits, d.job_data
-              FROM qrtz_job_details d
-             WHERE d.sched_name = :'sched' AND d.job_group = o.job_group AND d.job_name = o.job_name
+            SELECT
+                   -- include: copied_of_j
+                   , j.concurrency_key, j.job_data
+              FROM qrtz_job_details j
+             WHERE j.sched_name = :'sched' AND j.job_group = o.job_group AND j.job_name = o.job_name
              LIMIT 1
                FOR NO KEY UPDATE SKIP LOCKED) AS j
          -- include: checked

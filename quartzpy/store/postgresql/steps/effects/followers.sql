@@ -36,11 +36,12 @@ followers AS MATERIALIZED (
          WHERE o.sched_name = :'sched' AND o.job_group = e.job_group AND o.job_name = e.job_name LIMIT 1) AS own
      CROSS JOIN LATERAL jsonb_array_elements(own.continuations) WITH ORDINALITY AS link(spec, place)
      CROSS JOIN LATERAL (
-        SELECT o.job_group, o.job_name, o.job_type, o.max_concurrent, o.overlap_policy, o.placement, o.mode,
-               o.rate_limit, o.limits, o.concurrency_key, o.job_data
-          FROM qrtz_job_details o
-         WHERE o.sched_name = :'sched' AND o.job_group = link.spec ->> 'job_group'
-           AND o.job_name = link.spec ->> 'job_name'
+        SELECT j.job_group, j.job_name,
+               -- include: copied_of_j
+               , j.mode, j.concurrency_key, j.job_data
+          FROM qrtz_job_details j
+         WHERE j.sched_name = :'sched' AND j.job_group = link.spec ->> 'job_group'
+           AND j.job_name = link.spec ->> 'job_name'
            FOR NO KEY UPDATE) AS j
      WHERE jsonb_exists(link.spec -> 'outcomes', e.outcome)
 ),

@@ -132,10 +132,11 @@ successors AS (
            AND o.occasion = a.occasion AND o.state = 'FIRED' AND o.fire_id = a.fire_id
          LIMIT 1) AS met
      CROSS JOIN LATERAL (
-        SELECT o.job_group, o.job_name, o.job_type, o.max_concurrent, o.overlap_policy, o.placement, o.mode,
-               o.rate_limit, o.limits, o.concurrency_key, o.job_data
-          FROM qrtz_job_details o
-         WHERE o.sched_name = :'sched' AND o.job_group = a.job_group AND o.job_name = a.job_name
+        SELECT j.job_group, j.job_name,
+               -- include: copied_of_j
+               , j.mode, j.concurrency_key, j.job_data
+          FROM qrtz_job_details j
+         WHERE j.sched_name = :'sched' AND j.job_group = a.job_group AND j.job_name = a.job_name
            FOR NO KEY UPDATE) AS job
 ),
 continued AS (

@@ -5,11 +5,12 @@
 WITH
 -- include: ended
 repeated AS (
-    INSERT INTO qrtz_triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
-        max_concurrent, overlap_policy, placement, rate_limit, limits, concurrency_key, kind, schedule, trigger_state,
-        held_by_mode, next_fire_time, upcoming_is_complete, start_time, priority, misfire_instruction, attempt, coalesced_fire_times, job_data)
+    -- include: one_shot
+        , coalesced_fire_times)
     SELECT f.sched_name, nextval('qrtz_fire_ids'), again.trigger_group, again.trigger_name,
-           f.job_group, f.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.limits,
+           f.job_group, f.job_name,
+           -- include: copied_of_j
+           ,
            -- As the job computes it now: it may have another one than when the execution began.
            -- include: key_of_t
            ,
@@ -17,8 +18,8 @@ repeated AS (
            CASE WHEN pause.applies OR j.mode = 'DISABLED' THEN 'PAUSED' ELSE 'WAITING' END,
            j.mode = 'DISABLED' AND NOT pause.applies,
            again.at, true, again.at, f.priority, 'ignore',
-           f.attempt + (f.outcome = 'FAILED')::int, f.coalesced_fire_times,
-           again.original || coalesce(f.trigger_data, '{}')
+           f.attempt + (f.outcome = 'FAILED')::int,
+           again.original || coalesce(f.trigger_data, '{}'), f.coalesced_fire_times
       FROM (SELECT *, trim_scale(extract(epoch FROM scheduled_time) * 1000)::text AS scheduled_ms
               FROM ended WHERE retry_at IS NOT NULL) AS f
      CROSS JOIN LATERAL (
@@ -39,10 +40,11 @@ repeated AS (
                    'QRTZ_FAILED_JOB_ORIG_TRIGGER_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING', f.scheduled_ms)
          WHERE f.outcome = 'TERMINATED') AS again
      CROSS JOIN LATERAL (
-        SELECT o.job_type, o.max_concurrent, o.overlap_policy, o.placement, o.rate_limit, o.limits, o.mode,
-               o.concurrency_key, o.job_data
-          FROM qrtz_job_details o
-         WHERE o.sched_name = :'sched' AND o.job_group = f.job_group AND o.job_name = f.job_name
+        SELECT
+               -- include: copied_of_j
+               , j.mode, j.concurrency_key, j.job_data
+          FROM qrtz_job_details j
+         WHERE j.sched_name = :'sched' AND j.job_group = f.job_group AND j.job_name = f.job_name
            FOR NO KEY UPDATE) AS j
      CROSS JOIN LATERAL (SELECT again.trigger_group, f.job_group, f.trigger_data AS job_data) AS t
      CROSS JOIN LATERAL (
