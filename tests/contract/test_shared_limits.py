@@ -193,11 +193,14 @@ def test_what_waits_for_two_limits_is_not_overtaken_for_ever(store: Harness) -> 
 
 
 def test_slots_are_not_kept_for_what_no_node_runs(store: Harness) -> None:
-    node = store.node()
+    node, gone = store.node(), store.node("gone")
     set_limits(store, erp=1, crm=1)
+    store.schedule(sharing("erp"), once("erp", at(-40)))
+    assert names(store.fire_due(node)) == ["erp"]
     store.schedule(sharing("both", "crm", "erp", job_type="elsewhere"), once("both", at(-30)))
-    store.schedule(sharing("erp"), once("erp", at(-20)))
-    store.fire_due(node)
+    assert not store.fire_due(gone, types=["elsewhere"])
+    assert store.state("both") == "BLOCKED"
+    store.store.leave(gone)
     store.clock.set(at(45))
     store.schedule(sharing("crm", "crm"), once("crm", at(40)))
     assert names(store.fire_due(node)) == ["crm"]

@@ -185,9 +185,7 @@ CURES = (
         (
             Edit(
                 f"{_SQL_FILES}/steps/acquire.sql",
-                "       job_type = j.job_type, max_concurrent = j.max_concurrent, overlap_policy = j.overlap_policy,\n"
-                "       placement = j.placement, concurrency_key = j.new_key, rate_limit = j.rate_limit,"
-                " limits = j.limits\n",
+                "       concurrency_key = j.new_key,\n       -- include: becomes_of_j\n",
                 "       fire_id = t.fire_id\n",
             ),
         ),

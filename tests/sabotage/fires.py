@@ -56,7 +56,7 @@ FIRES = (
     Sabotage(
         "repeated_fires_forget_what_was_missed",
         "a retry, a recovery or a fire that was handed back does not know the fire times that were missed",
-        (Edit(_RETRIES, "::int, f.coalesced_fire_times,", "::int, NULL,"),),
+        (Edit(_RETRIES, "'{}'), f.coalesced_fire_times", "'{}'), NULL"),),
         (f"{_CONTRACT}/test_facts.py::{_REPEATED}[postgresql-retry-recovery]",),
     ),
     Sabotage(

@@ -33,6 +33,12 @@ SHARED_LIMITS = (
         (f"{_TESTS}::test_what_waits_for_two_limits_is_not_overtaken_for_ever[postgresql]",),
     ),
     Sabotage(
+        "slots_are_kept_for_what_no_node_runs",
+        "a job with two limits that no live node runs keeps others from the free one",
+        (Edit(_ACQUIRE, "n.runs[width_bucket(a.key_hash, n.runs)] = a.key_hash OFFSET 0", "true OFFSET 0"),),
+        (f"{_TESTS}::test_slots_are_not_kept_for_what_no_node_runs[postgresql]",),
+    ),
+    Sabotage(
         "what_a_limit_held_back_is_late",
         "a trigger misfires because a limit has held it back",
         (Edit(_ACQUIRE, "THEN at END AS held_until", "THEN NULL::timestamptz END AS held_until"),),
