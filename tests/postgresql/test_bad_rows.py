@@ -13,7 +13,7 @@ from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.node.scheduler_thread import refill_of
 from quartzpy.store.postgresql.store import SqlJobStore
-from quartzpy.store.protocol import AvailableSlots, JobEntry, Node
+from quartzpy.store.protocol import AvailableSlots, Gate, JobEntry, Node
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, prepare
 from tests.postgresql.conftest import register
@@ -77,13 +77,14 @@ class Scene:
             return False
         return True
 
-    def acquire(self) -> Any:
+    def acquire(self, *opened: Gate) -> Any:
         return self.store.acquire(
             self.node,
             [AvailableSlots(workers=20, group_slots=20)],
             limit=20,
             look_ahead=timedelta(),
             misfire_threshold=timedelta(hours=2),
+            opened=opened,
         )
 
     def in_error(self) -> dict[str, str]:
@@ -139,6 +140,23 @@ def test_a_bad_rate_limit_in_a_table_without_the_constraint_holds_up_no_other(sc
     if change == OF_LIMITED["a period without end"]:
         assert fired == {*NAMES}, "it can be computed with"
         return
+    assert fired == {*NAMES} - {BAD}
+    assert scene.has_set_aside()
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("at_checkin", [False, True])
+@pytest.mark.parametrize("change", ["fires per no time", "a period of a word"])
+def test_a_bad_rate_of_what_is_parked_stops_neither_acquire_nor_the_check_in(
+    scene: Scene, change: str, at_checkin: bool
+) -> None:
+    scene.holds(ago=60, limited=True)
+    assert scene.edits(f"trigger_state = 'BLOCKED', {OF_LIMITED[change]}")
+    assert scene.edits("trigger_state = 'BLOCKED'", "t4")
+    parked = {Gate("DEFAULT", name, "") for name in (BAD, "t4")}
+    if at_checkin:
+        assert Gate("DEFAULT", "t4", "") in scene.store.recover(scene.node, []).opened
+    fired = {one.trigger_name for _ in range(2) for one in scene.acquire(*parked).fired}
     assert fired == {*NAMES} - {BAD}
     assert scene.has_set_aside()
 

@@ -8,6 +8,7 @@ _SQL = "quartzpy.store.postgresql"
 _SQL_FILES = "quartzpy/store/postgresql"
 _LIMITS = "tests/postgresql/test_rate_limit_instants.py"
 _BAD_ROWS = "tests/postgresql/test_bad_rows.py"
+_PARKED = "test_a_bad_rate_of_what_is_parked_stops_neither_acquire_nor_the_check_in"
 _PASSES = "tests/node/test_failing_passes.py"
 
 ROWS = (
@@ -34,6 +35,12 @@ ROWS = (
             ),
         ),
         (f"{_BAD_ROWS}::test_acquire_sets_every_bad_row_aside_and_says_why[the counter is at its end]",),
+    ),
+    Sabotage(
+        "one_bad_rate_of_what_is_parked_stops_the_acquire_step",
+        "a parked trigger whose rate the server cannot process stops all others",
+        (Edit(f"{_SQL}.steps.acquire", "set_aside_parked(self._session, at_node) or ", ""),),
+        (f"{_BAD_ROWS}::{_PARKED}[fires per no time-False]",),
     ),
     Sabotage(
         "one_bad_row_stops_the_misfire_step",

@@ -24,7 +24,7 @@ from quartzpy.store.postgresql.connection.pipeline import BoundStatement
 from quartzpy.store.postgresql.connection.session import SqlSession, require_epoch
 from quartzpy.store.postgresql.schema.rows import ANY_TIME, HANDED_OVER, by_outcome, without_unparked
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
-from quartzpy.store.postgresql.steps.bad_rows import set_aside_waiting
+from quartzpy.store.postgresql.steps.bad_rows import set_aside_parked, set_aside_waiting
 from quartzpy.store.protocol import ANYTHING, Acquisition, AvailableSlots, DispatchKey, Expectation, Front, Gate, Node
 
 _NEXT_FIRE_TIME = HANDED_OVER.index("next_fire_time")
@@ -221,9 +221,10 @@ class _Step:
     def set_bad_rows_aside(self) -> bool:
         """Put the triggers into ERROR that make this step fail. Return whether there were any."""
         due = self._due
-        return set_aside_waiting(
+        at_node = {"instance": due["instance"], "epoch": due["epoch"]}
+        return set_aside_parked(self._session, at_node) or set_aside_waiting(
             self._session,
-            {"instance": due["instance"], "epoch": due["epoch"]},
+            at_node,
             due["slot_pools"],
             self._take["look_ahead"],
             due["passed_over"],

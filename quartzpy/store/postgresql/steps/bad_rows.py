@@ -31,6 +31,9 @@ _S = TypeVar("_S")
 _SQL = SqlFile("steps/bad_rows.sql")
 SUSPECTS = _SQL("suspects")
 SET_ASIDE = _SQL("set_aside")
+RATES_OF_PARKED = _SQL("rates_of_parked")
+COMPUTE_RATES = _SQL("compute_rates")
+SET_ASIDE_PARKED = _SQL("set_aside_parked")
 
 
 def to_blame(suspects: Sequence[_S], attempt: Callable[[Sequence[_S]], None]) -> dict[_S, RefusedRowError]:
@@ -122,6 +125,26 @@ def set_aside_waiting(
         )
     )
     for generation, error in blamed.items():
-        group, name = named[generation]
-        logger.error("trigger %s.%s goes to ERROR: the database cannot process its row: %s", group, name, error)
+        _tell(*named[generation], reason_of(error))
     return bool(done.rows)
+
+
+def set_aside_parked(session: SqlSession, at_node: dict[str, object]) -> bool:
+    """Put the parked triggers into ERROR whose rates cannot be computed. Return whether there were any."""
+    rates = [rate for (rate,) in session.read_one(RATES_OF_PARKED, most=MAX_SUSPECTS)]
+
+    def attempt(part: Sequence[str]) -> None:
+        session.read_one(COMPUTE_RATES, rates=list(part))
+
+    blamed = {rate: error for rate in rates if (error := _error_of(attempt, [rate])) is not None}
+    if not blamed:
+        return False
+    reasons = [reason_of(error) for error in blamed.values()]
+    [done] = session.locked(session.bind(SET_ASIDE_PARKED, **at_node, rates=list(blamed), reasons=reasons))
+    for group, name, reason in done.rows:
+        _tell(group, name, reason)
+    return bool(done.rows)
+
+
+def _tell(group: str, name: str, reason: str) -> None:
+    logger.error("trigger %s.%s goes to ERROR: %s", group, name, reason)

@@ -30,3 +30,33 @@ UPDATE qrtz_triggers t
        ) AS bad
  WHERE t.ctid = bad.row
 RETURNING t.trigger_name;
+
+-- name: rates_of_parked
+SELECT DISTINCT rate_limit::text FROM qrtz_triggers
+ WHERE sched_name || '' = :'sched' AND trigger_state = 'BLOCKED' AND rate_limit IS NOT NULL
+ LIMIT :'most'::int;
+
+-- name: compute_rates
+-- Fails as the steps do that meet one of them.
+SELECT rate.admits
+  FROM (SELECT :now AS at) AS node
+ CROSS JOIN unnest(:'rates'::text[]::jsonb[]) AS slots(rate_limit)
+ CROSS JOIN (SELECT NULL::timestamptz AS tat) AS stored
+ CROSS JOIN LATERAL (
+    -- include: rate
+   ) AS rate;
+
+-- name: set_aside_parked
+-- As `set_aside`, for what is parked with such a rate.
+UPDATE qrtz_triggers t
+   SET trigger_state = 'ERROR', error = bad.reason,
+       -- include: prepared_once
+  FROM (SELECT o.ctid AS row, b.reason
+          FROM unnest(:'rates'::text[]::jsonb[], :'reasons'::text[]) AS b(rate, reason)
+          JOIN qrtz_triggers o ON o.rate_limit = b.rate
+         WHERE o.sched_name || '' = :'sched' AND o.trigger_state = 'BLOCKED'
+           AND EXISTS (SELECT FROM qrtz_scheduler_state s
+                        WHERE s.sched_name = :'sched' AND s.instance_id = :'instance' AND s.epoch = :'epoch'::bigint)
+           FOR NO KEY UPDATE OF o SKIP LOCKED) AS bad
+ WHERE t.ctid = bad.row
+RETURNING t.trigger_group, t.trigger_name, t.error;

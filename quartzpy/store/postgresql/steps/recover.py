@@ -16,6 +16,7 @@ from quartzpy.keys import JobKey
 from quartzpy.store import refusals
 from quartzpy.store.postgresql import slices
 from quartzpy.store.postgresql.connection.conninfo import session_prefix
+from quartzpy.store.postgresql.connection.error_translation import RefusedRowError
 from quartzpy.store.postgresql.connection.listen import news
 from quartzpy.store.postgresql.connection.locks import MAKE, LockName
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement, Result
@@ -23,6 +24,7 @@ from quartzpy.store.postgresql.connection.session import SqlSession, require_epo
 from quartzpy.store.postgresql.schema.rows import key_columns
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps import complete
+from quartzpy.store.postgresql.steps.bad_rows import set_aside_parked
 from quartzpy.store.postgresql.steps.checkin import LEAVE, NODES, REGISTER, REPLACE_SILENT, records
 from quartzpy.store.postgresql.steps.effects import others
 from quartzpy.store.postgresql.steps.effects.effect import Ends, Flight
@@ -84,6 +86,15 @@ def recover(
     session: SqlSession, node: Node, dead: Collection[NodeRecord], *, max_node_deaths: int = MAX_NODE_DEATHS
 ) -> RecoveryOutcome:
     """Remove dead nodes and release what they held; see `JobStore.recover`."""
+    try:
+        return _recover(session, node, dead, max_node_deaths)
+    except RefusedRowError:
+        if not set_aside_parked(session, {"instance": node.instance_id, "epoch": node.epoch}):
+            raise
+        return _recover(session, node, dead, max_node_deaths)
+
+
+def _recover(session: SqlSession, node: Node, dead: Collection[NodeRecord], max_node_deaths: int) -> RecoveryOutcome:
     looked, standing, time_off, ownerless, gates = session.read(
         session.bind(ANYTHING_STUCK),
         session.bind(GUARD, instance=node.instance_id, epoch=node.epoch),
