@@ -16,10 +16,10 @@ from quartzpy.scheduler.typed_text import FUTURE
 from quartzpy.texts import number_of, visible
 
 if TYPE_CHECKING:
+    from quartzpy.operations.incidents.late_triggers import LateTrigger
     from quartzpy.operations.operations import Operations
     from quartzpy.operations.views.agenda import PlannedRun
     from quartzpy.operations.views.executions import ExecutionSummary, MisfireView, RunningView
-    from quartzpy.operations.views.late_triggers import LateTrigger
 
 
 EXECUTIONS: Listing[ExecutionSummary] = Listing(

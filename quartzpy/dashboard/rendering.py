@@ -18,6 +18,7 @@ from quartzpy.dashboard.times import Times, span_text, utc
 from quartzpy.keys import JobKey, Key, TriggerKey
 from quartzpy.operations import Count
 from quartzpy.operations.actions.table import ACTIONS
+from quartzpy.operations.incidents.kinds import kinds_of_nodes
 from quartzpy.operations.render import json_text
 from quartzpy.operations.views.internal_triggers import GROUPS, kind_of
 from quartzpy.texts import numbered, visible
@@ -68,6 +69,7 @@ def _environment() -> Environment:
         action_table=ACTIONS,
         no_time=timedelta(),
         kind_of=kind_of,
+        kinds_of_nodes=kinds_of_nodes(),
         group_words=GROUPS,
         sparkline=sparkline,
         plain_triggers=PLAIN_TRIGGERS,

@@ -8,6 +8,7 @@ from quartzpy.operations.definition_records import AppliedFile, Definition, Defi
 from quartzpy.operations.definitions import Definitions
 from quartzpy.operations.incidents.diagnosis import Incidents
 from quartzpy.operations.incidents.incident import Incident, Remedy
+from quartzpy.operations.incidents.late_triggers import LateTrigger
 from quartzpy.operations.incidents.recorded import RecordedIncident
 from quartzpy.operations.operations import Operations
 from quartzpy.operations.overview import MinuteLateness, MinuteThroughput, Overview
@@ -18,7 +19,6 @@ from quartzpy.operations.views.calendars import CalendarSummary, CalendarYear
 from quartzpy.operations.views.cluster import Cluster, Difference, NodeEnd, NodeView
 from quartzpy.operations.views.executions import ExecutionSummary, ExecutionView, MisfireView, RunningView
 from quartzpy.operations.views.jobs import JobSummary, JobView
-from quartzpy.operations.views.late_triggers import LateTrigger
 from quartzpy.operations.views.limits import GroupLimit, Groups, GroupView, JobLimit, Limits, PoolUsage, RateLimitView
 from quartzpy.operations.views.schedules import PlannedTime, SchedulePreview
 from quartzpy.operations.views.search import SearchResults

@@ -17,8 +17,9 @@ from quartzpy.operations.actions.audit_log import AuditEntry
 from quartzpy.operations.actions.run_progress import Followed
 from quartzpy.operations.actions.values import checked_incident_id
 from quartzpy.operations.definitions import Definitions
-from quartzpy.operations.incidents import diagnosis, recorded
+from quartzpy.operations.incidents import cluster_facts, diagnosis, recorded
 from quartzpy.operations.incidents.diagnosis import Incidents
+from quartzpy.operations.incidents.late_triggers import LateTrigger
 from quartzpy.operations.incidents.recorded import RecordedIncident
 from quartzpy.operations.overview import Overview
 from quartzpy.operations.published_job_types import JobTypeView
@@ -48,7 +49,6 @@ from quartzpy.operations.views.executions import (
     RunningView,
 )
 from quartzpy.operations.views.jobs import JobHint, JobSummary, JobView
-from quartzpy.operations.views.late_triggers import LateTrigger
 from quartzpy.operations.views.limits import Groups, Limits
 from quartzpy.operations.views.maintenance_windows import WindowView
 from quartzpy.operations.views.search import SearchResults
@@ -173,7 +173,7 @@ class Operations:
 
         They are at most 20, those that wait longest first. `why` explains one of them.
         """
-        return diagnosis.late_triggers(self._context.reading())
+        return cluster_facts.late_triggers(self._context.reading())
 
     def jobs(self, *, limit: int = DEFAULT_LIMIT, after: str | None = None, **filters: Any) -> Page[JobSummary]:
         """Return a page of jobs, by key. The filters are those of `Scheduler.jobs`.

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from quartzpy.errors import SchemaError
-from quartzpy.operations.incidents import incident as causes
 from quartzpy.operations.incidents.diagnosis import Diagnosis, told_apart
 from quartzpy.operations.incidents.incident import Incident
+from quartzpy.operations.incidents.kinds.schema import schema_behind
+from quartzpy.operations.incidents.late_triggers import LateTrigger
 from quartzpy.operations.incidents.recorded import RecordedIncident, recorded_incident
 from quartzpy.operations.read_context import MAX_COUNTED, Count, ReadContext, counted
 from quartzpy.operations.views.agenda import Agenda, PlannedRun
 from quartzpy.operations.views.cluster import NodeEnd, NodeView
 from quartzpy.operations.views.executions import ExecutionSummary, RunningView
 from quartzpy.operations.views.executions import summary as execution_summary
-from quartzpy.operations.views.late_triggers import LateTrigger
 from quartzpy.operations.views.maintenance_windows import WindowView, announced
 from quartzpy.scheduler.batched_reads import BatchedReads
 from quartzpy.scheduler.singles import placements_of_jobs
@@ -172,23 +172,23 @@ def overview(context: ReadContext) -> Overview:
 def _unreadable(message: str) -> Overview:
     # Without tables there is no other clock than that of this machine.
     now = datetime.now(UTC)  # noqa: TID251
-    return Overview(now, (causes.schema_behind(message),), (), (), (), (), (), (), now, (), {})
+    return Overview(now, (schema_behind(message),), (), (), (), (), (), (), now, (), {})
 
 
 class _OverviewData(Diagnosis):
     """What the parts of the overview show, asked in the three round trips of the diagnosis."""
 
     def _ask_first(self) -> None:
-        latest = self._reading.defer(lambda store: store.find(_LATEST, MAX_FAILED))
-        misfires = self._reading.defer(lambda store: admin(store).recent_misfires(DAY, most=MAX_MISFIRES))
-        stored = self._reading.defer(lambda store: store.windows())
+        latest = self.reading.defer(lambda store: store.find(_LATEST, MAX_FAILED))
+        misfires = self.reading.defer(lambda store: admin(store).recent_misfires(DAY, most=MAX_MISFIRES))
+        stored = self.reading.defer(lambda store: store.windows())
         super()._ask_first()
         self.windows = announced(stored(), self.now)
         self.misfires = misfires()
         self.failed = self._latest_failures(latest())
 
     def _ask_second(self) -> None:
-        reading, now = self._reading, self.now
+        reading, now = self.reading, self.now
         self.minutes = reading.defer(
             lambda store: admin(store).minutes(_first_minute(now), most=MAX_COUNTED_EXECUTIONS)
         )
@@ -204,7 +204,7 @@ class _OverviewData(Diagnosis):
 
     def _latest_failures(self, others: Sequence[ExecutionRecord]) -> tuple[ExecutionSummary, ...]:
         """Return the latest failures: those that are final, and those that are retried or lost and came last."""
-        records = {record.fire_id: record for record in [*self._failures, *others]}
+        records = {record.fire_id: record for record in [*self.failures, *others]}
         latest = sorted(records.values(), key=lambda record: record.ended_at or self.now, reverse=True)
         return tuple(map(execution_summary, latest[:MAX_FAILED]))
 

@@ -15,7 +15,7 @@ from quartzpy import Scheduler
 from quartzpy.jobs.context import JobExecutionContext
 from quartzpy.jobs.job import Job, JobDetail, disallow_concurrent_execution
 from quartzpy.keys import TriggerKey
-from quartzpy.operations.incidents import clock_change
+from quartzpy.operations.incidents.kinds import clock_change
 from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.trigger import Trigger

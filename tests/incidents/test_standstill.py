@@ -35,8 +35,9 @@ from quartzpy.metrics.server import readiness
 from quartzpy.node import completer, health, reactions, schema_watch, troubles
 from quartzpy.node.workers import executors
 from quartzpy.operations import Actor, Operations, Role
-from quartzpy.operations.incidents import diagnosis
+from quartzpy.operations.incidents import cluster_facts
 from quartzpy.operations.incidents.diagnosis import Diagnosis
+from quartzpy.operations.incidents.kinds import blocked_job
 from quartzpy.operations.telling import health_check
 from quartzpy.operations.views import triggers
 from quartzpy.store.postgresql.admin import admin
@@ -388,7 +389,7 @@ HELD_UP: dict[str, tuple[str, str]] = {
 def test_each_face_names_what_holds_jobs_up(
     stage: Stage, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (diagnosis, triggers):
+    for module in (blocked_job, cluster_facts, triggers):
         monkeypatch.setattr(module, "OVERDUE", timedelta(seconds=1))
     begun = datetime.now(UTC) - LONG_AGO
     second = timedelta(seconds=1)

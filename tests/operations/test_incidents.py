@@ -12,7 +12,8 @@ from quartzpy import Scheduler
 from quartzpy.errors import StoreUnavailableError
 from quartzpy.keys import JobKey
 from quartzpy.operations import Actor, Incident, Operations, Role, Selection
-from quartzpy.operations.incidents.incident import of_nodes
+from quartzpy.operations.incidents.kinds.clock_skew import clock_skew
+from quartzpy.operations.incidents.kinds.nodes_differ import nodes_differ
 from quartzpy.operations.views import cluster
 from quartzpy.placement import Capabilities
 from quartzpy.states import CompletionInstruction, Outcome, TriggerState
@@ -493,7 +494,7 @@ def test_nodes_that_differ_and_wrong_clocks_are_named() -> None:
     }
     seen = cluster.of_records(CheckIn(START, tuple(nodes), facts), [])
     assert [node.version for node in seen.nodes] == ["1.0", "1.1"]
-    found = {one.kind: one for one in of_nodes(seen)}
+    found = {one.kind: one for one in [*nodes_differ(seen), *clock_skew(seen)]}
     assert set(found) == {"nodes-differ", "clock-skew"}
     assert found["nodes-differ"].why == ("1.0 on a; 1.1 on b.",)
     assert found["clock-skew"].what == "The clock of node b is -3.0 s off."

@@ -258,7 +258,7 @@ def test_a_failed_judgement_records_nothing_and_the_next_one_does(
 ) -> None:
     break_trigger(store)
     with monkeypatch.context() as patched:
-        patched.setattr("quartzpy.operations.incidents.diagnosis.clock_changes", lambda changes: 1 / 0)
+        patched.setattr("quartzpy.operations.incidents.kinds.clock_change.clock_changes", lambda changes: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             judge_once(store, operations)
     assert recorded(store) == []

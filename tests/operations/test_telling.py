@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from quartzpy.operations import Incident, Operations
-from quartzpy.operations.incidents.failures import COMMAND_TYPE, how_it_ran
+from quartzpy.operations.incidents.kinds.failures_in_a_row import COMMAND_TYPE, how_it_ran
 from quartzpy.operations.telling.health_check import _judged
 from quartzpy.operations.telling.notifications import Event, Subject, message
 from quartzpy.placement import Capabilities

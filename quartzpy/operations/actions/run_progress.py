@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from quartzpy.keys import TriggerKey
-from quartzpy.operations.incidents.incident import short_span
+from quartzpy.operations.incidents.words import short_span
 from quartzpy.scheduler.batched_reads import BatchedReads
 from quartzpy.states import ENDED, ExecutionState, TriggerState
 from quartzpy.store.queries import ExecutionQuery

@@ -1,4 +1,4 @@
-"""Looks at the triggers with an expectation whose look is due, and records what their fires did not keep."""
+"""Looks at the triggers with an expectation whose look is due, and at jobs that wait for others: records breaches."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from quartzpy.errors import QuartzpyError, StoreUnavailableError
-from quartzpy.expect import BreachRecord
+from quartzpy.expect import Breach, BreachRecord, JudgedBreach
 from quartzpy.jobs.job import JobDetail
+from quartzpy.jobs.join import Join, as_join, instant_of_occasion, short_occasion
 from quartzpy.jobs.shared_limit import Limit
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations.telling.expectations import (
@@ -25,7 +26,11 @@ from quartzpy.operations.telling.expectations import (
 )
 from quartzpy.operations.views.triggers import expected_of
 from quartzpy.scheduler.batched_reads import BatchedReads, Deferred
+from quartzpy.scheduler.explain import span_in_words
+from quartzpy.scheduler.explain_joins import missing_jobs
 from quartzpy.states import Outcome
+from quartzpy.store.postgresql.admin import admin
+from quartzpy.store.postgresql.admin.records import LateJoin
 from quartzpy.store.protocol import JobStore
 from quartzpy.store.queries import ExecutionQuery, MisfireQuery
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, RunningRecord, TriggerRecord
@@ -45,6 +50,8 @@ LOOK_BACK = timedelta(days=1)
 """An execution that began longer before a fire does not count as having held it back, unless it still runs."""
 AMONG = 5_000
 """The number of executions of all jobs among which they are looked for."""
+MAX_LATE_JOINS = 200
+"""The number of joins that one turn judges; the next one judges the others."""
 
 logger = logging.getLogger(__name__)
 
@@ -249,3 +256,38 @@ def _held_until(
     if limit.rate_limit is not None:
         fires = [row.fire_time or row.scheduled_fire_time for row in ended if row.outcome is not Outcome.SKIPPED]
         yield rate_opens(limit.rate_limit, [*fires, *(row.fire_time for row in running)], since, until)
+
+
+# --- jobs that wait for others
+
+
+def judge_joins(store: JobStore, turn: datetime) -> Sequence[BreachRecord]:
+    """Record which jobs have waited for too long since the last turn, and return the new breaches.
+
+    Raises:
+        QuartzpyError: the store cannot be reached; nothing is recorded, and the next turn looks again.
+    """
+    late = admin(store).late_joins(MAX_LATE_JOINS)
+    if not late:
+        return []
+    jobs = store.jobs({join.job_key for join in late})
+    broken = [breach for join in late if (breach := _join_breach(join, jobs.get(join.job_key))) is not None]
+    return admin(store).record_late_joins(turn, late, broken)
+
+
+def _join_breach(late: LateJoin, job: JobDetail | None) -> JudgedBreach | None:
+    """Return the breach; None if the job does not wait any more, or may wait for ever by now."""
+    after: Join | None = None if job is None or job.after is None else as_join(job.after)
+    if after is None or after.within is None:
+        return None
+    key, occasion = late.job_key, short_occasion(late.occasion)
+    ended = " and ".join(f"{end.job_key} ({end.outcome})" for end in late.ended)
+    return JudgedBreach(
+        Breach.JOINS_LATE,
+        TriggerKey(key.name, key.group),
+        key,
+        instant_of_occasion(late.occasion),
+        f"Job {key} still waits for {missing_jobs(late.ended, after)} of {occasion},"
+        f" {span_in_words(after.within)} after the first end.",
+        (f"It runs after others ({after.rule}). So far {ended} {'has' if len(late.ended) == 1 else 'have'} ended.",),
+    )

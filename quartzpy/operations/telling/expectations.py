@@ -17,7 +17,7 @@ from quartzpy.expect import Breach, Expect, JudgedBreach
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.keys import CONTINUATIONS, RECOVERING_JOBS, RETRYING_JOBS, JobKey, TriggerKey
-from quartzpy.operations.incidents.failures import how_it_ran
+from quartzpy.operations.incidents.kinds.failures_in_a_row import how_it_ran
 from quartzpy.states import MisfireAction, Outcome, TriggerState
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, RunningRecord, TriggerRecord
 from quartzpy.texts import error_summary, instant_text, numbered

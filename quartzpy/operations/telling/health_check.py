@@ -15,15 +15,14 @@ from quartzpy.keys import NOTIFICATIONS
 from quartzpy.monitors import Moment, ping
 from quartzpy.operations.incidents.diagnosis import Diagnosis
 from quartzpy.operations.incidents.incident import MAX_OF_A_KIND, Incident, by_severity, capped
+from quartzpy.operations.incidents.kinds.not_judged import not_judged
 from quartzpy.operations.read_context import ReadContext
-from quartzpy.operations.telling.expectation_check import DueLook, Looked, judge_expectations
+from quartzpy.operations.telling.expectation_check import DueLook, Looked, judge_expectations, judge_joins
 from quartzpy.operations.telling.expectations import Watch
-from quartzpy.operations.telling.late_joins import judge_joins
 from quartzpy.operations.telling.notifications import Planned, Subject, compose, job_key_of, plan
 from quartzpy.scheduler.batched_reads import BatchedReads
 from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.secret_texts import Redaction
-from quartzpy.store.health_findings import Severity
 from quartzpy.store.postgresql.admin import admin, of_steps
 from quartzpy.store.postgresql.admin.incidents import MAX_LASTING
 from quartzpy.store.postgresql.admin.operators import Admin
@@ -31,7 +30,7 @@ from quartzpy.store.postgresql.admin.records import JudgementTurn, WatchRecord
 from quartzpy.store.protocol import JobStore
 from quartzpy.store.protocol.scheduling import StoredCalendar, TriggersOfJobs
 from quartzpy.store.records import IncidentRecord, JudgedIncident, LastingIncident, Pauses
-from quartzpy.texts import instant_text, visible
+from quartzpy.texts import visible
 
 logger = logging.getLogger(__name__)
 
@@ -223,11 +222,7 @@ class IncidentJudge:
         if turn.late_by < max(LEAST_GAP, 3 * self._scheduler.config.checkin_interval):
             return None
         since = now - turn.late_by
-        what = (
-            f"No node judged what was wrong from {instant_text(since)} until {instant_text(now)}: none was running, or"
-            " none could reach the database."
-        )
-        return _judged(Incident(Severity.ERROR, "not-judged", "cluster", what)), since, now
+        return _judged(not_judged(since, now)), since, now
 
 
 class _DatabaseLedger:

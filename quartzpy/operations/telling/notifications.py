@@ -19,7 +19,7 @@ from quartzpy.config.notifying import NOTIFIERS, Channel, Route, channel_label
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.keys import MANUAL_TRIGGERS, NOTIFICATIONS, JobKey, unique_name
-from quartzpy.operations.incidents.incident import short_span
+from quartzpy.operations.incidents.words import short_span
 from quartzpy.store.postgresql.admin.records import NewNotification
 from quartzpy.store.records import JudgedIncident, Notified
 from quartzpy.texts import visible

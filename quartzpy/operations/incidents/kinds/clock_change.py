@@ -1,4 +1,8 @@
-"""Changes of the clocks of time zones within the next day, and the triggers that fire around them."""
+"""Within a day the clocks of a time zone are moved, and triggers fire within an hour of it.
+
+Each trigger's [rule for daylight saving](../time-zones.md) decides about times that are skipped or occur twice; its
+page shows the fire times. If one of them must not be, the remedy skips the next fire of its trigger.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,10 @@ from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from quartzpy.keys import TriggerKey
-from quartzpy.operations.incidents.incident import MAX_REMEDIES, Incident, Remedy
+from quartzpy.operations.incidents.cluster_facts import ClusterFacts
+from quartzpy.operations.incidents.incident import Incident, Remedy
+from quartzpy.operations.incidents.kind import About, IncidentKind, Rounds
+from quartzpy.operations.incidents.words import MAX_NAMED
 from quartzpy.operations.read_context import attempt
 from quartzpy.operations.views.agenda import FIRES
 from quartzpy.operations.views.schedules import short, zone_text
@@ -39,6 +46,13 @@ class ClockChange:
     """How far the clock is moved forward; negative if it is moved back."""
     triggers: Sequence[TriggerKey]
     has_more: bool
+
+
+def judge(facts: ClusterFacts) -> Rounds:
+    yield
+    changes = upcoming_changes(facts.reading, facts.now)
+    yield
+    return clock_changes(changes())
 
 
 def upcoming_changes(reading: BatchedReads, now: datetime) -> Callable[[], list[ClockChange]]:
@@ -116,26 +130,29 @@ def clock_changes(changes: Sequence[ClockChange]) -> list[Incident]:
     for change in changes:
         moved = "forward" if change.shift > timedelta() else "back"
         effect = "times that are skipped" if change.shift > timedelta() else "times that occur twice"
-        names = ", ".join(map(str, change.triggers[:MAX_REMEDIES]))
+        names = ", ".join(map(str, change.triggers[:MAX_NAMED]))
         incidents.append(
             Incident(
                 Severity.WARNING,
                 "clock-change",
-                ", ".join(change.zones[:MAX_REMEDIES]),
-                f"The clocks of {', '.join(change.zones[:MAX_REMEDIES])} move {moved} by {short(abs(change.shift))} at"
+                ", ".join(change.zones[:MAX_NAMED]),
+                f"The clocks of {', '.join(change.zones[:MAX_NAMED])} move {moved} by {short(abs(change.shift))} at"
                 f" {instant_text(change.at)}.",
                 (
                     f"Within an hour of it fire: {names}"
-                    f"{', ...' * (len(change.triggers) > MAX_REMEDIES or change.has_more)}.",
+                    f"{', ...' * (len(change.triggers) > MAX_NAMED or change.has_more)}.",
                     f"Each trigger's rule for daylight saving decides about {effect}; its page shows the fire times.",
                 ),
                 change.at,
                 tuple(
                     Remedy("skip_next", {"selection": key}, f"skip the next fire of {key}")
-                    for key in change.triggers[:MAX_REMEDIES]
+                    for key in change.triggers[:MAX_NAMED]
                 ),
                 change.triggers[0],
                 lasting=f"{change.at.isoformat()} {change.shift}",
             )
         )
     return incidents
+
+
+KIND = IncidentKind(("clock-change",), About.REST, __doc__, judge)

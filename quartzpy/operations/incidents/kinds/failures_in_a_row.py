@@ -1,4 +1,21 @@
-"""Jobs whose last executions have failed, by all of their triggers together, or by one of them."""
+"""The last three or more executions of a job failed, or those by one of its triggers, or half of its last 20.
+
+Or the last of several attempts at the last fire of a trigger failed (`retries-exhausted`).
+
+```bash
+quartzpy executions --state failed --since 1h
+quartzpy show execution 560    # its times, attempts, traceback and log lines
+```
+
+An execution has log lines if its job has `capture_logs`. If failing does harm, pause the job until its cause is mended.
+Afterwards, run again what was not retried:
+
+```bash
+quartzpy pause job mail.reminders --reason "the mail server is down"
+quartzpy resume job mail.reminders --missed skip
+quartzpy run-again --exhausted --job mail.reminders --since 3h
+```
+"""
 
 from __future__ import annotations
 
@@ -14,7 +31,10 @@ from quartzpy.job_data import decode
 from quartzpy.jobs.internal_entries import nominal_fire
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, Naming, TriggerKey
-from quartzpy.operations.incidents.incident import MAX_OF_A_KIND, Incident, Remedy, named_first
+from quartzpy.operations.incidents.cluster_facts import ClusterFacts
+from quartzpy.operations.incidents.incident import MAX_OF_A_KIND, Incident, Remedy
+from quartzpy.operations.incidents.kind import About, IncidentKind, Rounds
+from quartzpy.operations.incidents.words import named_first
 from quartzpy.operations.read_context import attempt
 from quartzpy.operations.views.executions import MAX_ATTEMPTS
 from quartzpy.scheduler.batched_reads import BatchedReads, Deferred
@@ -65,6 +85,21 @@ class FailureRow:
     """True if its job is still stored."""
     can_pause: bool
     """True if the trigger is still stored, and fires by itself."""
+
+
+def judge(facts: ClusterFacts) -> Rounds:
+    yield
+    failures = FailuresInARow(facts.reading, facts.failures, facts.now)
+    yield
+    failures.look_further()
+    yield
+    # A trigger in ERROR has an incident of its own, with the same error.
+    in_error = facts.in_error()
+    return failures.incidents(
+        {record.key for record in in_error},
+        {record.job_key for record in in_error},
+        {node.node: node.host for node in facts.cluster.nodes},
+    )
 
 
 class FailuresInARow:
@@ -362,3 +397,6 @@ def _remedies(fire_id: int | None, paused: JobKey | TriggerKey | None) -> tuple[
         label = "pause job" if isinstance(paused, JobKey) else "pause trigger"
         remedies.append(Remedy("pause", {"selection": paused}, label))
     return tuple(remedies)
+
+
+KIND = IncidentKind(("failures-in-a-row", "retries-exhausted"), About.JOBS, __doc__, judge)

@@ -1,4 +1,14 @@
-"""Executions that ended with their nodes and do not run again: one incident for each node that was lost."""
+"""Executions ended with their node within a day, and nothing has run them again.
+
+Their jobs do not request recovery. Run again what has to, all at once or by a filter:
+
+```bash
+quartzpy executions --state terminated --since 2h
+quartzpy run-again --state terminated --since 2h --job billing.import --reason "node app-02 was lost"
+```
+
+To have it automatically, set `requests_recovery=True`.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +16,23 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from quartzpy.keys import Naming
-from quartzpy.operations.incidents.incident import MAX_REMEDIES, Incident, Remedy
+from quartzpy.operations.incidents.cluster_facts import ClusterFacts
+from quartzpy.operations.incidents.incident import Incident, Remedy
+from quartzpy.operations.incidents.kind import About, IncidentKind, Rounds
+from quartzpy.operations.incidents.words import MAX_NAMED
 from quartzpy.store.health_findings import Severity
+from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import LostExecution
 from quartzpy.texts import instant_text, numbered
 
 MAX_LOST = 200
 """The number of lost executions that are looked at."""
+
+
+def judge(facts: ClusterFacts) -> Rounds:
+    lost = facts.reading.defer(lambda store: admin(store).lost_executions(MAX_LOST))
+    yield
+    return lost_executions(lost())
 
 
 def lost_executions(lost: Sequence[LostExecution]) -> list[Incident]:
@@ -29,7 +49,7 @@ def _of_node(node: str, executions: Sequence[LostExecution], *, is_cut: bool) ->
     is_one = len(executions) == 1
     can_run = [execution.fire_id for execution in executions if execution.is_stored]
     again = numbered(len(can_run), "lost execution", "lost executions")
-    rest = len(executions) - MAX_REMEDIES
+    rest = len(executions) - MAX_NAMED
     return Incident(
         Severity.WARNING,
         "executions-lost",
@@ -37,7 +57,7 @@ def _of_node(node: str, executions: Sequence[LostExecution], *, is_cut: bool) ->
         f"{number} {'was' if is_one else 'were'} lost with node {node}, and {'does' if is_one else 'do'}"
         " not run again.",
         (
-            *(_named(execution) for execution in executions[:MAX_REMEDIES]),
+            *(_named(execution) for execution in executions[:MAX_NAMED]),
             *([f"And {rest:,} more."] if rest > 0 else []),
             "The job does not request recovery." if len(jobs) == 1 else "Their jobs do not request recovery.",
         ),
@@ -57,3 +77,6 @@ def _named(execution: LostExecution) -> str:
         execution.job_key,
         execution.trigger_key,
     )
+
+
+KIND = IncidentKind(("executions-lost",), About.JOBS, __doc__, judge)

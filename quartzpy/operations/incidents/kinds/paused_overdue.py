@@ -1,18 +1,31 @@
-"""Pauses that let fires be missed: one incident for each pause, whose remedy lifts it."""
+"""Triggers miss fires because of one pause (of everything, a group, a job or a trigger), or because of a mode.
+
+A pause becomes an incident once it is older than [`pause_grace`](../settings.md), an hour. A pause with an
+[end](../how-to/time-off.md) becomes one only if its end has passed by a minute. The incident says who paused it, when
+and why. One remedy lifts the pause and lets the misfire instructions decide about what was missed, the other skips it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.operations.incidents.incident import Incident, Remedy, named_first
+from quartzpy.operations.incidents.cluster_facts import MAX_DUE, ClusterFacts
+from quartzpy.operations.incidents.incident import Incident, Remedy
+from quartzpy.operations.incidents.kind import About, IncidentKind, Rounds
+from quartzpy.operations.incidents.words import named_first
+from quartzpy.operations.read_context import MAX_COUNTED
 from quartzpy.operations.selection import Selection
-from quartzpy.states import JobMode
+from quartzpy.scheduler.batched_reads import BatchedReads, Deferred
+from quartzpy.scheduler.singles import mode_of_job
+from quartzpy.states import JobMode, TriggerState
 from quartzpy.store.health_findings import Severity
+from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import PausedOverdue
+from quartzpy.store.queries import TriggerQuery
 from quartzpy.store.records import Pauses, TriggerRecord
 from quartzpy.texts import instant_text, numbered
 
@@ -50,6 +63,27 @@ class _Pause:
     def paused_at(self) -> datetime | None:
         """The instant of the pause, if it is recorded."""
         return min((row.paused_at for row in self.rows if row.paused_at), default=None)
+
+
+def judge(facts: ClusterFacts) -> Rounds:
+    paused = facts.reading.defer(lambda store: admin(store).paused_overdue(MAX_DUE, most=MAX_COUNTED))
+    yield
+    rows, now = paused(), facts.now
+    records: Callable[[], list[TriggerRecord]] = list
+    if rows:
+        query = TriggerQuery(states=frozenset({TriggerState.PAUSED}), until=now)
+        records = facts.reading.defer(lambda store: store.find(query, MAX_DUE))
+    # Where a mode holds a trigger, nobody paused it.
+    jobs = {row.job_key for row in rows if row.paused_at is None}
+    modes = {job: _mode(facts.reading, job) for job in sorted(jobs)[:MAX_DUE]}
+    begun_before = now - facts.nodes.setting("pause_grace", facts.context.config.pause_grace)
+    yield
+    of_jobs = {job: mode() for job, mode in modes.items()}
+    return paused_overdue(rows, records(), facts.pauses(), of_jobs, begun_before=begun_before, now=now)
+
+
+def _mode(reading: BatchedReads, job: JobKey) -> Deferred[JobMode | None]:
+    return reading.defer(lambda store: mode_of_job(store, job))
 
 
 def paused_overdue(
@@ -234,3 +268,6 @@ def _remedies(pause: _Pause, selection: Any, number: int) -> tuple[Remedy, ...]:
         Remedy("resume", {"selection": selection, "missed": "misfire"}, f"resume {them}"),
         Remedy("resume", {"selection": selection, "missed": "skip"}, f"resume {them}, and skip the missed fires"),
     )
+
+
+KIND = IncidentKind(("paused-overdue",), About.JOBS, __doc__, judge)

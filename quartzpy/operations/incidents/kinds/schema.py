@@ -1,0 +1,17 @@
+"""The tables belong to another release, so nothing can be read.
+
+`quartzpy db upgrade` upgrades tables that are older; where they are newer, use the release that they belong to.
+"""
+
+from __future__ import annotations
+
+from quartzpy.operations.incidents.incident import Incident
+from quartzpy.operations.incidents.kind import About, IncidentKind
+from quartzpy.store.health_findings import Severity
+
+KIND = IncidentKind(("schema",), About.REST, __doc__)
+
+
+def schema_behind(message: str) -> Incident:
+    what = "The tables do not belong to this release, so nothing can be read."
+    return Incident(Severity.ERROR, "schema", "database", what, (message,))
