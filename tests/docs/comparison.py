@@ -1,14 +1,16 @@
-"""Counts the lines and names of the tasks in docs/explanation/comparison.md."""
+"""Counts the lines and names of the tasks that docs/explanation/comparison.md lists."""
 
 from __future__ import annotations
 
 import re
 import textwrap
 from dataclasses import dataclass
+from pathlib import Path
 
 from tests.docs.code_blocks import ROOT
 
 PAGE = ROOT / "docs" / "explanation" / "comparison.md"
+PAGES_OF_CODE = [PAGE.with_name(f"comparison-{subject}.md") for subject in ("schedules", "executions")]
 SYSTEMS = ["quartzpy", "APScheduler 3", "APScheduler 4", "Celery beat", "Quartz"]
 
 _BLOCK = re.compile(r"^(?P<system>[\w ]+):\n\n```\w+\n(?P<code>.*?)^```", re.S | re.M)
@@ -37,13 +39,12 @@ class Effort:
 
 def tasks() -> dict[str, dict[str, str]]:
     """The code of each task, by system."""
-    found = {}
-    for section in PAGE.read_text().split("\n## ")[1:]:
-        title, _, body = section.partition("\n")
-        code = {each["system"]: each["code"] for each in _BLOCK.finditer(body)}
-        if code:
-            found[title] = code
-    return found
+    return {title: code for page in PAGES_OF_CODE for title, code in _tasks_of(page).items()}
+
+
+def _tasks_of(page: Path) -> dict[str, dict[str, str]]:
+    sections = (section.partition("\n") for section in page.read_text().split("\n## ")[1:])
+    return {title: {each["system"]: each["code"] for each in _BLOCK.finditer(body)} for title, _, body in sections}
 
 
 PREAMBLE = """
@@ -84,6 +85,7 @@ def effort(code: str) -> Effort:
 
 def table() -> str:
     rows = ["| task | " + " | ".join(SYSTEMS) + " |", "|---" * (len(SYSTEMS) + 1) + "|"]
+    page_of = {title: page.name for page in PAGES_OF_CODE for title in _tasks_of(page)}
     for title, code in tasks().items():
         cells = []
         for system in SYSTEMS:
@@ -92,9 +94,8 @@ def table() -> str:
                 continue
             found = effort(code[system])
             cells.append(f"{found.lines} line{'s' * (found.lines > 1)}, {found.names} name{'s' * (found.names > 1)}")
-        rows.append(
-            f"| [{title}](#{re.sub(r'[^a-z0-9 -]', '', title.lower()).replace(' ', '-')}) | {' | '.join(cells)} |"
-        )
+        heading = re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-")
+        rows.append(f"| [{title}]({page_of[title]}#{heading}) | {' | '.join(cells)} |")
     return "\n".join(rows) + "\n"
 
 

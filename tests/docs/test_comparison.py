@@ -1,4 +1,4 @@
-"""Our side of docs/explanation/comparison.md runs, and no other system needs less."""
+"""Our side of the pages of docs/explanation/comparison.md runs, and no other system needs less."""
 
 from __future__ import annotations
 
