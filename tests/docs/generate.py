@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from quartzpy.dashboard.api import openapi
-from tests.docs import a_fire, api_page, comparison, reference_pages, settings_page
+from tests.docs import a_fire, api_page, comparison, incidents_page, reference_pages, settings_page
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -35,6 +35,7 @@ def kept() -> dict[str, str]:
         "decisions/index.md": decisions(),
         "explanation/a-fire.md": a_fire.page(),
         "explanation/comparison.md": comparison.page(),
+        "operate/incidents.md": incidents_page.page(),
         "settings.md": settings_page.page(),
     }
 

@@ -137,14 +137,13 @@ def test_the_dashboard_is_the_rendered_one_and_its_panels_do_not_overlap() -> No
 
 
 def test_each_alert_leads_to_a_section_of_the_runbook() -> None:
-    runbook = (OPERATE / "runbook.md").read_text()
-    anchors = {
-        re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-") for title in re.findall(r"^## (.+)$", runbook, re.M)
+    sections = {
+        f"{page}#{re.sub(r'[^a-z0-9 -]', '', title.lower()).replace(' ', '-')}"
+        for page in ("runbook.md", "incidents.md")
+        for title in re.findall(r"^###? (.+)$", (OPERATE / page).read_text(), re.M)
     }
     for rule in RULES:
-        page, _, anchor = rule["annotations"]["runbook"].partition("#")
-        assert page == "runbook.md"
-        assert anchor in anchors, rule["alert"]
+        assert rule["annotations"]["runbook"] in sections, rule["alert"]
         assert rule["labels"]["severity"] in ("critical", "warning", "info")
         assert f"`{rule['alert']}`" in (OPERATE / "watching.md").read_text(), f"{rule['alert']} is not explained"
 

@@ -1,15 +1,21 @@
-"""Incidents: what is wrong now or soon will be, why, and the actions that mend it."""
+"""Incidents and their kinds: what is wrong now or soon will be, why, and the actions that mend it.
+
+To add a kind, add a module to `kinds`: nothing else names it.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from enum import StrEnum
+from inspect import isgeneratorfunction
+from typing import Any, TypeAlias
 
 from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.operations.incidents.cluster_facts import ClusterFacts
 from quartzpy.operations.incidents.words import named_first
 from quartzpy.operations.views.executions import RunningView
 from quartzpy.store.health_findings import Severity
@@ -111,3 +117,47 @@ def cancels(rows: Iterable[RunningView]) -> tuple[Remedy, ...]:
         for row in rows
         if "cancel" in row.actions
     )
+
+
+# --- kinds
+
+Rounds: TypeAlias = Generator[None, None, Sequence[Incident]]
+"""What a kind asks and judges. At each `yield`, the questions of all kinds are sent in one round trip.
+
+Before the first `yield`, nothing is known; after it, the nodes, the numbers and what runs; after the second, also the
+late triggers. After the third, each question is answered. A kind that yields once more is judged after the others.
+"""
+
+
+class About(StrEnum):
+    """What incidents are about, in the order in which those of one severity are listed."""
+
+    CLUSTER = "The cluster"
+    NODES = "Nodes"
+    LATE = "Triggers that wait"
+    JOBS = "Jobs and triggers"
+    REST = "Clocks and the database"
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentKind:
+    """A kind of incident."""
+
+    names: tuple[str, ...]
+    """What programs call it; several if the same judgement has several results."""
+    about: About
+    runbook: str
+    """Its section of the runbook, in Markdown: one sentence that says what is wrong, and below it what to do."""
+    judge: Callable[[ClusterFacts], Rounds] | Callable[[ClusterFacts], Sequence[Incident]] = lambda facts: ()
+    """Judges by the facts of the cluster. If it has questions of its own, it yields; see `Rounds`."""
+    names_node: bool = False
+    """True if the subject of its incidents is a node."""
+
+    def rounds(self, facts: ClusterFacts) -> Rounds:
+        """Ask and judge. What asks nothing is judged when all is known."""
+        if isgeneratorfunction(self.judge):
+            incidents: Sequence[Incident] = yield from self.judge(facts)
+            return incidents
+        for _ in range(3):
+            yield
+        return self.judge(facts)  # type: ignore[return-value]

@@ -13,8 +13,7 @@ from datetime import datetime, timedelta
 
 from quartzpy.keys import JobKey
 from quartzpy.operations.incidents.cluster_facts import MAX_DUE, ClusterFacts
-from quartzpy.operations.incidents.incident import Incident, cancels
-from quartzpy.operations.incidents.kind import About, IncidentKind, Rounds
+from quartzpy.operations.incidents.incident import About, Incident, IncidentKind, Rounds, cancels
 from quartzpy.operations.incidents.words import MAX_NAMED, longest, runs, waiting
 from quartzpy.operations.views.executions import GRACE, RunningView
 from quartzpy.operations.views.triggers import OVERDUE

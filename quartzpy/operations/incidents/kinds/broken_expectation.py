@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from quartzpy.expect import Breach, BreachRecord
 from quartzpy.operations.incidents.cluster_facts import ClusterFacts
-from quartzpy.operations.incidents.incident import Incident
-from quartzpy.operations.incidents.kind import About, IncidentKind, Rounds
+from quartzpy.operations.incidents.incident import About, Incident, IncidentKind, Rounds
 from quartzpy.store.health_findings import Severity
 from quartzpy.store.postgresql.admin import admin
 

@@ -15,8 +15,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from quartzpy.keys import TriggerKey
 from quartzpy.operations.incidents.cluster_facts import ClusterFacts
-from quartzpy.operations.incidents.incident import Incident, Remedy
-from quartzpy.operations.incidents.kind import About, IncidentKind, Rounds
+from quartzpy.operations.incidents.incident import About, Incident, IncidentKind, Remedy, Rounds
 from quartzpy.operations.incidents.words import MAX_NAMED
 from quartzpy.operations.read_context import attempt
 from quartzpy.operations.views.agenda import FIRES

@@ -8,8 +8,7 @@ clock of the database is the wrong one: then fires are wrong, too.
 from __future__ import annotations
 
 from quartzpy.operations.incidents.cluster_facts import ClusterFacts
-from quartzpy.operations.incidents.incident import Incident
-from quartzpy.operations.incidents.kind import About, IncidentKind
+from quartzpy.operations.incidents.incident import About, Incident, IncidentKind
 from quartzpy.operations.views.cluster import Cluster
 from quartzpy.store import node_metadata
 from quartzpy.store.health_findings import Severity

@@ -10,8 +10,7 @@ again; the others are [lost](#executions-lost). If no live node can recover it, 
 from __future__ import annotations
 
 from quartzpy.operations.incidents.cluster_facts import ClusterFacts
-from quartzpy.operations.incidents.incident import Incident
-from quartzpy.operations.incidents.kind import About, IncidentKind
+from quartzpy.operations.incidents.incident import About, Incident, IncidentKind
 from quartzpy.operations.incidents.words import short_span
 from quartzpy.operations.views.cluster import NodeView
 from quartzpy.store.health_findings import Severity

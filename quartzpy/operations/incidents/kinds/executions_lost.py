@@ -17,8 +17,7 @@ from collections.abc import Sequence
 
 from quartzpy.keys import Naming
 from quartzpy.operations.incidents.cluster_facts import ClusterFacts
-from quartzpy.operations.incidents.incident import Incident, Remedy
-from quartzpy.operations.incidents.kind import About, IncidentKind, Rounds
+from quartzpy.operations.incidents.incident import About, Incident, IncidentKind, Remedy, Rounds
 from quartzpy.operations.incidents.words import MAX_NAMED
 from quartzpy.store.health_findings import Severity
 from quartzpy.store.postgresql.admin import admin

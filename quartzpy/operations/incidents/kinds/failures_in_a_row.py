@@ -7,6 +7,13 @@ quartzpy executions --state failed --since 1h
 quartzpy show execution 560    # its times, attempts, traceback and log lines
 ```
 
+Which jobs fail most:
+
+```sql
+SELECT job_group, job_name, count(*), max(ended_at) AS last, max(left(error, 80)) AS an_error
+  FROM qrtz_errors WHERE kind = 'EXECUTION' GROUP BY 1, 2 ORDER BY 3 DESC;
+```
+
 An execution has log lines if its job has `capture_logs`. If failing does harm, pause the job until its cause is mended.
 Afterwards, run again what was not retried:
 
@@ -32,8 +39,7 @@ from quartzpy.jobs.internal_entries import nominal_fire
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, Naming, TriggerKey
 from quartzpy.operations.incidents.cluster_facts import ClusterFacts
-from quartzpy.operations.incidents.incident import MAX_OF_A_KIND, Incident, Remedy
-from quartzpy.operations.incidents.kind import About, IncidentKind, Rounds
+from quartzpy.operations.incidents.incident import MAX_OF_A_KIND, About, Incident, IncidentKind, Remedy, Rounds
 from quartzpy.operations.incidents.words import named_first
 from quartzpy.operations.read_context import attempt
 from quartzpy.operations.views.executions import MAX_ATTEMPTS

@@ -20,8 +20,7 @@ from collections.abc import Mapping, Sequence
 
 from quartzpy.keys import JobKey, Naming
 from quartzpy.operations.incidents.cluster_facts import ClusterFacts
-from quartzpy.operations.incidents.incident import Incident, Remedy, cancels
-from quartzpy.operations.incidents.kind import About, IncidentKind
+from quartzpy.operations.incidents.incident import About, Incident, IncidentKind, Remedy, cancels
 from quartzpy.operations.incidents.words import MAX_NAMED, longest, runs
 from quartzpy.operations.views.executions import RunningView
 from quartzpy.operations.views.limits import PoolUsage, pools

@@ -2,7 +2,8 @@
 
 `quartzpy cancel 85`, with the id of the execution, asks it to stop, on whichever node it is. A job on a thread has to
 look at `context.cancelled`; an `async def` job is stopped at its next `await`; a job in a process pool is killed. If a
-thread does not listen, only the end of its process ends it: restart that node, which `quartzpy running` names.
+thread does not listen, only the end of its process ends it: restart that node, which `quartzpy running` names. A job
+without a `timeout` that hangs is in that list only: give it one.
 """
 
 from __future__ import annotations
@@ -13,8 +14,7 @@ from datetime import timedelta
 
 from quartzpy.keys import JobKey
 from quartzpy.operations.incidents.cluster_facts import ClusterFacts
-from quartzpy.operations.incidents.incident import Incident
-from quartzpy.operations.incidents.kind import About, IncidentKind, Rounds
+from quartzpy.operations.incidents.incident import About, Incident, IncidentKind, Rounds
 from quartzpy.operations.incidents.words import MAX_NAMED, longest, runs, short_span
 from quartzpy.operations.read_context import attempt
 from quartzpy.operations.views.executions import GRACE, RunningView

@@ -7,15 +7,16 @@ part "late" of the overview has the reason of each trigger, `quartzpy why GROUP.
 SELECT reason, job_group, job_name, trigger_name, late_by FROM qrtz_late ORDER BY late_by DESC LIMIT 20;
 ```
 
-A job that is at its limit of concurrent executions, or held back by its rate limit or by a limit that it shares, waits
-as intended; a limit that is always reached is too low.
+The reasons in this view that are incidents of their own: [no node](#no-node) is alive, no live node knows its
+[job type](#unknown-type), no worker that can run it [is free](#full-pool) or [exists](#no-node-for-job), its job is at
+its [limit of concurrent executions](#blocked-job). A rate limit, or a limit that jobs share, holds fires back as
+intended; one that is always reached is too low. `quartzpy limits` says who uses it.
 """
 
 from __future__ import annotations
 
 from quartzpy.operations.incidents.cluster_facts import ClusterFacts
-from quartzpy.operations.incidents.incident import Incident
-from quartzpy.operations.incidents.kind import About, IncidentKind, Rounds
+from quartzpy.operations.incidents.incident import About, Incident, IncidentKind, Rounds
 from quartzpy.operations.incidents.words import MAX_NAMED, short_span, triggers_of, waiting
 from quartzpy.store.health_findings import Severity
 from quartzpy.store.node_states import takes_work

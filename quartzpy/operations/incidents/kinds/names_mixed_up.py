@@ -6,8 +6,7 @@ A node takes the jobs of the scheduler whose name it has: `quartzpy node --name 
 from __future__ import annotations
 
 from quartzpy.operations.incidents.cluster_facts import ClusterFacts
-from quartzpy.operations.incidents.incident import Incident
-from quartzpy.operations.incidents.kind import About, IncidentKind
+from quartzpy.operations.incidents.incident import About, Incident, IncidentKind
 from quartzpy.operations.incidents.words import MAX_NAMED
 from quartzpy.store.health_findings import Severity
 from quartzpy.texts import numbered

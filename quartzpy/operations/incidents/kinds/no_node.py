@@ -1,8 +1,7 @@
 """No node is alive, so nothing fires.
 
 1. The processes have ended: `systemctl status 'quartzpy@*'`, `kubectl get pods`. Read their last log lines. Exit status
-   75 is a thread that could not be kept alive; other statuses are
-   [listed](../cluster.md#exit-status-of-the-command-line).
+   75 is a thread that could not be kept alive; other statuses are [listed](../command-line.md#programs).
 2. They run and are unhealthy: `curl localhost:9464/readyz` says why. Mostly it is
    [the database](runbook.md#the-database-is-unavailable).
 3. They refuse to start: the log names the cause, most often tables of another release (`quartzpy db upgrade`) or a
@@ -15,8 +14,7 @@ Nothing is lost meanwhile: when a node runs again, each trigger's misfire instru
 from __future__ import annotations
 
 from quartzpy.operations.incidents.cluster_facts import ClusterFacts
-from quartzpy.operations.incidents.incident import Incident
-from quartzpy.operations.incidents.kind import About, IncidentKind
+from quartzpy.operations.incidents.incident import About, Incident, IncidentKind
 from quartzpy.operations.incidents.words import MAX_NAMED, named_first
 from quartzpy.store.health_findings import Severity
 from quartzpy.store.postgresql.admin.records import OtherScheduler

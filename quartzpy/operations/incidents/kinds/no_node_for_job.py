@@ -7,8 +7,7 @@ The incident says of each node what it lacks. Start a node that has it, or store
 from __future__ import annotations
 
 from quartzpy.operations.incidents.cluster_facts import ClusterFacts
-from quartzpy.operations.incidents.incident import Incident
-from quartzpy.operations.incidents.kind import About, IncidentKind
+from quartzpy.operations.incidents.incident import About, Incident, IncidentKind
 from quartzpy.operations.incidents.words import MAX_NAMED, waiting
 from quartzpy.scheduler.explain import obstacles
 from quartzpy.store.health_findings import Severity

@@ -7,8 +7,7 @@ settings: which one holds depends on the node that acts.
 from __future__ import annotations
 
 from quartzpy.operations.incidents.cluster_facts import ClusterFacts
-from quartzpy.operations.incidents.incident import Incident
-from quartzpy.operations.incidents.kind import About, IncidentKind
+from quartzpy.operations.incidents.incident import About, Incident, IncidentKind
 from quartzpy.operations.views.cluster import Cluster
 from quartzpy.store.health_findings import Severity
 

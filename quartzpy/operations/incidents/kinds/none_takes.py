@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 from quartzpy.operations.incidents.cluster_facts import ClusterFacts
-from quartzpy.operations.incidents.incident import Incident, Remedy
-from quartzpy.operations.incidents.kind import About, IncidentKind
+from quartzpy.operations.incidents.incident import About, Incident, IncidentKind, Remedy
 from quartzpy.operations.incidents.words import MAX_NAMED
 from quartzpy.states import NodeMode
 from quartzpy.store.health_findings import Severity

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from quartzpy.operations.incidents.incident import Incident
-from quartzpy.operations.incidents.kind import About, IncidentKind
+from quartzpy.operations.incidents.incident import About, Incident, IncidentKind
 from quartzpy.store.health_findings import Severity
 from quartzpy.texts import instant_text
 

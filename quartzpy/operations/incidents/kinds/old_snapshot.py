@@ -8,8 +8,7 @@ nothing before.
 from __future__ import annotations
 
 from quartzpy.operations.incidents.cluster_facts import ClusterFacts
-from quartzpy.operations.incidents.incident import Incident
-from quartzpy.operations.incidents.kind import About, IncidentKind, Rounds
+from quartzpy.operations.incidents.incident import About, Incident, IncidentKind, Rounds
 from quartzpy.operations.incidents.words import MAX_NAMED
 from quartzpy.store.health_findings import Severity
 from quartzpy.store.postgresql.admin import admin

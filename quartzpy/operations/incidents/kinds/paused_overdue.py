@@ -14,8 +14,7 @@ from typing import Any
 
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations.incidents.cluster_facts import MAX_DUE, ClusterFacts
-from quartzpy.operations.incidents.incident import Incident, Remedy
-from quartzpy.operations.incidents.kind import About, IncidentKind, Rounds
+from quartzpy.operations.incidents.incident import About, Incident, IncidentKind, Remedy, Rounds
 from quartzpy.operations.incidents.words import named_first
 from quartzpy.operations.read_context import MAX_COUNTED
 from quartzpy.operations.selection import Selection

@@ -12,8 +12,7 @@ from datetime import timedelta
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey
 from quartzpy.operations.incidents.cluster_facts import ClusterFacts
-from quartzpy.operations.incidents.incident import Incident, Remedy
-from quartzpy.operations.incidents.kind import About, IncidentKind, Rounds
+from quartzpy.operations.incidents.incident import About, Incident, IncidentKind, Remedy, Rounds
 from quartzpy.operations.incidents.words import short_span
 from quartzpy.operations.read_context import attempt
 from quartzpy.store.health_findings import Severity

@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from quartzpy.operations.incidents.incident import Incident
-from quartzpy.operations.incidents.kind import About, IncidentKind
+from quartzpy.operations.incidents.incident import About, Incident, IncidentKind
 from quartzpy.store.health_findings import Severity
 
 KIND = IncidentKind(("schema",), About.REST, __doc__)

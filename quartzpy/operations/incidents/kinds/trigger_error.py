@@ -20,8 +20,7 @@ from collections.abc import Sequence
 
 from quartzpy.keys import JobKey
 from quartzpy.operations.incidents.cluster_facts import ClusterFacts
-from quartzpy.operations.incidents.incident import MORE, Incident, Remedy
-from quartzpy.operations.incidents.kind import About, IncidentKind
+from quartzpy.operations.incidents.incident import MORE, About, Incident, IncidentKind, Remedy
 from quartzpy.operations.incidents.words import named_first
 from quartzpy.states import TriggerState
 from quartzpy.store.health_findings import Severity

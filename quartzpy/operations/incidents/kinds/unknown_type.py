@@ -11,8 +11,7 @@ from collections import defaultdict
 from quartzpy.jobs.job import how_to_know, run_by_no_node
 from quartzpy.keys import JobKey
 from quartzpy.operations.incidents.cluster_facts import ClusterFacts
-from quartzpy.operations.incidents.incident import Incident
-from quartzpy.operations.incidents.kind import About, IncidentKind
+from quartzpy.operations.incidents.incident import About, Incident, IncidentKind
 from quartzpy.operations.incidents.words import triggers_of, waiting
 from quartzpy.store.health_findings import Severity
 
