@@ -216,7 +216,7 @@ def end_state(check: Check) -> None:
         started = [run for run in check.records.runs if run.fire_id == row["fire_id"]]
         what = "its body ended" if started and started[0].end else "its body began" if started else "it never began"
         check.report.wrong(
-            "stuck", f"{_text(about)} is {row['state']} on {row['instance']} (fire_id {row['fire_id']}): {what}"
+            "stuck", f"{_text(about)} is held by {row['instance']} (fire_id {row['fire_id']}): {what}"
         )
     for row in end["triggers"]:
         planted = "poison-init" in row["trigger"]
