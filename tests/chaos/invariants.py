@@ -215,9 +215,7 @@ def end_state(check: Check) -> None:
         about = (row["trigger"], wall_ns(row["instant"]))
         started = [run for run in check.records.runs if run.fire_id == row["fire_id"]]
         what = "its body ended" if started and started[0].end else "its body began" if started else "it never began"
-        check.report.wrong(
-            "stuck", f"{_text(about)} is held by {row['instance']} (fire_id {row['fire_id']}): {what}"
-        )
+        check.report.wrong("stuck", f"{_text(about)} is held by {row['instance']} (fire_id {row['fire_id']}): {what}")
     for row in end["triggers"]:
         planted = "poison-init" in row["trigger"]
         if row["state"] == "ERROR" and not planted:
