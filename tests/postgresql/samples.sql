@@ -210,6 +210,7 @@
 \set rate_limit '{"limit": 10, "per_us": 60000000, "burst": 1}'
 \set rate_limit_list {NULL,NULL}
 \set rate_limits {NULL,NULL}
+\set rates {NULL,NULL}
 \set reason why
 \set recent 20
 \set reasons '{"cannot be computed","has no next fire time"}'

@@ -25,7 +25,7 @@ TEXT_OID, VARCHAR_OID = 25, 1043
 
 
 class Load(NamedTuple):
-    """A call in the source that loads statements of a file."""
+    """A call, or an attribute, in the source that loads statements of a file."""
 
     path: str
     name: re.Pattern[str]
@@ -87,6 +87,9 @@ def loads_of(module: ast.Module) -> Iterator[Load]:
             elif keyword.value.value:
                 on.add(keyword.arg)
         yield Load(path, pattern_of(name, words), frozenset(on), frozenset(varying))
+    for node in ast.walk(module):
+        if isinstance(node, ast.Attribute) and (path := path_of(node.value, names)):
+            yield Load(path, re.compile(node.attr), frozenset(), frozenset())
 
 
 def path_of(node: ast.expr, names: dict[str, str]) -> str | None:
@@ -124,6 +127,13 @@ def oids(postgres_server: Server) -> Iterator[dict[str, int]]:
 def test_each_file_is_loaded_and_has_statements() -> None:
     assert {load.path for load in all_loads()} == set(FILES)
     assert {statement.path for statement in statements()} == set(FILES)
+
+
+def test_each_statement_that_is_loaded_by_its_name_exists() -> None:
+    known = {(statement.path, statement.name) for statement in statements()}
+    assert not [
+        load for load in all_loads() if load.name.pattern.isidentifier() and (load.path, load.name.pattern) not in known
+    ]
 
 
 def test_no_two_statements_of_a_file_have_the_same_name() -> None:

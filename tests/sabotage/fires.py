@@ -32,8 +32,8 @@ FIRES = (
         (
             Edit(
                 "quartzpy.store.postgresql.storing",
-                "for text in (TAKE_KEYS, HOLD_STORED, STORE_TRIGGERS)",
-                "for text in (HOLD_STORED, STORE_TRIGGERS)",
+                "for text in (_SQL.take_keys, _SQL.hold_stored, STORE_TRIGGERS)",
+                "for text in (_SQL.hold_stored, STORE_TRIGGERS)",
             ),
         ),
         (
@@ -47,8 +47,8 @@ FIRES = (
         (
             Edit(
                 "quartzpy.store.postgresql.storing",
-                "for text in (TAKE_KEYS, HOLD_STORED, STORE_TRIGGERS)",
-                "for text in (TAKE_KEYS, STORE_TRIGGERS)",
+                "for text in (_SQL.take_keys, _SQL.hold_stored, STORE_TRIGGERS)",
+                "for text in (_SQL.take_keys, STORE_TRIGGERS)",
             ),
         ),
         ("tests/postgresql/test_trigger_keys.py::test_what_somebody_else_is_changing_is_replaced_once_it_is_free",),

@@ -25,14 +25,7 @@ from quartzpy.store.protocol import StoredCalendar, TriggerMove
 from quartzpy.zone_rules import zones_in
 
 _SQL = SqlFile("calendars.sql")
-PUT = _SQL("put")
-HOLD_TRIGGERS = _SQL("hold_triggers")
-CLEAR_UPCOMING = _SQL("clear_upcoming")
-CLEAR_SLICE = _SQL("clear_slice")
-DELETE = _SQL("delete")
 CALENDARS = _SQL("calendars")
-HOLD = _SQL("hold")
-MOVE = _SQL("move")
 
 
 def put_calendar(session: SqlSession, name: str, calendar: Calendar, *, replace: bool) -> None:
@@ -44,11 +37,11 @@ def put_calendar(session: SqlSession, name: str, calendar: Calendar, *, replace:
         _clear_ahead(session, name)
 
     def work(transaction: Transaction) -> None:
-        if not transaction.execute(session.bind(PUT, name=name, calendar=text, replace=replace))[0].rows:
+        if not transaction.execute(session.bind(_SQL.put, name=name, calendar=text, replace=replace))[0].rows:
             raise refusals.calendar_exists(name)
         transaction.commit(
-            session.bind(HOLD_TRIGGERS, name=name),
-            session.bind(CLEAR_UPCOMING, name=name),
+            session.bind(_SQL.hold_triggers, name=name),
+            session.bind(_SQL.clear_upcoming, name=name),
             news(session),
         )
 
@@ -65,7 +58,7 @@ def _clear_ahead(session: SqlSession, name: str) -> None:
         return
 
     def clear_slice(columns: dict[str, list[Any]]) -> BoundStatement:
-        return session.bind(CLEAR_SLICE, **columns)
+        return session.bind(_SQL.clear_slice, **columns)
 
     slices.change(session, affected, clear_slice, done="prepared for another calendar")
 
@@ -75,7 +68,7 @@ def delete_calendar(session: SqlSession, name: str) -> bool:
 
     def work(transaction: Transaction) -> bool:
         try:
-            return bool(transaction.commit(session.bind(DELETE, name=name))[0].rows)
+            return bool(transaction.commit(session.bind(_SQL.delete, name=name))[0].rows)
         except psycopg.errors.ForeignKeyViolation as error:
             raise refusals.calendar_in_use(name) from error
 
@@ -98,7 +91,7 @@ def held_revisions(session: SqlSession, transaction: Transaction, names: Collect
     """
     if not names:
         return {}
-    revisions: dict[str, int] = dict(transaction.execute(session.bind(HOLD, names=sorted(names)))[0].rows)
+    revisions: dict[str, int] = dict(transaction.execute(session.bind(_SQL.hold, names=sorted(names)))[0].rows)
     for name in sorted(names):
         if name not in revisions:
             raise refusals.calendar_not_stored(name)
@@ -114,7 +107,7 @@ def move_triggers(session: SqlSession, moves: Sequence[TriggerMove]) -> set[Trig
     def work(transaction: Transaction) -> set[TriggerKey]:
         moved = transaction.execute(
             session.bind(
-                MOVE,
+                _SQL.move,
                 groups=[to.trigger.group for to in targets],
                 names=[to.trigger.name for to in targets],
                 generations=[move.record.generation for move in moves],

@@ -36,8 +36,6 @@ from quartzpy.triggers.trigger import TriggerProgress
 _SQL = SqlFile("lookups.sql")
 JOBS = _SQL("jobs")
 TRIGGERS = _SQL("triggers")
-JOB_KEYS = _SQL("job_keys")
-TRIGGER_KEYS = _SQL("trigger_keys")
 JOB_GROUPS = _SQL("job_groups")
 TRIGGER_GROUPS = _SQL("trigger_groups")
 WAITING_DISPATCH_KEYS = _SQL("waiting_dispatch_keys")
@@ -45,12 +43,14 @@ PAUSED = _SQL("paused")
 RUNNING = _SQL("running")
 EXECUTION = _SQL("execution")
 AHEAD = _SQL("ahead")
-JOB_HEADERS = _SQL("job_headers")
 NEAR_JOBS = _SQL("near_jobs")
 NEAR_TRIGGERS = _SQL("near_triggers")
 LOAD = _SQL("load")
-CALENDARS = _SQL("calendar_names")
-NAMES = {NameKind.JOB_GROUPS: JOB_GROUPS, NameKind.TRIGGER_GROUPS: TRIGGER_GROUPS, NameKind.CALENDARS: CALENDARS}
+NAMES = {
+    NameKind.JOB_GROUPS: JOB_GROUPS,
+    NameKind.TRIGGER_GROUPS: TRIGGER_GROUPS,
+    NameKind.CALENDARS: _SQL.calendar_names,
+}
 _Key = TypeVar("_Key", JobKey, TriggerKey)
 
 
@@ -142,7 +142,7 @@ def ahead(session: SqlSession, key: TriggerKey) -> int:
 
 
 def job_headers(session: SqlSession, keys: Collection[JobKey]) -> dict[JobKey, JobHeader]:
-    rows = session.read_one(JOB_HEADERS, **key_columns(keys))
+    rows = session.read_one(_SQL.job_headers, **key_columns(keys))
     headers = (
         JobHeader(JobKey(name, group), job_type, JobMode(mode), placement_from_text(placement), timeout)
         for group, name, job_type, mode, placement, timeout in rows
@@ -151,7 +151,7 @@ def job_headers(session: SqlSession, keys: Collection[JobKey]) -> dict[JobKey, J
 
 
 def keys(session: SqlSession, kind: type[_Key], matcher: GroupMatcher) -> set[_Key]:
-    rows = session.read_one(JOB_KEYS if kind is JobKey else TRIGGER_KEYS, **match_values(matcher))
+    rows = session.read_one(_SQL.job_keys if kind is JobKey else _SQL.trigger_keys, **match_values(matcher))
     return {kind(name, group) for group, name in rows}
 
 

@@ -11,19 +11,11 @@ from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.records import Owned
 
 _SQL = SqlFile("owners.sql")
-OWNED_JOBS = _SQL("owned_jobs")
-OWNED_TRIGGERS = _SQL("owned_triggers")
-OWNED_CALENDARS = _SQL("owned_calendars")
-VERSION_OF_OWNER = _SQL("version_of_owner")
-KEEP_VERSION = _SQL("keep_version")
-OWN_JOBS = _SQL("own_jobs")
-OWN_TRIGGERS = _SQL("own_triggers")
-OWN_CALENDARS = _SQL("own_calendars")
 
 
 def owned(session: SqlSession, owner: str) -> Owned:
     """Return the jobs, triggers and calendars of an owner; see `JobStore.owned`."""
-    texts = OWNED_JOBS, OWNED_TRIGGERS, OWNED_CALENDARS, VERSION_OF_OWNER
+    texts = _SQL.owned_jobs, _SQL.owned_triggers, _SQL.owned_calendars, _SQL.version_of_owner
     jobs, triggers, calendars, version = session.read(*(session.bind(text, owner=owner) for text in texts))
     version_row = version.first()
     return Owned(
@@ -44,10 +36,10 @@ def own(
     version: str | None = None,
 ) -> None:
     """Record the owner; see `JobStore.own`."""
-    keys = (OWN_JOBS, jobs), (OWN_TRIGGERS, triggers)
+    keys = (_SQL.own_jobs, jobs), (_SQL.own_triggers, triggers)
     statements = [session.bind(text, owner=owner, **key_columns(some)) for text, some in keys]
     if calendars:
-        statements.append(session.bind(OWN_CALENDARS, owner=owner, names=list(calendars)))
+        statements.append(session.bind(_SQL.own_calendars, owner=owner, names=list(calendars)))
     if version is not None:
-        statements.append(session.bind(KEEP_VERSION, owner=owner, version=version))
+        statements.append(session.bind(_SQL.keep_version, owner=owner, version=version))
     session.unlocked(*statements)

@@ -41,13 +41,6 @@ from quartzpy.store.protocol import (
 )
 
 _SQL = SqlFile("pausing.sql")
-REMEMBER = _SQL("remember")
-FORGET_WITH_ALL = _SQL("forget_with_all")
-FORGET = _SQL("forget")
-FORGET_ALL = _SQL("forget_all")
-FORGET_MANUAL = _SQL("forget_manual")
-RESET_FROM_ERROR = _SQL("reset_from_error")
-SET_MODE = _SQL("set_mode")
 
 ALL: Switches = ()
 BY_TRIGGER: Switches = ("by_trigger",)
@@ -232,7 +225,7 @@ def pause(session: SqlSession, subjects: PauseSubjects, note: PauseNote = NO_NOT
             remember = [_remember(session, ALL_SCOPE, ["*"], note)]
             # What pauses each group beside all else has no end, so that it would outlast a pause with one.
             remember.append(
-                session.bind(FORGET_WITH_ALL)
+                session.bind(_SQL.forget_with_all)
                 if note.until is not None
                 else _remember(session, TRIGGER_SCOPE, groups, note, with_all=True)
             )
@@ -244,7 +237,7 @@ def _remember(
     session: SqlSession, scope: str | None, groups: Collection[str], note: PauseNote, *, with_all: bool = False
 ) -> BoundStatement:
     return session.bind(
-        REMEMBER,
+        _SQL.remember,
         scope=scope,
         names=sorted(groups),
         by=note.by,
@@ -290,9 +283,9 @@ def resume(session: SqlSession, subjects: PauseSubjects, missed: Missed = Missed
     which, values, scope = _of_jobs_or_groups(subjects)
     forget: list[BoundStatement] = []
     if scope == ALL_SCOPE:
-        forget = [session.bind(FORGET_ALL)]
+        forget = [session.bind(_SQL.forget_all)]
     elif scope is not None:
-        forget = [session.bind(FORGET, scope=scope, **values)]
+        forget = [session.bind(_SQL.forget, scope=scope, **values)]
     return _resume(session, which, values, *forget, missed=missed)
 
 
@@ -304,7 +297,7 @@ def set_mode(
 
 
 def _set_mode_of_job(session: SqlSession, key: JobKey, mode: JobMode, missed: Missed) -> datetime | None:
-    change = session.bind(SET_MODE, group=key.group, name=key.name, mode=mode)
+    change = session.bind(_SQL.set_mode, group=key.group, name=key.name, mode=mode)
     if mode is JobMode.ENABLED:
         return _resume(session, HELD_BY_JOBS_MODE, key_columns([key]), change, missed=missed)
     which = BY_JOB if mode is JobMode.DISABLED else BY_JOB_SCHEDULED
@@ -317,12 +310,12 @@ def _set_manual(session: SqlSession, mode: JobMode, missed: Missed) -> datetime 
     if refusals.is_manual_mode(mode):
         _pause(session, SCHEDULED, {}, _remember(session, MANUAL_SCOPE, ["*"], NO_NOTE), by_mode=True)
         return None
-    return _resume(session, HELD_BY_MANUAL_MODE, {}, session.bind(FORGET_MANUAL), missed=missed)
+    return _resume(session, HELD_BY_MANUAL_MODE, {}, session.bind(_SQL.forget_manual), missed=missed)
 
 
 def reset_from_error(session: SqlSession, keys: Collection[TriggerKey]) -> dict[TriggerKey, datetime | None]:
     """Give triggers in ERROR the states of newly stored ones; see `SchedulingStore.reset_from_error`."""
     reset, _ = session.unlocked(
-        session.bind(RESET_FROM_ERROR, **key_columns(keys)), news(session, Notification.RESUMED)
+        session.bind(_SQL.reset_from_error, **key_columns(keys)), news(session, Notification.RESUMED)
     )
     return {TriggerKey(name, group): at for group, name, at in reset.rows}

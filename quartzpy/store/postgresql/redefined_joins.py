@@ -11,21 +11,18 @@ from quartzpy.store.postgresql.schema.rows import key_columns
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 
 _SQL = SqlFile("redefined_joins.sql")
-DECIDE = _SQL("decide")
-ABANDON = _SQL("abandon")
-CIRCLE = _SQL("circle")
 
 
 def decide(session: SqlSession, keys: Collection[JobKey]) -> BoundStatement:
     """Return the statement that decides what jobs wait for, after their definitions were written."""
-    return session.bind(DECIDE, **key_columns(keys), channel=session.channel)
+    return session.bind(_SQL.decide, **key_columns(keys), channel=session.channel)
 
 
 def abandon(session: SqlSession, keys: Collection[JobKey]) -> BoundStatement:
     """Return the statement that ends the waiting of jobs that are deleted."""
-    return session.bind(ABANDON, **key_columns(keys))
+    return session.bind(_SQL.abandon, **key_columns(keys))
 
 
 def circle(session: SqlSession, keys: Collection[JobKey]) -> BoundStatement:
     """Return the statement that selects a job which would wait for itself, and the one through which it does."""
-    return session.bind(CIRCLE, **key_columns(keys))
+    return session.bind(_SQL.circle, **key_columns(keys))

@@ -21,7 +21,6 @@ _SQL = SqlFile("removing.sql")
 DELETE_TRIGGERS = _SQL("delete_triggers")
 DELETE_SLICE = _SQL("delete_slice")
 HOLD_JOBS = _SQL("hold_jobs")
-DELETE_TRIGGERS_OF_JOBS = _SQL("delete_triggers_of_jobs")
 DELETE_JOBS = _SQL("delete_jobs")
 HOLD_UPSTREAMS = _SQL("hold_upstreams")
 JOIN_JOBS = _SQL("join_jobs")
@@ -84,7 +83,7 @@ def _delete_jobs(session: SqlSession, keys: Collection[JobKey]) -> dict[JobKey, 
         # Before their own triggers are counted: none of them is started by what is deleted with it.
         abandon(session, keys),
         leave_of_jobs(session, keys),
-        session.bind(DELETE_TRIGGERS_OF_JOBS, **values),
+        session.bind(_SQL.delete_triggers_of_jobs, **values),
         session.bind(DELETE_JOBS, **values),
         *join_jobs(session, keys),
     )

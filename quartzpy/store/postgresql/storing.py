@@ -60,20 +60,10 @@ _SQL = SqlFile("storing.sql")
 STORE_JOBS = _SQL("store_jobs")
 STORE_NEW_JOBS = _SQL("store_jobs", new=True)
 COMPARE_JOBS = _SQL("compare_jobs")
-COPY_JOB = _SQL("copy_job")
 COPY_JOB_UNDER_LOCK = _SQL("copy_job", under_lock=True)
-TAKE_KEYS = _SQL("take_keys")
-HOLD_STORED = _SQL("hold_stored")
 STORE_TRIGGERS = _SQL("store_triggers")
 STORE_NEW_TRIGGERS = _SQL("store_triggers", new=True)
-SETTLE_NEW = _SQL("settle_new")
-WATCH_NEW = _SQL("watch_new")
-STORE_BATCH = _SQL("store_batch")
-IS_ORDINARY = _SQL("is_ordinary")
-STILL_ORDINARY = _SQL("still_ordinary")
 LOCK_IF_NEW = _SQL("lock_if_new")
-HOLD_JOB = _SQL("hold_job")
-COUNT_TRIGGERS = _SQL("count_triggers")
 
 MAX_IN_ONE_ROUND_TRIP = 100
 """The number of jobs or triggers up to which one round trip is worth it; more take longer than a round trip anyway."""
@@ -88,7 +78,7 @@ class NotInOneRoundTripError(JobStoreError):
 
 
 class NotOrdinaryError(JobStoreError):
-    """The condition of `STILL_ORDINARY` is no longer true; nothing was stored."""
+    """The condition of `still_ordinary` is no longer true; nothing was stored."""
 
 
 class WrongEstimateError(JobStoreError):
@@ -151,7 +141,7 @@ def modify_job(
     """Change a stored job; see `JobStore.modify_job`."""
 
     def work(transaction: Transaction) -> JobDetail | None:
-        hold = session.bind(HOLD_JOB, group=key.group, name=key.name)
+        hold = session.bind(_SQL.hold_job, group=key.group, name=key.name)
         look = session.bind(JOBS, groups=[key.group], names=[key.name])
         stored = transaction.execute(hold, look)[1].rows
         if not stored:
@@ -263,7 +253,7 @@ def store_in_one_round_trip(
         earliest=now - CLOCK_TOLERANCE if start.is_estimate and now else None,
         latest=now + LATENESS if start.is_estimate and now else None,
     )
-    settle = [session.bind(SETTLE_NEW, **keys)] if prepared else []
+    settle = [session.bind(_SQL.settle_new, **keys)] if prepared else []
     wake = [news(session)] if is_due else announcement(session, due)
     try:
         results = session.locked(
@@ -298,7 +288,7 @@ def watch_new(
         may_expect = trigger.expect is not None or job is None or job.expect is not None
         if may_expect and trigger.group not in UNSCHEDULED_GROUPS:
             keys.append(trigger.key)
-    return [session.bind(WATCH_NEW, **key_columns(keys))] if keys else []
+    return [session.bind(_SQL.watch_new, **key_columns(keys))] if keys else []
 
 
 # --- several round trips
@@ -416,8 +406,8 @@ class Storing:
         changed = [key for key, was_there in stored.items() if was_there and differs.get(key, True)]
         if changed:
             keys = key_columns(changed)
-            copy = session.bind(COPY_JOB, **keys)
-            count = session.bind(COUNT_TRIGGERS, **keys, most=batches.CHUNK + 1)
+            copy = session.bind(_SQL.copy_job, **keys)
+            count = session.bind(_SQL.count_triggers, **keys, most=batches.CHUNK + 1)
             *_, counted = transaction.execute(copy, count)
             self._changed += changed
             self._corrected += max(len(changed), counted.rows[0][0])
@@ -455,7 +445,7 @@ class Storing:
         key = batch.key
         values = {"group": key.job.group, "name": key.job.name, "batch": key.name, "total": batch.total}
         [stored] = self._transaction.execute(
-            self._session.bind(STORE_BATCH, **values, batch_outcomes=[str(outcome) for outcome in batch.outcomes])
+            self._session.bind(_SQL.store_batch, **values, batch_outcomes=[str(outcome) for outcome in batch.outcomes])
         )
         has_job, is_new = stored.rows[0]
         if not has_job:
@@ -488,7 +478,8 @@ class Storing:
             columns = trigger_columns(prepared, are_settled_later=are_settled_later)
             values = {**columns, "replace": self._replace}
             return _Batch(
-                prepared, [bound(session.bind(text, **values)) for text in (TAKE_KEYS, HOLD_STORED, STORE_TRIGGERS)]
+                prepared,
+                [bound(session.bind(text, **values)) for text in (_SQL.take_keys, _SQL.hold_stored, STORE_TRIGGERS)],
             )
 
         earliest: datetime | None = None
@@ -521,7 +512,7 @@ class Storing:
         return len(jobs) > batches.CHUNK and len(jobs - self._written) > batches.CHUNK
 
     def _is_ordinary(self) -> bool:
-        [ordinary] = self._transaction.execute(self._session.bind(IS_ORDINARY))
+        [ordinary] = self._transaction.execute(self._session.bind(_SQL.is_ordinary))
         return bool(ordinary.rows[0][0])
 
     def _settle(self, prepared: Sequence[PreparedTrigger], stored: Sequence[_StoredTrigger]) -> list[BoundStatement]:
@@ -529,7 +520,7 @@ class Storing:
         begun = [row.key for row in stored if not row.is_kept]
         if not begun:
             return []
-        settle = self._session.bind(SETTLE_NEW, **key_columns(begun))
+        settle = self._session.bind(_SQL.settle_new, **key_columns(begun))
         return [settle, *announcement(self._session, _fire_times(prepared))]
 
     def _write_batch(self, computed: _Batch, start: StartTime) -> list[_StoredTrigger]:
@@ -671,4 +662,4 @@ def _still_ordinary(session: SqlSession, copies: set[tuple[Any, ...]]) -> list[B
         return []
     names = ("groups", "names", "types", "limits", "overlap_policy", "placements", "rate_limits", "shared_limits")
     columns = [list(column) for column in zip(*copies, strict=True)]
-    return [session.bind(STILL_ORDINARY, **dict(zip(names, columns, strict=True)))]
+    return [session.bind(_SQL.still_ordinary, **dict(zip(names, columns, strict=True)))]

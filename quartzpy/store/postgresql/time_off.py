@@ -38,23 +38,12 @@ logger = logging.getLogger(__name__)
 _SQL = SqlFile("time_off.sql")
 NEXT_CHANGE = _SQL("next_change")
 END_OWN_PAUSES = _SQL("end_own_pauses")
-ENDED_GROUPS = _SQL("ended_groups")
-NOTE_RESUMED = _SQL("note_resumed")
 FORGET_ENDED = {
     TRIGGER_SCOPE: _SQL("forget_ended", by_trigger_group=True),
     JOB_SCOPE: _SQL("forget_ended", by_job_group=True),
     ALL_SCOPE: _SQL("forget_ended"),
 }
-WINDOWS = _SQL("windows")
 WINDOW = _SQL("windows", of_name=True)
-PUT_WINDOW = _SQL("put_window")
-CLOSE_WINDOW = _SQL("close_window")
-DELETE_WINDOW = _SQL("delete_window")
-DUE_WINDOWS = _SQL("due_windows")
-WAIT_FOR_WINDOW = _SQL("wait_for_window")
-OPEN_WINDOW = _SQL("open_window")
-NEXT_WINDOW = _SQL("next_window")
-LAST_WINDOW = _SQL("last_window")
 
 TURN = timedelta(seconds=30)
 """The time after which another node takes care of a window if the one that began to do so has died."""
@@ -100,7 +89,7 @@ class _WindowColumns(NamedTuple):
 
 def windows(session: SqlSession) -> list[WindowRecord]:
     """See `QueryStore.windows`."""
-    rows = [_WindowColumns._make(row) for row in session.read_one(WINDOWS)]
+    rows = [_WindowColumns._make(row) for row in session.read_one(_SQL.windows)]
     return [record for row in rows if (record := _readable(row)) is not None]
 
 
@@ -124,8 +113,8 @@ def set_window(
     def work(transaction: Transaction) -> bool:
         stored, close, remove = (
             session.bind(WINDOW, window_name=name),
-            session.bind(CLOSE_WINDOW, window_name=name, lead=WINDOW_LEAD),
-            session.bind(DELETE_WINDOW, window_name=name),
+            session.bind(_SQL.close_window, window_name=name, lead=WINDOW_LEAD),
+            session.bind(_SQL.delete_window, window_name=name),
         )
         rows = transaction.execute(stored)[0].rows
         if window is None:
@@ -138,7 +127,7 @@ def set_window(
             return False
         scope, group = place_of(window)
         put = session.bind(
-            PUT_WINDOW,
+            _SQL.put_window,
             window_name=name,
             scope=scope,
             group=group,
@@ -161,7 +150,7 @@ def apply_time_off(session: SqlSession, by: str) -> TimeOff:
     ended: list[PauseSubjects] = []
     is_whole = _end_own_pauses(session, by, deadline, ended)
     if is_whole:
-        for group in session.read_one(ENDED_GROUPS):
+        for group in session.read_one(_SQL.ended_groups):
             is_whole = _end_group(session, by, _EndedGroup._make(group), deadline, ended) and is_whole
             if time.monotonic() >= deadline:
                 break
@@ -211,7 +200,7 @@ def _end_group(session: SqlSession, by: str, mark: _EndedGroup, deadline: float,
                 resumed = transaction.execute(resume)[0].rows
                 going = [row for row in resumed if not row[4]]
                 transaction.commit(
-                    *([session.bind(NOTE_RESUMED, **place, number=len(going))] if going else ()),
+                    *([session.bind(_SQL.note_resumed, **place, number=len(going))] if going else ()),
                     *([news(session, Notification.RESUMED)] if going else ()),
                 )
                 return len(going)
@@ -236,7 +225,7 @@ def _subject(scope: str, group: str) -> str:
 
 def _begin_windows(session: SqlSession, by: str, deadline: float) -> list[str]:
     begun = []
-    for *columns, was_due_at, now in session.unlocked(session.bind(DUE_WINDOWS, wait=TURN))[0].rows:
+    for *columns, was_due_at, now in session.unlocked(session.bind(_SQL.due_windows, wait=TURN))[0].rows:
         stored = _WindowColumns._make(columns)
         record = _readable(stored)
         if record is not None and _turn(session, by, stored, record, turn_of(record, was_due_at, now), now, deadline):
@@ -262,21 +251,25 @@ def _turn(
         subjects = subjects_of(stored.scope, stored.group)
         is_whole = pausing.pause_ahead(session, subjects, note, record.starts_at, deadline)
         due_at = window_due_at(record.starts_at, now) if is_whole else now
-        session.unlocked(session.bind(WAIT_FOR_WINDOW, window_name=name, starts_at=record.starts_at, due_at=due_at))
+        session.unlocked(
+            session.bind(_SQL.wait_for_window, window_name=name, starts_at=record.starts_at, due_at=due_at)
+        )
         return False
     if turn is Turn.BEGIN:
         if not pausing.pause_for_window(session, stored.scope, stored.group, note, deadline):
-            session.unlocked(session.bind(WAIT_FOR_WINDOW, window_name=name, starts_at=record.starts_at, due_at=now))
+            session.unlocked(
+                session.bind(_SQL.wait_for_window, window_name=name, starts_at=record.starts_at, due_at=now)
+            )
             return False
         values = {"window_name": name, "starts_at": record.starts_at, "subject": window.subject, "actor": by}
-        return bool(session.unlocked(session.bind(OPEN_WINDOW, **values))[0].rows)
+        return bool(session.unlocked(session.bind(_SQL.open_window, **values))[0].rows)
     span = window.next_span(record.ends_at)
     if span is None:
-        session.unlocked(session.bind(LAST_WINDOW, window_name=name, ended_at=record.ends_at))
+        session.unlocked(session.bind(_SQL.last_window, window_name=name, ended_at=record.ends_at))
     else:
         session.unlocked(
             session.bind(
-                NEXT_WINDOW,
+                _SQL.next_window,
                 window_name=name,
                 starts_at=span[0],
                 ends_at=span[1],

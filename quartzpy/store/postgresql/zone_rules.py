@@ -36,12 +36,6 @@ from quartzpy.zone_rules import ZoneRules, rules_of
 logger = logging.getLogger(__name__)
 
 _SQL = SqlFile("zone_rules.sql")
-NOTED = _SQL("noted")
-CLAIM = _SQL("claim")
-TRIGGER_PAGE = _SQL("trigger_page")
-MOVE_WINDOW = _SQL("move_window")
-MOVE_END_OF_WINDOW = _SQL("move_end_of_window")
-FORGET = _SQL("forget")
 
 PAGE = 500
 """The number of triggers that are computed at once, and moved by one transaction."""
@@ -54,7 +48,7 @@ def noted(session: SqlSession) -> list[NotedZone]:
     """Return the rules by which what is stored was computed; see `QueryStore.noted_zones`."""
     return [
         NotedZone(ZoneRules.from_text(name, version, text), digest, at)
-        for name, digest, version, text, at, _ in session.read_one(NOTED)
+        for name, digest, version, text, at, _ in session.read_one(_SQL.noted)
     ]
 
 
@@ -63,7 +57,7 @@ def moves(
 ) -> tuple[list[tuple[str, TriggerMove]], tuple[str, str] | None]:
     """Return what the rules of this process change in a page of triggers, and the last key; None for the last page."""
     keys = session.read_one(
-        TRIGGER_PAGE, zones=list(outdated.rules), after_group=after[0], after_name=after[1], limit=limit
+        _SQL.trigger_page, zones=list(outdated.rules), after_group=after[0], after_name=after[1], limit=limit
     )
     records = triggers_of(session, [TriggerKey(name, group) for group, name in keys])
     stored = _readable_calendars(session, {record.calendar for record in records.values() if record.calendar})
@@ -102,7 +96,7 @@ class Renewal:
     def run(self, session: SqlSession, node: Node) -> ZoneRenewal:
         """Renew what is outdated, if all nodes agree; see `ClusterStore.renew_zones`."""
         deadline = time.monotonic() + BUSY
-        rows, of_nodes = (result.rows for result in session.read(session.bind(NOTED), facts.reading(session)))
+        rows, of_nodes = (result.rows for result in session.read(session.bind(_SQL.noted), facts.reading(session)))
         if not rows:
             session.other_rules.clear()
             return ZoneRenewal()
@@ -120,7 +114,7 @@ class Renewal:
             return ZoneRenewal(waits=bool(everything.rules))
         names = list(outdated.rules)
         claimed = session.unlocked(
-            session.bind(CLAIM, epoch=node.epoch, zones=names, zone_digests=[own[name] for name in names])
+            session.bind(_SQL.claim, epoch=node.epoch, zones=names, zone_digests=[own[name] for name in names])
         )[0].rows
         outdated = Outdated({name: outdated.rules[name] for (name,) in claimed})
         if not outdated.rules:
@@ -173,7 +167,7 @@ class Renewal:
         if self._is_clean:
             pairs = [(name, digest) for name, digests in others.items() for digest in digests]
             names, digests = ([pair[at] for pair in pairs] for at in (0, 1))
-            session.unlocked(session.bind(FORGET, zones=names, zone_digests=digests, before=began))
+            session.unlocked(session.bind(_SQL.forget, zones=names, zone_digests=digests, before=began))
         return ZoneRenewal(moved)
 
     def _move(
@@ -202,7 +196,7 @@ def _renew_windows(session: SqlSession, outdated: Outdated, now: datetime) -> bo
         values = {"window_name": record.window.name, "expected_start": record.starts_at}
         if record.is_open:
             ends_at = former.same_wall_time(record.ends_at, own)
-            session.unlocked(session.bind(MOVE_END_OF_WINDOW, **values, ends_at=ends_at))
+            session.unlocked(session.bind(_SQL.move_end_of_window, **values, ends_at=ends_at))
         elif now >= record.starts_at - WINDOW_LEAD:
             # Some of its triggers are paused already. It begins, and its next time is by the new rules.
             is_whole = False
@@ -212,7 +206,9 @@ def _renew_windows(session: SqlSession, outdated: Outdated, now: datetime) -> bo
             if span is None:
                 continue
             due_at = window_due_at(span[0], now)
-            session.unlocked(session.bind(MOVE_WINDOW, **values, starts_at=span[0], ends_at=span[1], due_at=due_at))
+            session.unlocked(
+                session.bind(_SQL.move_window, **values, starts_at=span[0], ends_at=span[1], due_at=due_at)
+            )
         logger.warning(
             "maintenance window %s was to be from %s to %s: the rules of %s have changed (%s -> %s)",
             record.window.name,

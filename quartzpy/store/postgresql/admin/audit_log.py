@@ -13,8 +13,6 @@ from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps import purge
 
 _SQL = SqlFile("admin/audit_log.sql")
-RECORD = _SQL("record")
-UPDATE = _SQL("update")
 NODE_ENDS = _SQL("node_ends")
 ENDED_PAUSES = _SQL("ended_pauses")
 ENDED_PAUSES_OF_EVERYTHING = _SQL("ended_pauses", of_everything=True)
@@ -55,7 +53,7 @@ def ended_pauses(
 def _recorded(session: SqlSession, entries: Sequence[ActionEntry]) -> list[int]:
     [added] = session.unlocked(
         session.bind(
-            RECORD,
+            _SQL.record,
             actors=[entry.actor for entry in entries],
             roles=[entry.role for entry in entries],
             action_names=[entry.action for entry in entries],
@@ -82,7 +80,7 @@ def update_action(
 ) -> None:
     """Update a running action; see `Admin.update_action`."""
     values = {"action_id": action_id, "state": state, "count": count, "after_json": after_text, "error": error}
-    session.unlocked(session.bind(UPDATE, **values))
+    session.unlocked(session.bind(_SQL.update, **values))
 
 
 def interrupt_actions(session: SqlSession, silent_for: timedelta) -> int:

@@ -20,15 +20,10 @@ from quartzpy.store.postgresql.schema.sql_files import SqlFile
 _SQL = SqlFile("admin/expectations.sql")
 LIST_EXPECTED = _SQL("list_expected")
 DUE_EXPECTATIONS = _SQL("due_expectations")
-MOVE_WATCHES = _SQL("move_watches")
-DROP_WATCHES = _SQL("drop_watches")
-OPEN_BREACHES = _SQL("open_breaches")
-CLOSE_BREACHES = _SQL("close_breaches")
 LASTING_BREACHES = _SQL("lasting_breaches")
 BREACHES_OF_TRIGGER = _SQL("breaches_of_trigger")
 END_LATE_JOINS = _SQL("end_late_joins")
 LATE_JOINS = _SQL("late_joins")
-NOTE_LATE_JOINS = _SQL("note_late_joins")
 MAX_LISTED = 5_000
 """The number of the latest executions among which continuations with an expectation are found."""
 
@@ -70,7 +65,7 @@ def record_expectations(
     if watches:
         statements.append(
             session.bind(
-                MOVE_WATCHES,
+                _SQL.move_watches,
                 turn=turn,
                 **key_columns(watches),
                 generations=[watch.generation for watch in watches.values()],
@@ -82,7 +77,7 @@ def record_expectations(
     if met:
         after.append(_closed(session, turn, met))
     if gone:
-        after.append(session.bind(DROP_WATCHES, turn=turn, **key_columns(gone)))
+        after.append(session.bind(_SQL.drop_watches, turn=turn, **key_columns(gone)))
     return _recorded(session, turn, statements, broken, after)
 
 
@@ -100,7 +95,7 @@ def record_late_joins(
 ) -> list[BreachRecord]:
     """Record in one transaction that these joins were looked at, and what is wrong; see `record_expectations`."""
     looked_at = session.bind(
-        NOTE_LATE_JOINS,
+        _SQL.note_late_joins,
         turn=turn,
         **key_columns(join.job_key for join in joins),
         occasions=[join.occasion for join in joins],
@@ -141,7 +136,7 @@ def _recorded(
     for breaches in _in_turns(broken):
         places.append(len(statements))
         statements += [
-            session.bind(OPEN_BREACHES, turn=turn, **_columns(breaches)),
+            session.bind(_SQL.open_breaches, turn=turn, **_columns(breaches)),
             _closed(session, turn, {(row.trigger_key, row.kind): row.scheduled_fire_time for row in breaches}),
         ]
     statements += after
@@ -165,7 +160,7 @@ def _columns(broken: Sequence[JudgedBreach]) -> dict[str, list[Any]]:
 
 def _closed(session: SqlSession, turn: datetime, met: Mapping[tuple[TriggerKey, Breach], datetime]) -> BoundStatement:
     return session.bind(
-        CLOSE_BREACHES,
+        _SQL.close_breaches,
         turn=turn,
         **key_columns(key for key, _ in met),
         breach_kinds=[str(kind) for _, kind in met],

@@ -33,17 +33,15 @@ from quartzpy.store.records import ExecutionRecord
 
 _Key = TypeVar("_Key", JobKey, TriggerKey)
 _SQL = SqlFile("admin/history.sql")
-MINUTES = _SQL("minutes")
 LAST = _SQL("last")
 LAST_OF_JOB = _SQL("last_of_job")
 FAILING_JOBS = _SQL("failing_jobs")
-LOST_EXECUTIONS = _SQL("lost_executions")
 JOB_HEALTH, TRIGGER_HEALTH = (_SQL("health", of_jobs=of_jobs) for of_jobs in (True, False))
 ATTEMPTS = _SQL("attempts")
 
 
 def minutes(session: SqlSession, since: datetime, *, most: int) -> Minutes:
-    rows = session.read_one(MINUTES, since=since, most=most)
+    rows = session.read_one(_SQL.minutes, since=since, most=most)
     records = []
     for at, number, others, p50, p99, _ in rows:
         outcomes = Counter(map(Outcome, others or ()))
@@ -87,7 +85,7 @@ def lost_executions(session: SqlSession, limit: int) -> list[LostExecution]:
     return [
         LostExecution(node, fire_id, TriggerKey(name, group), JobKey(job_name, job_group), scheduled, ended, is_stored)
         for node, fire_id, group, name, job_group, job_name, scheduled, ended, is_stored in session.read_one(
-            LOST_EXECUTIONS, limit=limit
+            _SQL.lost_executions, limit=limit
         )
     ]
 

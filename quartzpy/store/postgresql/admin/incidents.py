@@ -22,18 +22,9 @@ _SQL = SqlFile("admin/incidents.sql")
 TAKE_TURN = _SQL("take_turn")
 OPEN_INCIDENTS = _SQL("open_incidents")
 INCIDENT = _SQL("incident")
-OPEN = _SQL("open")
-CONFIRM = _SQL("confirm")
 CLOSE = _SQL("close")
-RECORD_GAP = _SQL("record_gap")
-HOLD_TURN = _SQL("hold_turn")
-NOTIFY = _SQL("notify")
-NOTE_NOTIFIED = _SQL("note_notified")
-NOTIFICATION = _SQL("notification")
 NOTIFICATIONS = _SQL("notifications")
 NOTE_ATTEMPT = _SQL("note_attempt")
-ACKNOWLEDGE = _SQL("acknowledge")
-UNACKNOWLEDGE = _SQL("unacknowledge")
 
 
 MAX_LASTING = 100
@@ -108,15 +99,15 @@ def record_incidents(
         ids = sorted(confirmed)
         columns = _columns([confirmed[number] for number in ids])
         del columns["kinds"], columns["identities"]
-        statements.append(session.bind(CONFIRM, turn=turn, incident_ids=ids, **columns))
+        statements.append(session.bind(_SQL.confirm, turn=turn, incident_ids=ids, **columns))
     begun = []
     if gap is not None:
         over, since, until = gap
         values = {"incident_kind": over.kind, "subject": over.subject, "identity": over.identity, "what": over.what}
         values |= {"severity": over.severity, "why_json": json.dumps(over.why)}
-        begun.append(session.bind(RECORD_GAP, turn=turn, since=since, until=until, **values))
+        begun.append(session.bind(_SQL.record_gap, turn=turn, since=since, until=until, **values))
     if opened:
-        begun.append(session.bind(OPEN, turn=turn, **_columns(opened)))
+        begun.append(session.bind(_SQL.open, turn=turn, **_columns(opened)))
     if notify is None:
         if statements or begun:
             session.unlocked(*statements, *begun)
@@ -133,7 +124,7 @@ def _notify(
     transaction: Transaction,
 ) -> datetime | None:
     """Record a judgement with its notifications. The next turn waits for the commit, so that nobody is told twice."""
-    is_held, *results = transaction.execute(session.bind(HOLD_TURN, turn=turn), *statements, *begun)
+    is_held, *results = transaction.execute(session.bind(_SQL.hold_turn, turn=turn), *statements, *begun)
     if not is_held.rows:
         transaction.commit()
         return None
@@ -144,14 +135,14 @@ def _notify(
     if notifications:
         transaction.execute(
             session.bind(
-                NOTIFY,
+                _SQL.notify,
                 notification_ids=[row.notification_id for row in notifications],
                 channels=[row.channel for row in notifications],
                 notification_events=[row.event for row in notifications],
                 documents=[row.document for row in notifications],
             ),
             session.bind(
-                NOTE_NOTIFIED,
+                _SQL.note_notified,
                 incident_ids=sorted(notified),
                 notified_list=[
                     json.dumps({name: row.as_json() for name, row in notified[number].items()})
@@ -171,7 +162,7 @@ def _notify(
 
 def notification(session: SqlSession, notification_id: str) -> NotificationMessage | None:
     """Return what a notification says; None if it is not stored any more."""
-    for channel, event, document, is_delivered in session.read_one(NOTIFICATION, notification_id=notification_id):
+    for channel, event, document, is_delivered in session.read_one(_SQL.notification, notification_id=notification_id):
         return NotificationMessage(channel, event, json.loads(document), is_delivered)
     return None
 
@@ -206,11 +197,11 @@ def _columns(incidents: Sequence[JudgedIncident]) -> dict[str, list[Any]]:
 def acknowledge(session: SqlSession, incident_id: int, by: str, reason: str, until: datetime | None) -> bool:
     """Note that somebody has taken note of an incident that lasts. Return False if it does not."""
     values = {"incident_id": incident_id, "by": by, "reason": reason, "until": until}
-    [result] = session.unlocked(session.bind(ACKNOWLEDGE, **values))
+    [result] = session.unlocked(session.bind(_SQL.acknowledge, **values))
     return result.touched > 0
 
 
 def unacknowledge(session: SqlSession, incident_id: int) -> bool:
     """Withdraw that. Return False if the incident is over, or nobody has taken note of it."""
-    [result] = session.unlocked(session.bind(UNACKNOWLEDGE, incident_id=incident_id))
+    [result] = session.unlocked(session.bind(_SQL.unacknowledge, incident_id=incident_id))
     return result.touched > 0

@@ -36,18 +36,6 @@ NOTIFICATIONS_USED = 0.5
 HELD_LONG = timedelta(seconds=5)
 
 _SQL = SqlFile("admin/integrity.sql")
-LOCK_ROWS = _SQL("lock_rows")
-COPIES = _SQL("copies")
-REPAIR_COPIES = _SQL("repair_copies")
-OVERDUE = _SQL("overdue")
-IN_ERROR = _SQL("in_error")
-MISSING_LIMITS = _SQL("missing_limits")
-INDEXES = _SQL("indexes")
-CONSTRAINTS = _SQL("constraints")
-DEAD = _SQL("dead")
-AUTOVACUUM = _SQL("autovacuum")
-NOTIFICATIONS = _SQL("notifications")
-TRANSACTIONS = _SQL("transactions")
 
 
 def audit(session: SqlSession, config: SchedulerConfig) -> list[Finding]:
@@ -56,22 +44,22 @@ def audit(session: SqlSession, config: SchedulerConfig) -> list[Finding]:
     late = nodes.setting("misfire_threshold", config.misfire_threshold) + timedelta(minutes=1)
     prefix = {"prefix": config.table_prefix}
     questions: list[tuple[str, dict[str, Any], Callable[[Result], list[Finding]]]] = [
-        (LOCK_ROWS, {}, _lock_rows),
+        (_SQL.lock_rows, {}, _lock_rows),
         (LOST, {"instances": []}, _unknown_epochs),
         (STUCK, {}, _stuck),
-        (COPIES, {}, _copies),
-        (IN_ERROR, {"limit": MAX_LISTED_ROWS}, _in_error),
-        (MISSING_LIMITS, {}, _missing_limits),
-        (INDEXES, prefix, partial(_indexes, config.table_prefix)),
-        (CONSTRAINTS, prefix, partial(_constraints, config.table_prefix)),
-        (AUTOVACUUM, {}, _autovacuum),
-        (NOTIFICATIONS, {}, _notifications),
-        (TRANSACTIONS, {"long": LONG_TRANSACTION}, _transactions),
+        (_SQL.copies, {}, _copies),
+        (_SQL.in_error, {"limit": MAX_LISTED_ROWS}, _in_error),
+        (_SQL.missing_limits, {}, _missing_limits),
+        (_SQL.indexes, prefix, partial(_indexes, config.table_prefix)),
+        (_SQL.constraints, prefix, partial(_constraints, config.table_prefix)),
+        (_SQL.autovacuum, {}, _autovacuum),
+        (_SQL.notifications, {}, _notifications),
+        (_SQL.transactions, {"long": LONG_TRANSACTION}, _transactions),
     ]
     findings: list[Finding] = []
     for text, values, judged in questions:
         findings += judged(session.read(session.bind(text, **values))[0])
-    findings += _dead(session.read_one(DEAD, **prefix), old_snapshots(session))
+    findings += _dead(session.read_one(_SQL.dead, **prefix), old_snapshots(session))
     return (
         findings + _overdue(session, late, nodes.alive()) + _nodes(nodes) + zone_findings(session) + _holders(session)
     )
@@ -80,7 +68,7 @@ def audit(session: SqlSession, config: SchedulerConfig) -> list[Finding]:
 def repair(session: SqlSession) -> Repairs:
     """Repair whatever is safe to repair; take no lock if there is nothing to repair."""
     locks, lost, stuck, copies = session.read(
-        session.bind(LOCK_ROWS), session.bind(LOST, instances=[]), session.bind(STUCK), session.bind(COPIES)
+        session.bind(_SQL.lock_rows), session.bind(LOST, instances=[]), session.bind(STUCK), session.bind(_SQL.copies)
     )
     missing = len(LockName) - len(locks.rows)
     if missing:
@@ -88,7 +76,7 @@ def repair(session: SqlSession) -> Repairs:
     if not (lost.rows or stuck.rows or copies.rows):
         return Repairs(lock_rows=missing)
     flight = {
-        "copies": session.bind(REPAIR_COPIES),
+        "copies": session.bind(_SQL.repair_copies),
         **end_lost(session, lost.rows, []),
         "repair": session.bind(REPAIR),
         "news": news(session),
@@ -279,7 +267,7 @@ def _transactions(result: Result) -> list[Finding]:
 
 
 def _overdue(session: SqlSession, late: timedelta, alive: Sequence[NodeRecord]) -> list[Finding]:
-    waiting = session.read_one(OVERDUE, patience=late)
+    waiting = session.read_one(_SQL.overdue, patience=late)
     if not waiting:
         return []
     homeless: list[str] = []

@@ -10,9 +10,6 @@ from quartzpy.store.postgresql.schema.sql_files import SqlFile
 
 _SQL = SqlFile("admin/server.sql")
 TABLES = _SQL("tables")
-LOCKS = _SQL("locks")
-OTHER_SCHEDULERS = _SQL("other_schedulers")
-OLD_SNAPSHOTS = _SQL("old_snapshots")
 LONG = timedelta(seconds=5)
 """The age from which a transaction that writes rows is listed with its locks."""
 
@@ -25,7 +22,7 @@ def tables(session: SqlSession) -> list[TableRecord]:
 
 
 def locks(session: SqlSession, limit: int) -> list[LockRecord]:
-    rows = session.read_one(LOCKS, limit=limit, prefix=session.names.prefix, long=LONG)
+    rows = session.read_one(_SQL.locks, limit=limit, prefix=session.names.prefix, long=LONG)
     return [
         LockRecord(table or "", mode, granted, pid, application, state, since, tuple(blockers))
         for table, mode, granted, pid, application, state, since, blockers in rows
@@ -34,11 +31,11 @@ def locks(session: SqlSession, limit: int) -> list[LockRecord]:
 
 def other_schedulers(session: SqlSession, limit: int) -> list[OtherScheduler]:
     """Return the other schedulers in the same tables, by name, with their nodes that are alive."""
-    rows = session.read_one(OTHER_SCHEDULERS, limit=limit)
+    rows = session.read_one(_SQL.other_schedulers, limit=limit)
     return [OtherScheduler(name, tuple(nodes), has_jobs) for name, nodes, has_jobs in rows]
 
 
 def old_snapshots(session: SqlSession) -> list[str]:
     """Return what holds old snapshots, the oldest first, if our tables have dead rows that stay because of them."""
-    rows = session.read_one(OLD_SNAPSHOTS, prefix=session.names.prefix, old=OLD_SNAPSHOT)
+    rows = session.read_one(_SQL.old_snapshots, prefix=session.names.prefix, old=OLD_SNAPSHOT)
     return [f"{who}, with a snapshot {held:,} transactions old" for who, held in rows]

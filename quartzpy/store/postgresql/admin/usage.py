@@ -24,10 +24,8 @@ _SQL = SqlFile("admin/usage.sql")
 TALLIES = _SQL("tallies")
 OVERDUE = _SQL("overdue")
 PAUSED_OVERDUE = _SQL("paused_overdue")
-SLOTS = _SQL("slots")
 RATES = _SQL("rates")
 BLOCKED = _SQL("blocked")
-TRIGGER_GROUPS = _SQL("trigger_groups")
 JOB_GROUPS = _SQL("job_groups")
 UNSCHEDULED = _SQL("unscheduled")
 MAX_STOPPED = 10_000
@@ -65,7 +63,9 @@ def blocked_triggers(session: SqlSession, until: datetime, limit: int) -> list[B
 
 
 def slot_usage(session: SqlSession, limit: int) -> list[SlotUsage]:
-    return [SlotUsage(JobKey(name, group), *values) for group, name, *values in session.read_one(SLOTS, limit=limit)]
+    return [
+        SlotUsage(JobKey(name, group), *values) for group, name, *values in session.read_one(_SQL.slots, limit=limit)
+    ]
 
 
 def rate_usage(session: SqlSession, limit: int) -> list[RateUsage]:
@@ -77,7 +77,7 @@ def rate_usage(session: SqlSession, limit: int) -> list[RateUsage]:
 
 def trigger_group_tallies(session: SqlSession, limit: int, after: str | None, *, most: int) -> list[GroupTally]:
     """See `Admin.trigger_group_tallies`."""
-    rows = session.read_one(TRIGGER_GROUPS, limit=limit, after_group=after or "", most=most)
+    rows = session.read_one(_SQL.trigger_groups, limit=limit, after_group=after or "", most=most)
     return [GroupTally(*row) for row in rows]
 
 

@@ -1,4 +1,4 @@
-"""Wakes other nodes with LISTEN and NOTIFY.
+"""Wakes other nodes with LISTEN and _SQL.notify.
 
 A commit with a notification takes a lock of the whole server. So a transaction notifies at most once, and only if a
 node may be asleep beyond the new fire time: if no trigger is due earlier that wakes every node which can take the new
@@ -34,7 +34,6 @@ logger = logging.getLogger(__name__)
 PROBE_EVERY = 5.0
 """The interval, in seconds, at which a connection is probed on which nothing arrives."""
 _SQL = SqlFile("connection/listen.sql")
-NOTIFY = _SQL("notify")
 ANNOUNCE = _SQL("announce")
 _KNOWN = frozenset(Notification)
 MAX_COMPARED = 20
@@ -71,7 +70,7 @@ def announcement(
 
 def news(session: SqlSession, what: str = Notification.SCHEDULED) -> BoundStatement:
     """Return a notification to all nodes: they may be asleep beyond their fire times."""
-    return session.bind(NOTIFY, channel=session.channel, news=what)
+    return session.bind(_SQL.notify, channel=session.channel, news=what)
 
 
 def _instant(text: str) -> datetime | None:

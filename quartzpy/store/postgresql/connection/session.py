@@ -34,7 +34,6 @@ logger = logging.getLogger(__name__)
 
 _SQL = SqlFile("connection/session.sql")
 NOW = _SQL("now")
-ALLOW_PAUSES = _SQL("allow_pauses")
 CLOCK_LONGEST_AGE = 10.0
 """The age, in seconds, from which on a reading of the clock is not used: the clocks may have drifted apart."""
 CLOCK_TOLERANCE = timedelta(milliseconds=20)
@@ -191,7 +190,7 @@ class SqlSession:
 
     def allow_pauses(self) -> BoundStatement:
         """Return the statement that lets a transaction be idle as long as the database may take for an answer."""
-        return self.bind(ALLOW_PAUSES, idle_limit=f"{self.connections.seconds * 1000:.0f}ms")
+        return self.bind(_SQL.allow_pauses, idle_limit=f"{self.connections.seconds * 1000:.0f}ms")
 
     def locked(
         self,

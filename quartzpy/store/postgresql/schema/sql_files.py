@@ -28,7 +28,10 @@ _SWITCH = re.compile(r"^ *\\(if :\w+|else|endif) *\n", re.MULTILINE)
 
 
 class SqlFile:
-    """The statements of one file, at a path within the package of this store."""
+    """The statements of one file, at a path within the package of this store.
+
+    Each is an attribute, and a call chooses its switches. A module has a constant for what others use, too.
+    """
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -44,6 +47,14 @@ class SqlFile:
         if wanted not in self._texts:
             self._texts[wanted] = self._text(name, switches)
         return self._texts[wanted]
+
+    def __getattr__(self, name: str) -> str:
+        # Only for a name that is asked for the first time.
+        if name.startswith("_"):
+            raise AttributeError(name)
+        text = self(name)
+        setattr(self, name, text)
+        return text
 
     def _text(self, name: str, switches: Mapping[str, bool]) -> str:
         statements = _statements(self._path)

@@ -29,11 +29,6 @@ MAX_BLAMED = 20
 _S = TypeVar("_S")
 
 _SQL = SqlFile("steps/bad_rows.sql")
-SUSPECTS = _SQL("suspects")
-SET_ASIDE = _SQL("set_aside")
-RATES_OF_PARKED = _SQL("rates_of_parked")
-COMPUTE_RATES = _SQL("compute_rates")
-SET_ASIDE_PARKED = _SQL("set_aside_parked")
 
 
 def to_blame(suspects: Sequence[_S], attempt: Callable[[Sequence[_S]], None]) -> dict[_S, RefusedRowError]:
@@ -99,7 +94,7 @@ def set_aside_waiting(
     `statements` returns the statements of the step for the generations that are passed over.
     """
     suspects = session.read_one(
-        SUSPECTS,
+        _SQL.suspects,
         **at_node,
         slot_pools=list(slot_pools),
         look_ahead=look_ahead,
@@ -116,7 +111,7 @@ def set_aside_waiting(
         return False
     [done] = session.locked(
         session.bind(
-            SET_ASIDE,
+            _SQL.set_aside,
             **at_node,
             groups=[named[generation][0] for generation in blamed],
             names=[named[generation][1] for generation in blamed],
@@ -131,16 +126,16 @@ def set_aside_waiting(
 
 def set_aside_parked(session: SqlSession, at_node: dict[str, object]) -> bool:
     """Put the parked triggers into ERROR whose rates cannot be computed. Return whether there were any."""
-    rates = [rate for (rate,) in session.read_one(RATES_OF_PARKED, most=MAX_SUSPECTS)]
+    rates = [rate for (rate,) in session.read_one(_SQL.rates_of_parked, most=MAX_SUSPECTS)]
 
     def attempt(part: Sequence[str]) -> None:
-        session.read_one(COMPUTE_RATES, rates=list(part))
+        session.read_one(_SQL.compute_rates, rates=list(part))
 
     blamed = {rate: error for rate in rates if (error := _error_of(attempt, [rate])) is not None}
     if not blamed:
         return False
     reasons = [reason_of(error) for error in blamed.values()]
-    [done] = session.locked(session.bind(SET_ASIDE_PARKED, **at_node, rates=list(blamed), reasons=reasons))
+    [done] = session.locked(session.bind(_SQL.set_aside_parked, **at_node, rates=list(blamed), reasons=reasons))
     for group, name, reason in done.rows:
         _tell(group, name, reason)
     return bool(done.rows)

@@ -9,23 +9,20 @@ from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.protocol import Node, Notification
 
 _SQL = SqlFile("steps/cancel.sql")
-REQUEST_CANCEL = _SQL("request_cancel")
-REQUEST_CANCEL_OF_JOB = _SQL("request_cancel_of_job")
-CANCEL_REQUESTS = _SQL("cancel_requests")
 
 
 def request_cancel(session: SqlSession, executions: int | JobKey) -> set[int]:
     """Ask executions to stop; see `FiringStore.request_cancel`."""
     if isinstance(executions, int):
-        statement = session.bind(REQUEST_CANCEL, fire_id=executions)
+        statement = session.bind(_SQL.request_cancel, fire_id=executions)
         marked, _ = session.unlocked(statement, news(session, Notification.CANCELLED))
         return {executions} if marked.touched else set()
     job = executions
-    statement = session.bind(REQUEST_CANCEL_OF_JOB, group=job.group, name=job.name, channel=session.channel)
+    statement = session.bind(_SQL.request_cancel_of_job, group=job.group, name=job.name, channel=session.channel)
     [marked] = session.unlocked(statement)
     return {fire_id for (fire_id,) in marked.rows}
 
 
 def cancel_requests(session: SqlSession, node: Node) -> set[int]:
     """Return this epoch's executions that were asked to stop; see `JobStore.cancel_requests`."""
-    return {fire_id for (fire_id,) in session.read_one(CANCEL_REQUESTS, epoch=node.epoch)}
+    return {fire_id for (fire_id,) in session.read_one(_SQL.cancel_requests, epoch=node.epoch)}

@@ -25,14 +25,10 @@ from quartzpy.store.protocol import CheckIn, Node, Notification
 from quartzpy.store.records import NodeRecord
 
 _SQL = SqlFile("steps/checkin.sql")
-CHECK_IN = _SQL("check_in")
 NODES = _SQL("nodes")
-PUBLISH = _SQL("publish")
 REPLACE_SILENT = _SQL("replace_silent")
 REGISTER = _SQL("register")
 LEAVE = _SQL("leave")
-SUBTRACT_NODE_DEATHS = _SQL("subtract_node_deaths")
-SET_MODE = _SQL("set_mode")
 
 
 def check_in(
@@ -46,7 +42,7 @@ def check_in(
     own, nodes, now = control.execute(
         [
             session.bind(
-                CHECK_IN,
+                _SQL.check_in,
                 instance=node.instance_id,
                 epoch=node.epoch,
                 problems=node_problems.as_text(problems),
@@ -126,20 +122,22 @@ def records(rows: list[tuple[Any, ...]]) -> tuple[NodeRecord, ...]:
 def publish(session: SqlSession, node: Node, capabilities: Capabilities) -> None:
     """Record what the node can run; see `JobStore.publish`."""
     values = {"instance": node.instance_id, "epoch": node.epoch, "capabilities": capabilities.as_text()}
-    session.unlocked(session.bind(PUBLISH, **values))
+    session.unlocked(session.bind(_SQL.publish, **values))
 
 
 def subtract_node_deaths(session: SqlSession, jobs: Collection[JobKey]) -> None:
     """Subtract node deaths; see `JobStore.subtract_node_deaths`."""
     if jobs:
         session.unlocked(
-            session.bind(SUBTRACT_NODE_DEATHS, groups=[key.group for key in jobs], names=[key.name for key in jobs])
+            session.bind(
+                _SQL.subtract_node_deaths, groups=[key.group for key in jobs], names=[key.name for key in jobs]
+            )
         )
 
 
 def set_node_mode(session: SqlSession, instance_id: str, mode: NodeMode) -> datetime | None:
     """Command a node; see `ClusterStore.set_node_mode`."""
     values = {"instance": instance_id, "node_mode": mode, "channel": session.channel, "news": Notification.COMMANDED}
-    statement = session.bind(SET_MODE, **values)
+    statement = session.bind(_SQL.set_mode, **values)
     [changed] = session.unlocked(statement)
     return changed.rows[0][0] if changed.rows else None

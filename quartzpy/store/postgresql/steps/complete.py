@@ -35,9 +35,7 @@ logger = logging.getLogger(__name__)
 _SQL = SqlFile("steps/complete.sql")
 RECORD = _SQL("record")
 RECORD_BUT_TWICE = _SQL("record", tolerates=True)
-HOLD_JOBS = _SQL("hold_jobs")
 LEAVE = _SQL("leave")
-UNFINISHED = _SQL("unfinished")
 
 
 def complete(
@@ -115,7 +113,7 @@ def tell_twice(fire_id: int) -> None:
 def _unfinished(session: SqlSession, node: Node, fire_ids: set[int]) -> tuple[list[int], list[int]]:
     """Return, of executions that did not end, those that the node still holds, and those that it recorded before."""
     values = {"fire_ids": list(fire_ids), "instance": node.instance_id, "epoch": node.epoch}
-    held, recorded = session.read_one(UNFINISHED, **values)[0]
+    held, recorded = session.read_one(_SQL.unfinished, **values)[0]
     return held, recorded
 
 
@@ -235,7 +233,7 @@ def _changing_jobs(ends: Completed) -> list[int]:
 
 def hold_jobs(session: SqlSession, fire_ids: Sequence[int]) -> Flight:
     """Return what takes out those of these ends whose job's row somebody else holds."""
-    return {"hold_jobs": session.bind(HOLD_JOBS, fire_ids=fire_ids)} if fire_ids else {}
+    return {"hold_jobs": session.bind(_SQL.hold_jobs, fire_ids=fire_ids)} if fire_ids else {}
 
 
 def leave(session: SqlSession, fire_ids: Sequence[int], last: Sequence[bool]) -> Flight:

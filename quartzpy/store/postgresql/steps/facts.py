@@ -34,11 +34,8 @@ ALIKE = (
 """Settings whose values should be the same on all nodes of a cluster."""
 
 _SQL = SqlFile("steps/facts.sql")
-SAVE = _SQL("save")
 SAVE_ZONES = _SQL("save_zones")
-READ = _SQL("read")
 STARTED = _SQL("started")
-READ_TYPES = _SQL("read_types")
 
 
 def of_this_process(config: SchedulerConfig, type_names: Collection[str] = ()) -> dict[str, Any]:
@@ -55,7 +52,7 @@ def of_this_process(config: SchedulerConfig, type_names: Collection[str] = ()) -
 def publish(session: SqlSession, node: Node, facts: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Store the facts of this node; return those of all nodes, by instance id."""
     save = session.bind(
-        SAVE,
+        _SQL.save,
         instance=node.instance_id,
         epoch=node.epoch,
         facts=json.dumps(facts),
@@ -67,12 +64,12 @@ def publish(session: SqlSession, node: Node, facts: Mapping[str, Any]) -> dict[s
 
 def reading(session: SqlSession) -> BoundStatement:
     """Return the statement that reads the facts of all nodes, except those of their job types."""
-    return session.bind(READ, types_entry=JOB_TYPES)
+    return session.bind(_SQL.read, types_entry=JOB_TYPES)
 
 
 def job_types(session: SqlSession) -> dict[str, dict[str, Any]]:
     """Return the facts of the job types of all nodes, by instance id."""
-    return decoded(session.read_one(READ_TYPES, types_entry=JOB_TYPES))
+    return decoded(session.read_one(_SQL.read_types, types_entry=JOB_TYPES))
 
 
 def decoded(rows: Sequence[tuple[str, str]]) -> dict[str, dict[str, Any]]:

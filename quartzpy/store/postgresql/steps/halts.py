@@ -26,10 +26,7 @@ from quartzpy.store.protocol.outcomes import NOT_FAILED
 logger = logging.getLogger(__name__)
 
 _SQL = SqlFile("steps/halts.sql")
-HOLD_LARGE_JOBS = _SQL("hold_large_jobs")
 HOLD_FIRES = _SQL("hold_fires")
-HOLD_JOB = _SQL("hold_job")
-REST = _SQL("rest")
 ALL_ENDED = _SQL("all_ended")
 
 MOST = 500
@@ -57,7 +54,7 @@ def hold_large_jobs(ends: Completed) -> Flight:
         failed[completion.fired.job_key] += completion.counts_for_pause
     counts = [None if c.instruction.is_about_all_triggers else failed[c.fired.job_key] for c in halting]
     values = {"fire_ids": fire_ids_of(halting), "failures": counts, "most": MOST}
-    return {"hold_large_jobs": ends.session.bind(HOLD_LARGE_JOBS, **values)}
+    return {"hold_large_jobs": ends.session.bind(_SQL.hold_large_jobs, **values)}
 
 
 def halting(results: Results) -> frozenset[int]:
@@ -88,7 +85,7 @@ def change_all(session: SqlSession, transaction: Transaction, completions: Seque
     """
     job = completions[0].fired.job_key
     at = {"group": job.group, "name": job.name}
-    [held] = transaction.execute(session.bind(HOLD_JOB, **at))
+    [held] = transaction.execute(session.bind(_SQL.hold_job, **at))
     if (row := held.first()) is None:
         return False
     failures, most, is_free = row
@@ -134,7 +131,7 @@ def _change(session: SqlSession, transaction: Transaction, job: JobKey, change: 
     hold, number = (session.bind(_SQL(name, pauses=change.pauses), **at) for name in ("hold_triggers", "number"))
     rows: list[tuple[Any, ...]] = []
     for attempt in range(TRIES):
-        rest = session.bind(REST, seconds=BETWEEN_TRIES if attempt else 0.0)
+        rest = session.bind(_SQL.rest, seconds=BETWEEN_TRIES if attempt else 0.0)
         _, held, counted = transaction.execute(rest, hold, number)
         rows = list(held.rows)
         if len(rows) >= counted.rows[0][0]:

@@ -19,9 +19,6 @@ from quartzpy.texts import storable_text
 
 _SQL = SqlFile("steps/holdings.sql")
 REFILL = _SQL("refill")
-REJECT = _SQL("reject")
-REGISTERED = _SQL("registered")
-HOLDINGS = _SQL("holdings")
 UNKNOWN_FIRES = _SQL("unknown_fires")
 
 
@@ -37,7 +34,7 @@ def refill(session: SqlSession, node: Node, refills: Sequence[Refill]) -> None:
 def reject(session: SqlSession, node: Node, reasons: Sequence[tuple[UnfilledTrigger, str]]) -> None:
     """Put unfilled triggers into ERROR; see `JobStore.reject`."""
     more = {"reasons": [storable_text(reason) for _, reason in reasons]}
-    _change(session, node, REJECT, [unfilled for unfilled, _ in reasons], more)
+    _change(session, node, _SQL.reject, [unfilled for unfilled, _ in reasons], more)
 
 
 def _change(
@@ -54,7 +51,7 @@ def _change(
         revisions=[unfilled.calendar_revision for unfilled in triggers],
         **more,
     )
-    *_, standing = session.unlocked(change, session.bind(REGISTERED, **at_node))
+    *_, standing = session.unlocked(change, session.bind(_SQL.registered, **at_node))
     require_epoch(node, standing)
 
 
@@ -65,7 +62,7 @@ def wake_others(session: SqlSession, node: Node) -> None:
 
 def holdings(session: SqlSession, node: Node) -> Holdings:
     """Return the executions of an epoch; see `JobStore.holdings`."""
-    [held] = session.read(session.bind(HOLDINGS, instance=node.instance_id, epoch=node.epoch))
+    [held] = session.read(session.bind(_SQL.holdings, instance=node.instance_id, epoch=node.epoch))
     return _holdings(node, held)
 
 
@@ -78,6 +75,6 @@ def reconcile(session: SqlSession, node: Node, *, executions: Collection[int]) -
     """Return the fires that the node does not know; see `JobStore.reconcile`."""
     fires, held = session.locked(
         session.bind(UNKNOWN_FIRES, epoch=node.epoch, executions=list(executions)),
-        session.bind(HOLDINGS, instance=node.instance_id, epoch=node.epoch),
+        session.bind(_SQL.holdings, instance=node.instance_id, epoch=node.epoch),
     )
     return Reconciliation(by_outcome(fires.rows)[0], _holdings(node, held))

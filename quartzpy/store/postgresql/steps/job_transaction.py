@@ -35,14 +35,6 @@ SAVEPOINT, BACK = b"SAVEPOINT quartzpy_end", b"ROLLBACK TO SAVEPOINT quartzpy_en
 _SAVED_SETTINGS = ("search_path", "role")
 
 _SQL = SqlFile("steps/job_transaction.sql")
-GO_BACK = _SQL("go_back")
-STANDS = _SQL("stands")
-FIRE_STANDS = _SQL("fire_stands")
-HOLD_JOB = _SQL("hold_job")
-HOLD_TRIGGERS = _SQL("hold_triggers")
-HOLD_FOLLOWERS = _SQL("hold_followers")
-HOLD_JOINS = _SQL("hold_joins")
-HOLD_FIRE = _SQL("hold_fire")
 
 
 class WorkTransaction:
@@ -75,14 +67,14 @@ class WorkTransaction:
             or changes_triggers
             or completion.counts_for_pause
         ):
-            held.append(self._session.bind(HOLD_JOB, **job))
+            held.append(self._session.bind(_SQL.hold_job, **job))
         if completion.fired.continues:
-            held.append(self._session.bind(HOLD_FOLLOWERS, **job))
+            held.append(self._session.bind(_SQL.hold_followers, **job))
         if completion.fired.joins:
-            held.append(self._session.bind(HOLD_JOINS, **job, fire_id=completion.fired.fire_id))
+            held.append(self._session.bind(_SQL.hold_joins, **job, fire_id=completion.fired.fire_id))
         if changes_triggers:
-            held.append(self._session.bind(HOLD_TRIGGERS, **job))
-        held.append(self._session.bind(HOLD_FIRE, fire_id=completion.fired.fire_id, epoch=node.epoch))
+            held.append(self._session.bind(_SQL.hold_triggers, **job))
+        held.append(self._session.bind(_SQL.hold_fire, fire_id=completion.fired.fire_id, epoch=node.epoch))
         # However many triggers an instruction is about, they change before the lock is taken. If the execution turns
         # out to be lost, that is rolled back with everything else.
         changes = halts.change_whole_job(self._session, completion)
@@ -91,14 +83,14 @@ class WorkTransaction:
             *changes,
             self._session.lock(LockName.TRIGGER_ACCESS),
             *flight.values(),
-            self._session.bind(STANDS, fire_id=completion.fired.fire_id, instance=node.instance_id),
+            self._session.bind(_SQL.stands, fire_id=completion.fired.fire_id, instance=node.instance_id),
         ]
         answers = self._commit([*held, self._ours, *statements], completion.fired.fire_id)
         results = dict(zip(flight, answers[-1 - len(flight) : -1], strict=True))
         return CompletionOutcome(results["record"].rows[0][0], earliest_unblocked=earliest_of(results))
 
     def commit(self, node: Node, fire_id: int) -> None:
-        guard = self._session.bind(FIRE_STANDS, fire_id=fire_id, epoch=node.epoch, instance=node.instance_id)
+        guard = self._session.bind(_SQL.fire_stands, fire_id=fire_id, epoch=node.epoch, instance=node.instance_id)
         self._commit([self._ours, guard], fire_id)
 
     @property
@@ -109,7 +101,7 @@ class WorkTransaction:
     def _commit(self, statements: Sequence[BoundStatement], fire_id: int) -> list[Result]:
         """Commit the job's work with these statements, and return their results."""
         # The job's work could not be repeated without the notifications.
-        pipeline = [*map(with_news_if_room, statements), self._session.bind(GO_BACK)]
+        pipeline = [*map(with_news_if_room, statements), self._session.bind(_SQL.go_back)]
         if self._connection.closed:
             raise InvalidValueError(
                 f"execution {fire_id}: the job closed the connection of its transaction; nothing was committed"

@@ -16,9 +16,6 @@ from quartzpy.store.records import MAX_WAITING, LimitRecord
 
 _SQL = SqlFile("steps/limits.sql")
 LIMITS = _SQL("limits")
-PUT_LIMIT = _SQL("put_limit")
-DELETE_LIMIT = _SQL("delete_limit")
-MISSING = _SQL("missing")
 
 
 def limits(session: SqlSession) -> dict[str, LimitRecord]:
@@ -35,13 +32,15 @@ def limits(session: SqlSession) -> dict[str, LimitRecord]:
 def put_limit(session: SqlSession, name: str, limit: Limit) -> None:
     """Store a limit; see `SchedulingStore.put_limit`."""
     rate = limit.rate_limit.as_text() if limit.rate_limit else None
-    put = session.bind(PUT_LIMIT, name=checked_limit_name(name), max_concurrent=limit.max_concurrent, rate_limit=rate)
+    put = session.bind(
+        _SQL.put_limit, name=checked_limit_name(name), max_concurrent=limit.max_concurrent, rate_limit=rate
+    )
     session.locked(put, news(session))
 
 
 def delete_limit(session: SqlSession, name: str) -> bool:
     """Remove a limit; see `SchedulingStore.delete_limit`."""
-    removed, *_ = session.locked(session.bind(DELETE_LIMIT, name=name))
+    removed, *_ = session.locked(session.bind(_SQL.delete_limit, name=name))
     was_stored, groups, names = removed.rows[0]
     if names:
         raise refusals.limit_in_use(name, [JobKey(job, group) for group, job in zip(groups, names, strict=True)])
@@ -57,7 +56,7 @@ def require_limits(session: SqlSession, jobs: Collection[JobDetail], transaction
     names = {name for job in jobs for name in job.limits}
     if not names:
         return
-    look = session.bind(MISSING, limit_names=sorted(names))
+    look = session.bind(_SQL.missing, limit_names=sorted(names))
     [looked_up] = session.read(look) if transaction is None else transaction.execute(look)
     missing, stored = looked_up.rows[0]
     for job in jobs:

@@ -37,9 +37,7 @@ logger = logging.getLogger(__name__)
 
 _SQL = SqlFile("steps/misfire.sql")
 LATE = _SQL("late")
-GUARD = _SQL("guard")
 MOVE = _SQL("move")
-SPOIL = _SQL("spoil")
 
 MAX_PASSED_OVER = 10_000
 
@@ -119,7 +117,7 @@ def recover_misfires(
             limit=limit + 1,
             passed_over=sorted(passed_over),
         ),
-        session.bind(GUARD, instance=node.instance_id, epoch=node.epoch),
+        session.bind(_SQL.guard, instance=node.instance_id, epoch=node.epoch),
     )
     (now,) = require_epoch(node, standing)
     session.late_since = None
@@ -241,7 +239,7 @@ def _spoil(session: SqlSession, at_node: dict[str, Any], spoiled: Sequence[tuple
         return []
     return [
         session.bind(
-            SPOIL,
+            _SQL.spoil,
             **at_node,
             rows=[row.late.place for row, _ in spoiled],
             groups=[row.trigger.trigger_group for row, _ in spoiled],

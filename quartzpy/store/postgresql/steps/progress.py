@@ -10,7 +10,6 @@ from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.protocol import Node
 
 _SQL = SqlFile("steps/progress.sql")
-REPORT_PROGRESS = _SQL("report_progress")
 
 
 def report_progress(
@@ -21,7 +20,7 @@ def report_progress(
     fire_ids = list(reports.keys() | logs.keys())
     progress = [reports.get(fire_id) for fire_id in fire_ids]
     statement = session.bind(
-        REPORT_PROGRESS,
+        _SQL.report_progress,
         epoch=node.epoch,
         fire_ids=fire_ids,
         fractions=[None if report is None else report.fraction for report in progress],

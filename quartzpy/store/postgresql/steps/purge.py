@@ -13,30 +13,23 @@ from quartzpy.store.protocol import Purged
 from quartzpy.store.records import ACTION_SILENCE, UNHEARD
 
 _SQL = SqlFile("steps/purge.sql")
-PURGE_ENDED = _SQL("purge_ended")
 PURGE = _SQL("purge")
-CUTOFF = _SQL("cutoff")
-PURGE_MISFIRES = _SQL("purge_misfires")
-PURGE_ACTIONS = _SQL("purge_actions")
 PURGE_INCIDENTS = _SQL("purge_incidents")
-PURGE_JOINS = _SQL("purge_joins")
 PURGE_BREACHES = _SQL("purge_breaches")
 PURGE_NOTIFICATIONS = _SQL("purge_notifications")
-PURGE_LIMITS = _SQL("purge_limits")
-INTERRUPT = _SQL("interrupt")
 
 _NEXT_INSTANT = timedelta(microseconds=1)
 
 
 def _history_cutoff(session: SqlSession, keep: int) -> datetime | None:
     """Return the instant that parts the latest `keep` executions from the others; None if there are no others."""
-    (result,) = session.unlocked(session.bind(CUTOFF, keep=keep))
+    (result,) = session.unlocked(session.bind(_SQL.cutoff, keep=keep))
     return result.rows[0][0] + _NEXT_INSTANT if result.rows else None
 
 
 def interrupt_actions(session: SqlSession, silent_for: timedelta) -> BoundStatement:
     """Return the statement that ends the actions of processes which have ended."""
-    return session.bind(INTERRUPT, silent_for=silent_for, error=UNHEARD)
+    return session.bind(_SQL.interrupt, silent_for=silent_for, error=UNHEARD)
 
 
 def purge_history(
@@ -58,19 +51,19 @@ def purge_history(
         since = session.purged_up_to or "-infinity"
         executions = [session.bind(PURGE, since=since, older_than=older_than, before=before, limit=limit)]
     if older_than is not None:
-        history.append(session.bind(PURGE_MISFIRES, older_than=older_than, limit=limit))
+        history.append(session.bind(_SQL.purge_misfires, older_than=older_than, limit=limit))
         history.append(session.bind(PURGE_INCIDENTS, older_than=older_than, limit=limit))
-        history.append(session.bind(PURGE_JOINS, older_than=older_than, limit=limit))
+        history.append(session.bind(_SQL.purge_joins, older_than=older_than, limit=limit))
         history.append(session.bind(PURGE_BREACHES, older_than=older_than, limit=limit))
         history.append(session.bind(PURGE_NOTIFICATIONS, older_than=older_than, limit=limit))
     if actions is not None:
-        history.append(session.bind(PURGE_ACTIONS, older_than=actions, limit=limit))
+        history.append(session.bind(_SQL.purge_actions, older_than=actions, limit=limit))
     triggers = []
     if ended_triggers is not None:
-        triggers = [session.bind(PURGE_ENDED, older_than=ended_triggers, limit=limit)]
+        triggers = [session.bind(_SQL.purge_ended, older_than=ended_triggers, limit=limit)]
     if not executions and not history and not triggers:
         return Purged(0)
-    others = session.bind(PURGE_LIMITS, limit=limit), interrupt_actions(session, ACTION_SILENCE)
+    others = session.bind(_SQL.purge_limits, limit=limit), interrupt_actions(session, ACTION_SILENCE)
     # A trigger of a batch that ended without a fire is counted before it is deleted.
     _, *results, _, _ = session.unlocked(leave_ended(session, limit=limit), *executions, *history, *triggers, *others)
     deleted = 0

@@ -36,25 +36,16 @@ from quartzpy.store.records import NodeRecord
 logger = logging.getLogger(__name__)
 
 _SQL = SqlFile("steps/recover.sql")
-GUARD = _SQL("guard")
 RECORD_LOST = _SQL("record_lost")
-RECORD_LEFT = _SQL("record_left")
-REMOVE_DEAD = _SQL("remove_dead")
-END_SESSIONS = _SQL("end_sessions")
 LOST = _SQL("lost")
 RECORD = _SQL("record")
 COUNT_DEATHS = _SQL("count_deaths")
 FORGET_REPEATED = _SQL("forget_repeated")
-QUARANTINE = _SQL("quarantine")
-STOPPING = _SQL("stopping")
-STOP_SLICE = _SQL("stop_slice")
-ALL_STOPPED = _SQL("all_stopped")
 STUCK = _SQL("stuck")
 ANYTHING_STUCK = _SQL("anything_stuck")
 OPEN_GATES = _SQL("open_gates")
 NEXT_CHANGE = SqlFile("time_off.sql")("next_change")
 REPAIR = _SQL("repair")
-PRESENT_EPOCH = _SQL("present_epoch")
 
 
 def _identified(dead: Collection[NodeRecord]) -> dict[str, list[Any]]:
@@ -73,7 +64,9 @@ def end_sessions(session: SqlSession, dead: Collection[NodeRecord]) -> None:
         return
     prefixes = [session_prefix(record.process, session.scheduler, session.names.prefix) for record in others]
     try:
-        ended = session.unlocked(session.bind(END_SESSIONS, **_identified(others), prefixes=prefixes))[0].rows[0][0]
+        ended = session.unlocked(session.bind(_SQL.end_sessions, **_identified(others), prefixes=prefixes))[0].rows[0][
+            0
+        ]
     except JobStoreError as error:
         # Rows that these sessions have locked are skipped, and recovered after their release.
         logger.warning("cannot terminate the database sessions of dead nodes: %s", error)
@@ -97,7 +90,7 @@ def recover(
 def _recover(session: SqlSession, node: Node, dead: Collection[NodeRecord], max_node_deaths: int) -> RecoveryOutcome:
     looked, standing, time_off, ownerless, gates = session.read(
         session.bind(ANYTHING_STUCK),
-        session.bind(GUARD, instance=node.instance_id, epoch=node.epoch),
+        session.bind(_SQL.guard, instance=node.instance_id, epoch=node.epoch),
         session.bind(NEXT_CHANGE),
         session.bind(LOST, instances=[record.instance_id for record in dead]),
         session.bind(OPEN_GATES),
@@ -113,7 +106,7 @@ def _recover(session: SqlSession, node: Node, dead: Collection[NodeRecord], max_
     end_sessions(session, dead)
     flight = {
         "record_lost": session.bind(RECORD_LOST, instance=node.instance_id, **_identified(dead)),
-        "remove_dead": session.bind(REMOVE_DEAD, **_identified(dead)),
+        "remove_dead": session.bind(_SQL.remove_dead, **_identified(dead)),
         **end_lost(session, lost, [record.epoch for record in dead]),
         "quarantine": _quarantine(session, max_node_deaths),
         "repair": session.bind(REPAIR),
@@ -171,7 +164,7 @@ def send(session: SqlSession, flight: Flight) -> dict[str, Result]:
 
 
 def _quarantine(session: SqlSession, max_node_deaths: int) -> BoundStatement:
-    return session.bind(QUARANTINE, max_deaths=max_node_deaths, most=slices.AT_FIRST)
+    return session.bind(_SQL.quarantine, max_deaths=max_node_deaths, most=slices.AT_FIRST)
 
 
 def _stop_in_slices(session: SqlSession) -> None:
@@ -182,12 +175,12 @@ def _stop_in_slices(session: SqlSession) -> None:
     """
 
     def stop_slice(columns: dict[str, list[Any]]) -> BoundStatement:
-        return session.bind(STOP_SLICE, **columns)
+        return session.bind(_SQL.stop_slice, **columns)
 
     try:
-        keys = key_columns([JobKey(name, group) for group, name in session.read_one(STOPPING)])
+        keys = key_columns([JobKey(name, group) for group, name in session.read_one(_SQL.stopping)])
         slices.change(session, slices.Affected(("by_job", "stops"), keys), stop_slice, done="set to ERROR", waits=False)
-        session.unlocked(session.bind(ALL_STOPPED, **keys))
+        session.unlocked(session.bind(_SQL.all_stopped, **keys))
     except JobStoreError as error:
         # What the transaction under the lock has committed is still reported to the caller.
         logger.warning("cannot set all triggers of a job to ERROR yet; the next check-in goes on: %s", error)
@@ -208,7 +201,7 @@ def register(
     """Begin an epoch; see `JobStore.register`."""
     _, present, lost = session.unlocked(
         session.bind(MAKE, names=list(LockName)),
-        session.bind(PRESENT_EPOCH, instance=instance_id),
+        session.bind(_SQL.present_epoch, instance=instance_id),
         session.bind(LOST, instances=[instance_id]),
     )
     flight = {
@@ -241,7 +234,7 @@ def leave(session: SqlSession, node: Node) -> None:
     """Remove the node; see `JobStore.leave`."""
     session.locked(
         session.lock(LockName.TRIGGER_ACCESS),
-        session.bind(RECORD_LEFT, instance=node.instance_id, epoch=node.epoch),
+        session.bind(_SQL.record_left, instance=node.instance_id, epoch=node.epoch),
         session.bind(LEAVE, instance=node.instance_id, epoch=node.epoch),
         # Only this node was notified of triggers that its last executions unblocked.
         news(session),

@@ -7,8 +7,6 @@ from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.effects.effect import Completed, Flight, fire_ids_of
 
 _SQL = SqlFile("steps/effects/data.sql")
-STORE_DATA = _SQL("store_data")
-RESET_NODE_DEATHS = _SQL("reset_node_deaths")
 
 
 def store_data(ends: Completed) -> Flight:
@@ -17,7 +15,7 @@ def store_data(ends: Completed) -> Flight:
     if not storing:
         return {}
     data = [c.job_data for c in storing]
-    return {"store_data": ends.session.bind(STORE_DATA, fire_ids=fire_ids_of(storing), data=data)}
+    return {"store_data": ends.session.bind(_SQL.store_data, fire_ids=fire_ids_of(storing), data=data)}
 
 
 def reset_node_deaths(ends: Completed) -> Flight:
@@ -26,4 +24,4 @@ def reset_node_deaths(ends: Completed) -> Flight:
     if not survived:
         return {}
     values = {"instance": ends.node.instance_id, "fire_ids": fire_ids_of(survived)}
-    return {"reset_node_deaths": ends.session.bind(RESET_NODE_DEATHS, **values)}
+    return {"reset_node_deaths": ends.session.bind(_SQL.reset_node_deaths, **values)}

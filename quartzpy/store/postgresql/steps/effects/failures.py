@@ -7,7 +7,6 @@ from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.effects.effect import Completed, Flight, Results, fire_ids_of
 
 _SQL = SqlFile("steps/effects/failures.sql")
-COUNT = _SQL("count")
 COUNT_AT_LENGTH = _SQL("count", at_length=True)
 
 
@@ -16,7 +15,7 @@ def count_failures(ends: Completed) -> Flight:
     counting = [c for c in ends.completions if c.counts_for_pause]
     if not counting:
         return {}
-    text = COUNT_AT_LENGTH if ends.at_length else COUNT
+    text = COUNT_AT_LENGTH if ends.at_length else _SQL.count
     return {"count_failures": ends.session.bind(text, fire_ids=fire_ids_of(counting))}
 
 

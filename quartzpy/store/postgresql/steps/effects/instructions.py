@@ -9,9 +9,6 @@ from quartzpy.store.postgresql.steps.orphans import orphans
 from quartzpy.store.protocol.outcomes import NOT_FAILED
 
 _SQL = SqlFile("steps/effects/instructions.sql")
-HOLD_TRIGGERS = _SQL("hold_triggers")
-SET_STATES = _SQL("set_states")
-DELETE_TRIGGERS = _SQL("delete_triggers")
 
 
 def hold_triggers(ends: Completed) -> Flight:
@@ -25,7 +22,7 @@ def hold_triggers(ends: Completed) -> Flight:
     if not asking:
         return {}
     values = {"fire_ids": fire_ids_of(asking), "all": [c.instruction.is_about_all_triggers for c in asking]}
-    return {"hold_triggers": ends.session.bind(HOLD_TRIGGERS, **values)}
+    return {"hold_triggers": ends.session.bind(_SQL.hold_triggers, **values)}
 
 
 def follow_instructions(ends: Completed) -> Flight:
@@ -39,7 +36,7 @@ def follow_instructions(ends: Completed) -> Flight:
     ]
     if asking:
         flight["set_states"] = ends.session.bind(
-            SET_STATES,
+            _SQL.set_states,
             instance=instance,
             fire_ids=fire_ids_of(asking),
             all=[c.instruction.is_about_all_triggers for c in asking],
@@ -48,7 +45,7 @@ def follow_instructions(ends: Completed) -> Flight:
         )
     deleting = fire_ids_of([c for c in ends.completions if c.instruction.deletes])
     if deleting:
-        flight["delete_triggers"] = ends.session.bind(DELETE_TRIGGERS, instance=instance, fire_ids=deleting)
+        flight["delete_triggers"] = ends.session.bind(_SQL.delete_triggers, instance=instance, fire_ids=deleting)
     return flight
 
 

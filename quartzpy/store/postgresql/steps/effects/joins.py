@@ -6,14 +6,11 @@ from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.effects.effect import Ends, Flight
 
 _SQL = SqlFile("steps/effects/joins.sql")
-HOLD_JOINS = _SQL("hold_joins")
-COUNT_JOINS = _SQL("count_joins")
-START_JOINED = _SQL("start_joined")
 
 
 def hold_joins(ends: Ends) -> Flight:
     """Return what holds the joins that these ends concern, and the jobs that they may start."""
-    return {"hold_joins": ends.session.bind(HOLD_JOINS, fire_ids=ends.joining)} if ends.joining else {}
+    return {"hold_joins": ends.session.bind(_SQL.hold_joins, fire_ids=ends.joining)} if ends.joining else {}
 
 
 def count_and_start(ends: Ends) -> Flight:
@@ -21,6 +18,6 @@ def count_and_start(ends: Ends) -> Flight:
     if not ends.joining:
         return {}
     return {
-        "count_joins": ends.session.bind(COUNT_JOINS, fire_ids=ends.joining),
-        "start_joined": ends.waking(START_JOINED, ends.joining),
+        "count_joins": ends.session.bind(_SQL.count_joins, fire_ids=ends.joining),
+        "start_joined": ends.waking(_SQL.start_joined, ends.joining),
     }

@@ -6,11 +6,10 @@ from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps.effects.effect import Ends, Flight
 
 _SQL = SqlFile("steps/effects/retries.sql")
-REPEAT = _SQL("repeat")
 
 
 def repeat(ends: Ends) -> Flight:
     """Return what stores the triggers of executions that run again."""
     if not ends.repeating:
         return {}
-    return {"repeat": ends.waking(REPEAT, ends.repeating)}
+    return {"repeat": ends.waking(_SQL.repeat, ends.repeating)}

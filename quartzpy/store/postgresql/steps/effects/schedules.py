@@ -14,7 +14,6 @@ from quartzpy.triggers.upcoming import UpcomingFireTimes
 
 _SQL = SqlFile("steps/effects/schedules.sql")
 REFILL = _SQL("refill")
-MOVE_BY_END = _SQL("move_by_end")
 
 
 def move_by_end(ends: Completed) -> Flight:
@@ -24,7 +23,7 @@ def move_by_end(ends: Completed) -> Flight:
         return {}
     return {
         "move_by_end": ends.session.bind(
-            MOVE_BY_END,
+            _SQL.move_by_end,
             instance=ends.node.instance_id,
             fire_ids=fire_ids_of(moving),
             expected=[c.fired.next_fire_time for c in moving],
