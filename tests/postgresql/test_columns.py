@@ -17,7 +17,7 @@ from quartzpy.store.postgresql.execution_pages import executions_text
 from quartzpy.store.postgresql.schema.naming import DEFAULT_NAMES
 from quartzpy.store.postgresql.schema.rows import HANDED_OVER, JobColumns, TriggerColumns
 from quartzpy.store.postgresql.schema.statement import prepare
-from quartzpy.store.postgresql.steps import acquire, holdings, misfire
+from quartzpy.store.postgresql.steps import acquire, checkin, holdings, misfire
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.postgresql.trigger_pages import triggers_text
 from quartzpy.store.queries import ExecutionQuery, JobQuery, TriggerOrder, TriggerQuery
@@ -33,12 +33,13 @@ DECODED = {
     "jobs": (lookups.JOBS, JobColumns._fields),
     "jobs of a page": (job_pages.jobs_text(JobQuery(), None), job_pages.JOB_OF_PAGE),
     "triggers": (lookups.TRIGGERS, lookups.STORED_TRIGGER),
-    "running": (lookups.RUNNING, lookups.RunningColumns._fields),
-    "execution": (lookups.EXECUTION, (*lookups.ExecutionColumns._fields, "log")),
-    "executions of a page": (executions_text(ExecutionQuery(), None), lookups.ExecutionColumns._fields),
-    "last": (history.LAST, lookups.ExecutionColumns._fields),
-    "last_of_job": (history.LAST_OF_JOB, lookups.ExecutionColumns._fields),
-    "attempts": (history.ATTEMPTS, ("root", "place", *lookups.ExecutionColumns._fields)),
+    "running": (lookups.RUNNING, lookups.read_running.columns),
+    "nodes": (checkin.NODES, checkin.read_node.columns),
+    "execution": (lookups.EXECUTION, (*lookups.read_execution.columns, "log")),
+    "executions of a page": (executions_text(ExecutionQuery(), None), lookups.read_execution.columns),
+    "last": (history.LAST, lookups.read_execution.columns),
+    "last_of_job": (history.LAST_OF_JOB, lookups.read_execution.columns),
+    "attempts": (history.ATTEMPTS, ("root", "place", *lookups.read_execution.columns)),
     **{name: (triggers_text(query, None), lookups.STORED_TRIGGER) for name, query in QUERIES.items()},
 }
 

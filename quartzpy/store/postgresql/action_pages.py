@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from quartzpy.states import ActionState
+from quartzpy.store.postgresql.schema.reader import Reader
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.queries import ActionQuery, Position
 from quartzpy.store.records import ActionRecord
@@ -47,22 +47,4 @@ def values(query: ActionQuery, after: Position | None) -> dict[str, Any]:
     }
 
 
-def record_of(row: Sequence[Any]) -> ActionRecord:
-    """Return the record of a row that the statement returned."""
-    number, at, ended_at, actor, role, action, subject, reason, state, count, before, after, error, updated_at = row
-    return ActionRecord(
-        action_id=number,
-        at=at,
-        ended_at=ended_at,
-        actor=actor,
-        role=role,
-        action=action,
-        subject=subject,
-        reason=reason,
-        state=ActionState(state),
-        count=count,
-        before_text=before,
-        after_text=after,
-        error=error,
-        updated_at=updated_at,
-    )
+read_action = Reader(ActionRecord, state=ActionState)

@@ -12,7 +12,7 @@ from typing import Any
 
 from quartzpy.states import ENDED, ExecutionState, FiredState
 from quartzpy.store.postgresql.connection.session import SqlSession
-from quartzpy.store.postgresql.lookups import ExecutionColumns, group_matcher
+from quartzpy.store.postgresql.lookups import group_matcher, read_execution
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.trigger_pages import FEW
 from quartzpy.store.queries import ExecutionQuery, Position, Rank
@@ -81,7 +81,7 @@ def ranked(
         return []
     values = {**values_of_executions(query, after), "among": among, "limit": limit}
     rows = session.read_one(ranked_text(query, by, after), **values)
-    return [ExecutionColumns._make(row).record() for row in rows]
+    return [read_execution(row) for row in rows]
 
 
 def _fired_states(query: ExecutionQuery) -> list[str]:

@@ -14,6 +14,7 @@ from quartzpy.matchers import GroupMatcher, MatchOperator
 from quartzpy.placement import placement_from_text
 from quartzpy.states import PAUSED_STATES, ExecutionState, HeldBy, JobMode, Missed, TriggerState
 from quartzpy.store.postgresql.connection.session import SqlSession
+from quartzpy.store.postgresql.schema.reader import Reader
 from quartzpy.store.postgresql.schema.rows import JobColumns, TriggerColumns, key_columns
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps import checkin
@@ -193,93 +194,19 @@ def waiting_dispatch_keys(session: SqlSession) -> set[DispatchKey]:
     return {DispatchKey(*row) for row in session.read_one(WAITING_DISPATCH_KEYS)}
 
 
-class RunningColumns(NamedTuple):
-    """The columns of a running execution."""
-
-    fire_id: int
-    trigger_group: str
-    trigger_name: str
-    job_group: str
-    job_name: str
-    instance_id: str
-    epoch: int
-    state: str
-    scheduled_time: datetime
-    fired_time: datetime
-    attempt: int
-    cancel_requested: bool
-    progress: float | None
-    progress_message: str | None
-    triggered_by: str | None
-    is_unrecorded: bool
-
-    def record(self) -> RunningRecord:
-        return RunningRecord(
-            fire_id=self.fire_id,
-            trigger_key=TriggerKey(self.trigger_name, self.trigger_group),
-            job_key=JobKey(self.job_name, self.job_group),
-            instance_id=self.instance_id,
-            epoch=self.epoch,
-            state=self.state,
-            scheduled_fire_time=self.scheduled_time,
-            fire_time=self.fired_time,
-            attempt=self.attempt,
-            cancel_requested=self.cancel_requested,
-            progress=self.progress,
-            progress_message=self.progress_message,
-            triggered_by=self.triggered_by,
-            is_unrecorded=self.is_unrecorded,
-        )
+read_running = Reader(RunningRecord)
 
 
 def list_running(session: SqlSession) -> list[RunningRecord]:
-    return [RunningColumns._make(row).record() for row in session.read_one(RUNNING)]
+    return [read_running(row) for row in session.read_one(RUNNING)]
 
 
-class ExecutionColumns(NamedTuple):
-    """The columns of an execution at any stage."""
-
-    state: str
-    fire_id: int | None
-    trigger_group: str
-    trigger_name: str
-    job_group: str
-    job_name: str
-    job_type: str
-    instance_id: str | None
-    scheduled_time: datetime
-    fired_time: datetime | None
-    started_at: datetime | None
-    ended_at: datetime | None
-    attempt: int
-    error: str | None
-    trigger_data: str | None
-    result: str | None
-    retry_at: datetime | None
-
-    def record(self) -> ExecutionRecord:
-        return ExecutionRecord(
-            state=ExecutionState(self.state),
-            fire_id=self.fire_id,
-            trigger_key=TriggerKey(self.trigger_name, self.trigger_group),
-            job_key=JobKey(self.job_name, self.job_group),
-            job_type=self.job_type,
-            instance_id=self.instance_id,
-            scheduled_fire_time=self.scheduled_time,
-            fire_time=self.fired_time,
-            started_at=self.started_at,
-            ended_at=self.ended_at,
-            attempt=self.attempt,
-            error=self.error,
-            trigger_data_text=self.trigger_data,
-            result_text=self.result,
-            retry_at=self.retry_at,
-        )
+read_execution = Reader(ExecutionRecord, without=("log_text", "log_is_read"), state=ExecutionState)
 
 
 def execution(session: SqlSession, fire_id: int) -> ExecutionRecord | None:
     for *columns, log in session.read_one(EXECUTION, fire_id=fire_id):
-        return replace(ExecutionColumns._make(columns).record(), log_text=log, log_is_read=True)
+        return replace(read_execution(columns), log_text=log, log_is_read=True)
     return None
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import MisfireAction
 from quartzpy.store.postgresql.connection.session import SqlSession
+from quartzpy.store.postgresql.schema.reader import Reader
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.queries import MISFIRE_MARGIN, MisfireQuery, Position
 from quartzpy.store.records import MisfireRecord
@@ -61,20 +60,4 @@ def values_of_misfires(query: MisfireQuery, after: Position | None) -> dict[str,
     }
 
 
-def misfire_of(row: Sequence[Any]) -> MisfireRecord:
-    number, group, name, job_group, job_name, instance_id, handled_at, instruction, action, *rest = row
-    scheduled, missed, has_more, caught_up, following = rest
-    return MisfireRecord(
-        misfire_id=number,
-        trigger_key=TriggerKey(name, group),
-        job_key=JobKey(job_name, job_group),
-        instance_id=instance_id,
-        handled_at=handled_at,
-        misfire=instruction,
-        action=MisfireAction(action),
-        scheduled_fire_time=scheduled,
-        missed=tuple(missed),
-        has_more=has_more,
-        caught_up=caught_up,
-        next_fire_time=following,
-    )
+read_misfire = Reader(MisfireRecord, action=MisfireAction, missed=tuple)

@@ -27,7 +27,7 @@ from quartzpy.store.postgresql import (
     trigger_pages,
 )
 from quartzpy.store.postgresql.connection.session import SqlSession
-from quartzpy.store.postgresql.lookups import ExecutionColumns, trigger_record
+from quartzpy.store.postgresql.lookups import read_execution, trigger_record
 from quartzpy.store.queries import (
     ActionQuery,
     AnyQuery,
@@ -40,7 +40,6 @@ from quartzpy.store.queries import (
     RecordQuery,
     TriggerQuery,
 )
-from quartzpy.store.records import ExecutionRecord
 
 _Record = TypeVar("_Record")
 
@@ -56,13 +55,13 @@ def find(
         case TriggerQuery():
             decode = trigger_record
         case ExecutionQuery():
-            decode = _execution_record
+            decode = read_execution
         case MisfireQuery():
-            decode = misfire_pages.misfire_of
+            decode = misfire_pages.read_misfire
         case JoinQuery():
             decode = join_pages.join_of
         case ActionQuery():
-            decode = action_pages.record_of
+            decode = action_pages.read_action
         case IncidentQuery():
             decode = incident_pages.record_of
         case _:
@@ -70,10 +69,6 @@ def find(
     text, values = text_and_values(query, after, limit)
     records = [decode(row) for row in session.read_one(text, **values)] if text else []
     return cast("list[_Record]", records)
-
-
-def _execution_record(row: tuple[Any, ...]) -> ExecutionRecord:
-    return ExecutionColumns._make(row).record()
 
 
 def text_and_values(

@@ -27,7 +27,7 @@ from quartzpy.store.postgresql.admin.records import (
     MisfireCell,
 )
 from quartzpy.store.postgresql.connection.session import SqlSession
-from quartzpy.store.postgresql.lookups import ExecutionColumns
+from quartzpy.store.postgresql.lookups import read_execution
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.records import ExecutionRecord
 
@@ -57,14 +57,14 @@ def last_executions(
     values = {"groups": [key.group for key in keys], "names": [key.name for key in keys], "limit": limit}
     records: dict[TriggerKey, list[ExecutionRecord]] = {}
     for row in session.read_one(LAST, **values):
-        record = ExecutionColumns._make(row).record()
+        record = read_execution(row)
         records.setdefault(record.trigger_key, []).append(record)
     return records
 
 
 def last_executions_of_job(session: SqlSession, key: JobKey, limit: int, *, among: int) -> list[ExecutionRecord]:
     rows = session.read_one(LAST_OF_JOB, group=key.group, name=key.name, limit=limit, among=among)
-    return [ExecutionColumns._make(row).record() for row in rows]
+    return [read_execution(row) for row in rows]
 
 
 def failing_jobs(session: SqlSession, limit: int, *, among: int, recent: int, fewest: int) -> list[FailingJob]:
@@ -145,7 +145,7 @@ def values_of_health(keys: Collection[Key], among: int) -> dict[str, Any]:
 def attempts(session: SqlSession, fire_ids: Collection[int], limit: int) -> dict[int, list[ExecutionRecord]]:
     chains: dict[int, list[ExecutionRecord]] = {}
     for root, _, *row in session.read_one(ATTEMPTS, fire_ids=list(fire_ids), limit=limit):
-        chains.setdefault(root, []).append(ExecutionColumns._make(row).record())
+        chains.setdefault(root, []).append(read_execution(row))
     return {root: chain[:limit] for root, chain in chains.items()}
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from datetime import datetime
+from typing import Any
 
 from quartzpy.keys import JobKey
 from quartzpy.placement import Capabilities
@@ -19,6 +19,7 @@ from quartzpy.store.node_problems import NodeProblem
 from quartzpy.store.postgresql.connection.checkin_connection import ControlConnection
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement, Result
 from quartzpy.store.postgresql.connection.session import NOW, SqlSession, require_epoch
+from quartzpy.store.postgresql.schema.reader import Reader
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps import facts
 from quartzpy.store.protocol import CheckIn, Node, Notification
@@ -76,47 +77,11 @@ def nodes_of(session: SqlSession, results: Sequence[Result]) -> CheckIn:
     return CheckIn(now, records(nodes), answers_since=since)
 
 
-class NodeColumns(NamedTuple):
-    """The columns of a node."""
-
-    instance_id: str
-    epoch: int
-    host: str
-    pid: int
-    started_at: datetime
-    last_checkin: datetime
-    checkin_count: int
-    checkin_interval: timedelta
-    failure_window: timedelta
-    process: str
-    capabilities: str
-    mode: str
-    mode_since: datetime | None
-    back_since: datetime | None
-    problems: str | None
-
-    def record(self) -> NodeRecord:
-        return NodeRecord(
-            instance_id=self.instance_id,
-            epoch=self.epoch,
-            host=self.host,
-            pid=self.pid,
-            started_at=self.started_at,
-            last_checkin=self.last_checkin,
-            checkin_count=self.checkin_count,
-            checkin_interval=self.checkin_interval,
-            failure_window=self.failure_window,
-            process=self.process,
-            capabilities=Capabilities.from_text(self.capabilities),
-            mode=NodeMode(self.mode),
-            mode_since=self.mode_since,
-            back_since=self.back_since,
-            problems=node_problems.from_text(self.problems),
-        )
+read_node = Reader(NodeRecord, capabilities=Capabilities.from_text, mode=NodeMode, problems=node_problems.from_text)
 
 
 def records(rows: list[tuple[Any, ...]]) -> tuple[NodeRecord, ...]:
-    return tuple(NodeColumns._make(row).record() for row in rows)
+    return tuple(map(read_node, rows))
 
 
 def publish(session: SqlSession, node: Node, capabilities: Capabilities) -> None:
