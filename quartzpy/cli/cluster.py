@@ -1,4 +1,4 @@
-"""`quartzpy incidents`, `nodes`, `health` and `audit`: how the cluster is, and what operators did."""
+"""`quartzpy incidents`, `nodes` and `health`: how the cluster is."""
 
 from __future__ import annotations
 
@@ -12,13 +12,11 @@ import click
 
 from quartzpy.cli import completion
 from quartzpy.cli.commands import NOT_OK
-from quartzpy.cli.definition_lists import START_A_NODE
-from quartzpy.cli.drawing import Column, DetailView
-from quartzpy.cli.filters import AUDIT_FILTERS, INCIDENT_FILTERS, Filters
-from quartzpy.cli.formatter import Sentence, faint, short_span, sparkline, styled
+from quartzpy.cli.drawing import DetailView
+from quartzpy.cli.filters import Filters, filter_options
+from quartzpy.cli.formatter import faint, short_span, sparkline, styled
 from quartzpy.cli.listing import (
     Answer,
-    Listing,
     Options,
     listing_options,
     print_json,
@@ -26,15 +24,17 @@ from quartzpy.cli.listing import (
     run_listing,
     terminal_width,
 )
+from quartzpy.cli.lists import START_A_NODE
 from quartzpy.cli.target import Target, scheduler_options
 from quartzpy.keys import JobKey, Key
 from quartzpy.operations.actions.table import ACTIONS
+from quartzpy.operations.lists.history import PAST_INCIDENTS
+from quartzpy.operations.lists.spec import Column, Look
 from quartzpy.operations.selection import Selection
 from quartzpy.store.node_states import takes_work
 from quartzpy.texts import instant_text, number_of, numbered, visible
 
 if TYPE_CHECKING:
-    from quartzpy.operations.actions.audit_log import AuditEntry
     from quartzpy.operations.incidents.incident import Incident, Remedy
     from quartzpy.operations.incidents.recorded import RecordedIncident
     from quartzpy.operations.operations import Operations
@@ -45,39 +45,19 @@ if TYPE_CHECKING:
 _INDENT = 2
 
 
-INCIDENTS: Listing[Incident] = Listing(
-    (
-        Column("severity", lambda row: str(row.severity), rigid=True, is_state=True),
-        Column("what", lambda row: Sentence(row.what), readable=40),
-        Column("since", lambda row: row.since, drop=2, rigid=True),
-        Column("remedy", lambda row: row.remedies[0].label if row.remedies else None, drop=3),
-        Column("why", lambda row: Sentence(" ".join(row.why)), drop=1),
-    ),
-    ("since",),
-)
-
-
-PAST_INCIDENTS: Listing[RecordedIncident] = Listing(
-    (
-        Column("from", lambda row: row.began_at, rigid=True),
-        Column("until", lambda row: row.closed_at, rigid=True),
-        Column("lasted", lambda row: row.lasted, rigid=True, right=True),
-        Column("severity", lambda row: str(row.severity), drop=3, rigid=True, is_state=True),
-        Column("what", lambda row: Sentence(row.what), readable=40),
-        Column("why", lambda row: Sentence(" ".join(row.why)), drop=2),
-        Column("acknowledged by", lambda row: row.acknowledgement and row.acknowledgement.by, drop=1),
-        Column("id", lambda row: row.incident_id, extra=True),
-        Column("kind", lambda row: row.kind, extra=True),
-        Column("subject", lambda row: row.subject, extra=True),
-    ),
-    ("from", "until"),
+INCIDENTS: Sequence[Column[Incident]] = (
+    Column("severity", lambda row: str(row.severity), Look.STATE),
+    Column("what", lambda row: row.what, Look.SENTENCE, readable=40),
+    Column("since", lambda row: row.since, Look.INSTANT, drop=2),
+    Column("remedy", lambda row: row.remedies[0].label if row.remedies else None, drop=3),
+    Column("why", lambda row: " ".join(row.why), Look.SENTENCE, drop=1),
 )
 
 
 @click.command()
 @listing_options
 @click.option("--past", is_flag=True, help="List those that are over: of the last day, unless other options say so.")
-@INCIDENT_FILTERS.options
+@filter_options(PAST_INCIDENTS.filters)
 def incidents(target: Target, options: Options, past: bool, **values: Any) -> None:
     """Say what is wrong now or soon will be, why, and which commands mend it; with --past what was and is over.
 
@@ -88,13 +68,13 @@ def incidents(target: Target, options: Options, past: bool, **values: Any) -> No
     if past or options.after or any(values.values()):
         if not (options.after or values["since"]):
             values["since"] = "1d"
-        filters = Filters(INCIDENT_FILTERS, values, options.formatter)
+        filters = Filters(PAST_INCIDENTS, values, options.formatter)
 
         def read(operations: Operations) -> Answer[RecordedIncident]:
             page = operations.past_incidents(limit=options.limit, after=options.after, **filters.values(operations))
             return Answer(page, "" if page else filters.nothing(operations))
 
-        run_listing(target, options, PAST_INCIDENTS, read)
+        run_listing(target, options, PAST_INCIDENTS.columns, read)
         return
     problems: Sequence[Incident] = ()
 
@@ -171,29 +151,26 @@ def _words(*subjects: str) -> list[str]:
     return [*(["--"] if any(text.startswith("-") for text in subjects) else []), *subjects]
 
 
-NODES: Listing[NodeView] = Listing(
-    (
-        Column("node", lambda row: row.node, middle=True, readable=28),
-        Column("state", lambda row: row.state, rigid=True, is_state=True),
-        Column("mode", lambda row: row.mode, drop=8, rigid=True, is_state=True),
-        Column("busy", lambda row: f"{row.executing}/{row.workers}", rigid=True, right=True),
-        Column("load", lambda row: None if row.load is None else f"{row.load:.0%}", drop=7, rigid=True, right=True),
-        Column("checked in", lambda row: row.last_checkin, rigid=True),
-        Column("ago", lambda row: row.checkin_age, rigid=True, right=True),
-        Column("problems", lambda row: len(row.problems) or None, drop=9, rigid=True, right=True),
-        Column("claimed", lambda row: row.claimed, drop=4, rigid=True, right=True),
-        Column("version", lambda row: row.version, drop=6),
-        Column("host", lambda row: row.host, drop=5, middle=True),
-        Column("pid", lambda row: row.pid, drop=5, rigid=True, right=True),
-        Column("started", lambda row: row.started_at, drop=3, rigid=True),
-        Column("clock ahead", lambda row: row.clock_ahead, drop=2, rigid=True, right=True),
-        Column("epoch", lambda row: row.epoch, drop=1, rigid=True, right=True),
-        Column("labels", lambda row: row.labels, extra=True),
-        Column("executors", lambda row: row.executors, extra=True),
-        Column("groups", lambda row: row.group_limits, extra=True),
-        Column("job types", lambda row: row.job_types, extra=True),
-    ),
-    ("checked in", "started"),
+NODES: Sequence[Column[NodeView]] = (
+    Column("node", lambda row: row.node, Look.NAME, readable=28),
+    Column("state", lambda row: row.state, Look.STATE),
+    Column("mode", lambda row: row.mode, Look.STATE, drop=8),
+    Column("busy", lambda row: f"{row.executing}/{row.workers}", Look.NUMBER),
+    Column("load", lambda row: None if row.load is None else f"{row.load:.0%}", Look.NUMBER, drop=7),
+    Column("checked in", lambda row: row.last_checkin, Look.INSTANT),
+    Column("ago", lambda row: row.checkin_age, Look.SPAN),
+    Column("problems", lambda row: len(row.problems) or None, Look.NUMBER, drop=9),
+    Column("claimed", lambda row: row.claimed, Look.NUMBER, drop=4),
+    Column("version", lambda row: row.version, drop=6),
+    Column("host", lambda row: row.host, Look.NAME, drop=5),
+    Column("pid", lambda row: row.pid, Look.NUMBER, drop=5),
+    Column("started", lambda row: row.started_at, Look.INSTANT, drop=3),
+    Column("clock ahead", lambda row: row.clock_ahead, Look.SPAN, drop=2),
+    Column("epoch", lambda row: row.epoch, Look.NUMBER, drop=1),
+    Column("labels", lambda row: row.labels, extra=True),
+    Column("executors", lambda row: row.executors, extra=True),
+    Column("groups", lambda row: row.group_limits, extra=True),
+    Column("job types", lambda row: row.job_types, extra=True),
 )
 
 
@@ -232,48 +209,6 @@ def _differences(cluster: Cluster) -> str | None:
         values = "; ".join(f"{value} on {', '.join(names)}" for value, names in difference.values.items())
         lines.append(f"the nodes differ in {difference.subject}: {values}")
     return "\n".join(lines) or None
-
-
-AUDIT: Listing[AuditEntry] = Listing(
-    (
-        Column("id", lambda row: row.action_id, drop=2, rigid=True, right=True),
-        Column("at", lambda row: row.at, rigid=True),
-        Column("actor", lambda row: row.actor, middle=True),
-        Column("action", lambda row: row.action, rigid=True),
-        Column("subject", lambda row: row.subject, middle=True, readable=28),
-        Column("state", lambda row: row.state, drop=5, rigid=True, is_state=True),
-        Column("count", lambda row: row.count, drop=3, rigid=True, right=True),
-        Column("reason", lambda row: row.reason, drop=6),
-        Column("error", lambda row: row.error, drop=4),
-        Column("role", lambda row: row.role, drop=1),
-        Column("before", lambda row: row.before, extra=True),
-        Column("after", lambda row: row.after, extra=True),
-        Column("undone by", lambda row: _undone_by(row), extra=True),
-    ),
-    ("at",),
-)
-
-
-def _undone_by(entry: AuditEntry) -> str | None:
-    """Return the command that undoes an entry, or only the action where the entry does not name its one subject."""
-    from quartzpy.operations.actions.audit_log import undoing
-
-    remedy = undoing(entry)
-    return entry.undone_by if remedy is None else command_of(remedy)
-
-
-@click.command()
-@listing_options
-@AUDIT_FILTERS.options
-def audit(target: Target, options: Options, **values: Any) -> None:
-    """List the actions of operators, the latest first."""
-    filters = Filters(AUDIT_FILTERS, values, options.formatter)
-
-    def read(operations: Operations) -> Answer[AuditEntry]:
-        page = operations.audit_log(limit=options.limit, after=options.after, **filters.values(operations))
-        return Answer(page, "" if page else filters.nothing(operations))
-
-    run_listing(target, options, AUDIT, read)
 
 
 @click.command()

@@ -3,45 +3,17 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from quartzpy.cli.formatter import EMPTY, Formatter, cut, faint, heading, padded, styled, width_of
+from quartzpy.operations.lists.spec import Column, Look
 from quartzpy.texts import visible
 
-READABLE = 18
-"""The width to which the cells of a column may be cut and stay readable, unless the column says otherwise."""
 SHORTEST = 6
 """The smallest width to which a cell is cut."""
 _GAP = 2
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True, slots=True)
-class Column(Generic[_T]):
-    """One column of a table: its value of a record, and how it behaves where the terminal is narrow."""
-
-    name: str
-    value: Callable[[_T], Any]
-    drop: int = 0
-    """The order in which columns are omitted: 1 first; those with 0 never are."""
-    extra: bool = False
-    """True for a column that is shown only where `--columns` names it."""
-    middle: bool = False
-    """True to cut long cells in the middle, because keys differ in their ends."""
-    right: bool = False
-    rigid: bool = False
-    """True for cells that are useless when they are cut: instants, states, numbers."""
-    readable: int = READABLE
-    """The width to which its cells may be cut and stay readable."""
-    is_state: bool = False
-    """True for the name of a state, which has its colour."""
-
-    @property
-    def option(self) -> str:
-        """The name for `--columns`."""
-        return self.name.replace(" ", "_")
 
 
 def draw(
@@ -50,7 +22,6 @@ def draw(
     formatter: Formatter,
     *,
     width: int | None = None,
-    zoned: Sequence[str] = (),
     omit: bool = True,
     note: bool = True,
 ) -> str:
@@ -58,10 +29,11 @@ def draw(
 
     If `omit` is true, columns that may be omitted and have no value at all are, and where the width does not suffice,
     others are in the order of their `drop`. Then long cells are cut. The last line names the omitted columns (unless
-    `note` is False). The heading of the first column among `zoned` names the time zone.
+    `note` is False). The heading of the first column of instants that is not omitted names the time zone.
     """
-    rows = [[formatter.text(column.value(record)) for column in columns] for record in records]
-    first_zoned = next((column.name for column in columns if column.name in zoned), None)
+    rows = [[cell(column, record, formatter) for column in columns] for record in records]
+    instants = [column for column in columns if column.look is Look.INSTANT]
+    first_zoned = min(instants, key=lambda column: column.drop > 0).name if instants else None
     heads = [
         f"{column.name.upper()} ({formatter.zone_name})" if column.name == first_zoned else column.name.upper()
         for column in columns
@@ -73,7 +45,7 @@ def draw(
         shown = _fitting(columns, widths, width, filled)
     if width is not None:
         _narrow(columns, widths, shown, width)
-    lines = [heading(_line([padded(cut(heads[n], widths[n]), widths[n], right=columns[n].right) for n in shown]))]
+    lines = [heading(_line([padded(cut(heads[n], widths[n]), widths[n], right=columns[n].is_right) for n in shown]))]
     for row in rows:
         lines.append(_line([_cell(columns[n], row[n], widths[n], last=n == shown[-1]) for n in shown]))
     omitted = [columns[n].name for n in filled if n not in shown]
@@ -83,21 +55,27 @@ def draw(
     return "\n".join(lines)
 
 
+def cell(column: Column[_T], record: _T, formatter: Formatter) -> str:
+    """Return the text of a cell."""
+    value = column.value(record)
+    return formatter.sentence(value) if column.look is Look.SENTENCE and value else formatter.text(value)
+
+
 def _line(cells: Sequence[str]) -> str:
     return (" " * _GAP).join(cells).rstrip()
 
 
 def _cell(column: Column[Any], text: str, width: int, *, last: bool) -> str:
-    short = cut(text, width, middle=column.middle)
-    filled = short if last and not column.right else padded(short, width, right=column.right)
-    return styled(text, filled) if column.is_state else filled
+    short = cut(text, width, middle=column.look is Look.NAME)
+    filled = short if last and not column.is_right else padded(short, width, right=column.is_right)
+    return styled(text, filled) if column.look is Look.STATE else filled
 
 
 def _fitting(columns: Sequence[Column[Any]], widths: Sequence[int], width: int, filled: Sequence[int]) -> list[int]:
     """Return those of the `filled` columns that stay, so that the table fits with its cells still readable."""
     shown = list(filled)
     for n in sorted((n for n in shown if columns[n].drop), key=lambda n: columns[n].drop):
-        least = [widths[m] if columns[m].rigid else min(widths[m], columns[m].readable) for m in shown]
+        least = [widths[m] if columns[m].is_rigid else min(widths[m], columns[m].readable) for m in shown]
         if sum(least) + _GAP * (len(shown) - 1) <= width:
             break
         shown.remove(n)
@@ -106,7 +84,7 @@ def _fitting(columns: Sequence[Column[Any]], widths: Sequence[int], width: int, 
 
 def _narrow(columns: Sequence[Column[Any]], widths: list[int], shown: Sequence[int], width: int) -> None:
     """Narrow the widest columns until the table fits: first to what is readable, rigid ones only at last."""
-    flexible = [n for n in shown if not columns[n].rigid]
+    flexible = [n for n in shown if not columns[n].is_rigid]
     for among, least in ((flexible, None), (flexible, SHORTEST), (shown, SHORTEST)):
         while sum(widths[n] for n in shown) + _GAP * (len(shown) - 1) > width:
             wide = [n for n in among if widths[n] > (columns[n].readable if least is None else least)]
@@ -174,15 +152,13 @@ class DetailView:
                 {visible(str(name)): value if value not in (None, "") else "-" for name, value in values.items()}
             )
 
-    def table(
-        self, title: str, columns: Sequence[Column[_T]], records: Sequence[_T], zoned: Sequence[str] = ()
-    ) -> None:
+    def table(self, title: str, columns: Sequence[Column[_T]], records: Sequence[_T]) -> None:
         """Add a table under a title; nothing if there are no records."""
         if not records:
             return
         self._section(title)
         width = None if self._width is None else self._width - len(_INDENT)
-        drawn = draw(columns, records, self._formatter, width=width, zoned=zoned, note=False)
+        drawn = draw(columns, records, self._formatter, width=width, note=False)
         self._lines += [f"{_INDENT}{line}" for line in drawn.split("\n")]
 
     def __str__(self) -> str:

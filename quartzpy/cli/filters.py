@@ -1,10 +1,9 @@
-"""The filters of listings and of methods: those of `Scheduler.jobs`, `triggers`, `executions` and `misfires`."""
+"""The filters of lists as options of commands."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,8 +11,12 @@ import click
 from quartzpy.cli.completion import CALENDARS, JOBS, NODES, TRIGGERS
 from quartzpy.cli.formatter import Formatter, faint, instant
 from quartzpy.cli.keys import group_matcher, job_key, trigger_key
+from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.matchers import GroupMatcher
+from quartzpy.operations.lists.spec import ListSpec
 from quartzpy.scheduler.typed_text import FUTURE, PAST
-from quartzpy.states import ActionState, ExecutionState, JobMode, MisfireAction, PublicState, TriggerState, folded_word
+from quartzpy.states import TriggerState, folded_word
+from quartzpy.store.filters import Filter
 
 if TYPE_CHECKING:
     from quartzpy.operations.operations import Operations
@@ -32,135 +35,50 @@ def choice(words: Iterable[str]) -> click.Choice[str]:
 
 
 _Command = Callable[..., Any]
-_TRIGGER_STATES: list[StrEnum] = list(
-    dict.fromkeys([*TriggerState, *(word for word in PublicState if word != PublicState.NONE)])
-)
-_GROUP = {"help": "The group; * may stand in front and at the end."}
-_CONTAINS = {"help": "A part of the name; upper and lower case differ."}
-_TYPE = {"help": "The type of the job, as it is registered."}
-_JOB = {"help": "The job: GROUP.NAME.", "shell_complete": JOBS}
-_TRIGGER = {"help": "The trigger: GROUP.NAME.", "shell_complete": TRIGGERS}
+_COMPLETERS: Mapping[Any, Any] = {JobKey: JOBS, TriggerKey: TRIGGERS, "node": NODES, "calendar": CALENDARS}
 
 
-@dataclass(frozen=True, slots=True)
-class FilterSet:
-    """The filters of one kind of record, by the names of the parameters of its query."""
+def filter_options(filters: Sequence[Filter]) -> Callable[[_Command], _Command]:
+    """Return the decorator that adds an option for each filter."""
 
-    kind: str
-    """The kind of record, in the singular."""
-    declared: Mapping[str, dict[str, Any]]
-    direction: int
-    """The direction, from now, of a length of time in `--since` and `--until`."""
-
-    def options(self, command: _Command) -> _Command:
-        """Add an option for each filter."""
-        for name, declaration in reversed(list(self.declared.items())):
-            flag = "--type" if name == "job_type" else f"--{name}"
-            command = click.option(flag, name, **declaration)(command)
+    def decorated(command: _Command) -> _Command:
+        for declared in reversed(filters):
+            command = _option(declared)(command)
         return command
 
+    return decorated
 
-JOB_FILTERS = FilterSet(
-    "job",
-    {
-        "group": _GROUP,
-        "contains": _CONTAINS,
-        "job_type": _TYPE,
-        "mode": {"type": choice(JobMode), "help": "The mode of the job."},
-    },
-    FUTURE,
-)
-TRIGGER_FILTERS = FilterSet(
-    "trigger",
-    {
-        "job": _JOB,
-        "group": _GROUP,
-        "contains": _CONTAINS,
-        "state": {
-            "multiple": True,
-            "type": choice(_TRIGGER_STATES),
-            "help": "The state; may be given several times.",
-        },
-        "calendar": {"help": "The calendar that they use.", "shell_complete": CALENDARS},
-        "job_type": _TYPE,
-        "kind": {"help": "The kind of schedule: simple, cron, ..."},
-        "since": {"help": "The earliest next fire time: an instant, or a length of time from now."},
-        "until": {"help": "The next fire time is before this instant, or before this length of time from now."},
-    },
-    FUTURE,
-)
-EXECUTION_FILTERS = FilterSet(
-    "execution",
-    {
-        "state": {
-            "multiple": True,
-            "type": choice(ExecutionState),
-            "help": "The state; may be given several times. [default: all that have ended]",
-        },
-        "job": _JOB,
-        "trigger": _TRIGGER,
-        "group": {"help": "The group of the job; * may stand in front and at the end."},
-        "job_type": _TYPE,
-        "node": {"help": "The node that executed it.", "shell_complete": NODES},
-        "since": {"help": "The earliest scheduled fire time: an instant, or a length of time ago."},
-        "until": {"help": "The scheduled fire time is before this instant, or before this length of time ago."},
-        "exhausted": {"is_flag": True, "help": "Only those that failed and that no retry follows."},
-        "error": {"help": "A part of the error; upper and lower case differ."},
-    },
-    PAST,
-)
-MISFIRE_FILTERS = FilterSet(
-    "misfire",
-    {
-        "trigger": _TRIGGER,
-        "job": _JOB,
-        "action": {
-            "type": choice(MisfireAction),
-            "help": "The result of the misfire instruction.",
-        },
-        "node": {"help": "The node that handled it.", "shell_complete": NODES},
-        "since": {"help": "The earliest scheduled fire time that was missed: an instant, or a length of time ago."},
-        "until": {"help": "The missed fire time is before this instant, or before this length of time ago."},
-    },
-    PAST,
-)
 
-AUDIT_FILTERS = FilterSet(
-    "action",
-    {
-        "actor": {"help": "The name of the actor."},
-        "action": {"help": "The name of the action: pause, delete, ..."},
-        "subject": {"help": 'The whole subject: "trigger GROUP.NAME", "job GROUP.NAME", "node NAME", ...'},
-        "state": {"type": choice(ActionState), "help": "The state of the action."},
-        "since": {"help": "The earliest begin: an instant, or a length of time ago."},
-        "until": {"help": "They began before this instant, or before this length of time ago."},
-    },
-    PAST,
-)
+def _option(declared: Filter) -> Callable[[_Command], _Command]:
+    more: dict[str, Any] = {}
+    if declared.kind is bool:
+        more["is_flag"] = True
+    elif declared.choices:
+        more |= {"type": choice(declared.choices), "multiple": declared.read_words is not None}
+    completer = _COMPLETERS.get(declared.kind) or _COMPLETERS.get(declared.name)
+    return click.option(flag(declared), declared.name, help=declared.help, shell_complete=completer, **more)
 
-INCIDENT_FILTERS = FilterSet(
-    "incident",
-    {
-        "kind": {"help": "The kind: dead-node, trigger-error, ..."},
-        "contains": {"help": "A part of the subject or of the sentence."},
-        "since": {"help": "They ended at this instant or later, or this length of time ago. Implies --past."},
-        "until": {"help": "They began before this instant, or before this length of time ago."},
-    },
-    PAST,
-)
+
+def flag(declared: Filter) -> str:
+    """Return the option of a filter."""
+    return f"--{(declared.option or declared.name).replace('_', '-')}"
 
 
 class Filters:
     """The filters that a command was given."""
 
-    def __init__(self, filters: FilterSet, values: Mapping[str, Any], formatter: Formatter) -> None:
-        self._set = filters
-        self._values = {name: values[name] for name in filters.declared if name in values}
+    def __init__(self, spec: ListSpec[Any], values: Mapping[str, Any], formatter: Formatter) -> None:
+        self._spec = spec
+        self._given = [
+            (declared, values[declared.name])
+            for declared in spec.declared
+            if values.get(declared.name) not in (None, (), False)
+        ]
         self._formatter = formatter
 
     def __bool__(self) -> bool:
         """Return True if at least one filter was given."""
-        return any(value not in (None, (), False) for value in self._values.values())
+        return any(not declared.is_order for declared, _ in self._given)
 
     def values(self, operations: Operations) -> dict[str, Any]:
         """Return the filters that were given, in the types of the query.
@@ -169,47 +87,40 @@ class Filters:
             SettingsError: a value is wrong.
             ObjectNotFoundError: a filter names a job or trigger that is not stored.
         """
-        scheduler = operations.scheduler
-        now = operations.now()
-        converted: dict[str, Any] = {}
-        for name, value in self._values.items():
-            if value in (None, (), False):
-                continue
-            match name:
-                case "job":
-                    converted[name] = job_key(scheduler, value)
-                case "trigger":
-                    converted[name] = trigger_key(scheduler, value)
-                case "group":
-                    converted[name] = group_matcher(value)
-                case "since" | "until":
-                    converted[name] = instant(value, f"--{name}", self._formatter, now, direction=self._set.direction)
-                case _:
-                    converted[name] = value
-        return converted
+        return {declared.name: self._value(declared, value, operations) for declared, value in self._given}
+
+    def _value(self, declared: Filter, value: Any, operations: Operations) -> Any:
+        if declared.kind is JobKey:
+            return job_key(operations.scheduler, value)
+        if declared.kind is TriggerKey:
+            return trigger_key(operations.scheduler, value)
+        if declared.kind is GroupMatcher:
+            return group_matcher(value)
+        if declared.kind is datetime:
+            direction = FUTURE if declared.is_ahead else PAST
+            return instant(value, flag(declared), self._formatter, operations.now(), direction=direction)
+        return value
 
     def __str__(self) -> str:
         """Return the filters as options of the command: "--state ERROR --group eu"."""
         words = []
-        for name, value in self._values.items():
-            flag = "--type" if name == "job_type" else f"--{name}"
+        for declared, value in self._given:
             if value is True:
-                words.append(flag)
-            elif value not in (None, (), False):
-                words += [f"{flag} {word}" for word in (value if isinstance(value, tuple) else (value,))]
+                words.append(flag(declared))
+            elif not declared.is_order:
+                words += [f"{flag(declared)} {word}" for word in (value if isinstance(value, tuple) else (value,))]
         return " ".join(words)
 
     def nothing(self, operations: Operations) -> str:
         """Return the sentence for an empty answer: what was looked for, and what there is."""
-        kind = self._set.kind
         scheduler = f"the scheduler {operations.scheduler.name!r}"
         if not self:
-            return faint(f"{scheduler} has no {'actions in its audit log' if kind == 'action' else f'{kind}s'}")
-        return faint(f"no {kind} matches {self}; {scheduler} has {_in_all(kind, operations)}")
+            return faint(f"{scheduler} has no {self._spec.nouns}")
+        return faint(f"no {self._spec.noun} matches {self}; {scheduler} has {_in_all(self._spec, operations)}")
 
 
-def _in_all(kind: str, operations: Operations) -> str:
-    match kind:
+def _in_all(spec: ListSpec[Any], operations: Operations) -> str:
+    match spec.noun:
         case "job":
             return f"{operations.counts()['jobs']} jobs"
         case "trigger":
@@ -221,6 +132,4 @@ def _in_all(kind: str, operations: Operations) -> str:
         case "execution":
             latest = operations.executions(limit=1)
             return f"executions, the latest of {latest[0].job}" if latest else "no executions in its history"
-        case "action":
-            return "other actions" if operations.audit_log(limit=1) else "no actions in its audit log"
-    return "other misfires" if operations.misfires(limit=1) else "no misfires in its history"
+    return f"other {spec.nouns}" if getattr(operations, spec.method)(limit=1) else f"no {spec.nouns}"

@@ -61,12 +61,6 @@ def faint(text: str) -> str:
     return click.style(text, dim=True) if is_coloured() else text
 
 
-class Sentence(str):
-    """A sentence of a table: its ISO instants are shown in the zone of the reader."""
-
-    __slots__ = ()
-
-
 class Formatter:
     """Formats values in one time zone: that of this machine, or a named one."""
 
@@ -101,8 +95,6 @@ class Formatter:
                 return "yes" if value else "no"
             case float():
                 return f"{value:g}"
-            case Sentence():
-                return self.sentence(value)
             case str():
                 return visible(value)
             case Mapping():

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import click
 
-from quartzpy.cli.drawing import Column, draw
+from quartzpy.cli.drawing import draw
 from quartzpy.cli.formatter import LOCAL, Formatter
 from quartzpy.cli.target import Target, scheduler_options
 from quartzpy.errors import QuartzpyError, SettingsError
 from quartzpy.instants import as_span
+from quartzpy.operations.lists.spec import Column
 from quartzpy.operations.render import json_text, to_json
 from quartzpy.scheduler.querying import Page
 from quartzpy.texts import did_you_mean, reason
@@ -57,30 +58,21 @@ class Answer(Generic[_T]):
     """The read model that JSON shows; None for the records themselves."""
 
 
-@dataclass(frozen=True, slots=True)
-class Listing(Generic[_T]):
-    """The columns of a listing. `instants` names those that contain instants."""
+def chosen_columns(columns: Sequence[Column[_T]], names: Sequence[str]) -> Sequence[Column[_T]]:
+    """Return the columns with these names, in this order; without names, all that are not extra.
 
-    columns: tuple[Column[_T], ...]
-    instants: tuple[str, ...] = ()
-
-    def chosen(self, names: Sequence[str]) -> tuple[Column[_T], ...]:
-        """Return the columns with these names, in this order; without names, all that are not extra.
-
-        Raises:
-            SettingsError: there is no column of a name.
-        """
-        if not names:
-            return tuple(column for column in self.columns if not column.extra)
-        if names == ("all",):
-            return self.columns
-        by_option = {column.option: column for column in self.columns}
-        for name in names:
-            if name not in by_option:
-                raise SettingsError(
-                    f"--columns: {name!r} is unknown; {did_you_mean(name, [*by_option, 'all'], 'columns')}"
-                )
-        return tuple(by_option[name] for name in names)
+    Raises:
+        SettingsError: there is no column of a name.
+    """
+    if not names:
+        return [column for column in columns if not column.extra]
+    if names == ("all",):
+        return columns
+    by_option = {column.option: column for column in columns}
+    for name in names:
+        if name not in by_option:
+            raise SettingsError(f"--columns: {name!r} is unknown; {did_you_mean(name, [*by_option, 'all'], 'columns')}")
+    return [by_option[name] for name in names]
 
 
 def output_options(command: _Command) -> _Command:
@@ -147,15 +139,15 @@ def parsed(
 
 
 def run_listing(
-    target: Target, options: Options, listing: Listing[_T], read: Callable[[Operations], Answer[_T]]
+    target: Target, options: Options, columns: Sequence[Column[_T]], read: Callable[[Operations], Answer[_T]]
 ) -> None:
     """Print what `read` returns of the operations of a client, once or again and again."""
-    columns = listing.chosen(options.columns)
+    columns = chosen_columns(columns, options.columns)
     with target.operations() as operations:
-        repeat(options.watch, lambda: _print(options, listing, columns, read(operations)))
+        repeat(options.watch, lambda: _print(options, columns, read(operations)))
 
 
-def _print(options: Options, listing: Listing[_T], columns: Sequence[Column[_T]], answer: Answer[_T]) -> None:
+def _print(options: Options, columns: Sequence[Column[_T]], answer: Answer[_T]) -> None:
     if options.json_output:
         print_json(answer.records if answer.whole is None else answer.whole, indent=options.watch is None)
         return
@@ -167,8 +159,7 @@ def _print(options: Options, listing: Listing[_T], columns: Sequence[Column[_T]]
         if follow is None:
             click.echo(answer.empty, err=aside)
     else:
-        width, zoned = terminal_width(), listing.instants
-        click.echo(draw(columns, answer.records, options.formatter, width=width, zoned=zoned, omit=not options.columns))
+        click.echo(draw(columns, answer.records, options.formatter, width=terminal_width(), omit=not options.columns))
     if answer.note is not None:
         click.echo(answer.note, err=aside)
     if page is not None and follow is not None:

@@ -24,19 +24,13 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
     "See": {
         "top": "top",
         "incidents": "cluster",
-        "jobs": "definition_lists",
-        "triggers": "definition_lists",
-        "executions": "execution_lists",
-        "running": "execution_lists",
-        "misfires": "execution_lists",
-        "upcoming": "execution_lists",
         "nodes": "cluster",
-        "calendars": "definition_lists",
+    },
+    "List": {
+        "running": "execution_lists",
+        "upcoming": "execution_lists",
         "groups": "definition_lists",
-        "windows": "definition_lists",
         "limits": "definition_lists",
-        "locks": "definition_lists",
-        "audit": "cluster",
     },
     "Understand": {
         "show": "show",
@@ -69,7 +63,8 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
         "completion": "completion",
     },
 }
-"""The commands, by what they are for, and the modules that define them. An empty section is one of actions."""
+"""The commands, by what they are for, and the modules that define them. An empty section is one of actions. The lists
+that are described in `quartzpy.operations.lists` are in the section "List"."""
 
 
 class _Sections(click.Group):
@@ -87,9 +82,16 @@ class _Sections(click.Group):
         from quartzpy.operations.actions.table import SECTIONS
 
         for title, modules in _SECTIONS.items():
-            names = modules or [action.command for action in SECTIONS[title] if action.commanded]
+            names = [*modules] or [action.command for action in SECTIONS[title] if action.commanded]
+            if title == "List":
+                names = [*_lists(), *names]
             with formatter.section(title):
                 formatter.write_dl([(name, self.commands[name].get_short_help_str(limit=100)) for name in names])
+
+
+def _lists() -> tuple[str, ...]:
+    names: tuple[str, ...] = import_module("quartzpy.operations.lists.table").commands()
+    return names
 
 
 class _Commands(Mapping[str, click.Command]):
@@ -105,7 +107,10 @@ class _Commands(Mapping[str, click.Command]):
 
     def __getitem__(self, name: str) -> click.Command:
         if name not in self._modules:
-            return self._actions[name]
+            named: click.Command = (
+                import_module("quartzpy.cli.lists").command_named(name) if name in _lists() else self._actions[name]
+            )
+            return named
         if name not in self._imported:
             module = import_module(f"quartzpy.cli.{self._modules[name]}")
             variable = name.replace("-", "_")
@@ -115,10 +120,10 @@ class _Commands(Mapping[str, click.Command]):
         return self._imported[name]
 
     def __iter__(self) -> Iterator[str]:
-        return chain(self._modules, self._actions)
+        return chain(_lists(), self._modules, self._actions)
 
     def __len__(self) -> int:
-        return len(self._modules) + len(self._actions)
+        return len(list(iter(self)))
 
 
 @click.group(cls=_Sections, commands=_Commands(), context_settings={"help_option_names": ["-h", "--help"]})

@@ -14,14 +14,15 @@ import click
 
 from quartzpy.cli import completion
 from quartzpy.cli.commands import KindGroup
-from quartzpy.cli.definition_lists import TRIGGERS
-from quartzpy.cli.drawing import Column, DetailView
-from quartzpy.cli.execution_lists import EXECUTIONS, MISFIRES, RUNNING, UPCOMING
+from quartzpy.cli.drawing import DetailView
 from quartzpy.cli.formatter import Formatter
 from quartzpy.cli.keys import execution_id, job_key, likely_trigger_key, trigger_key
-from quartzpy.cli.listing import Listing, output_options, parsed, print_json, repeat, terminal_width
+from quartzpy.cli.listing import output_options, parsed, print_json, repeat, terminal_width
 from quartzpy.cli.target import Target, scheduler_options
 from quartzpy.errors import JobNotFoundError, ObjectNotFoundError, TriggerNotFoundError
+from quartzpy.operations.lists.history import EXECUTIONS, MISFIRES, RUNNING, UPCOMING
+from quartzpy.operations.lists.schedule import TRIGGERS
+from quartzpy.operations.lists.spec import Column, Look
 from quartzpy.texts import did_you_mean, visible
 
 if TYPE_CHECKING:
@@ -37,14 +38,11 @@ _Command = Callable[..., Any]
 
 GROUP_HELP = "The group, where GROUP.NAME would be ambiguous."
 
-_TIMES: Listing[PlannedTime] = Listing(
-    (
-        Column("at", lambda record: record.at, rigid=True),
-        Column("local", lambda record: record.local, rigid=True),
-        Column("zone", lambda record: record.zone),
-        Column("clock change", lambda record: record.clock_change),
-    ),
-    ("at",),
+_TIMES: Sequence[Column[PlannedTime]] = (
+    Column("at", lambda record: record.at, Look.INSTANT),
+    Column("local", lambda record: record.local, Look.WORD),
+    Column("zone", lambda record: record.zone),
+    Column("clock change", lambda record: record.clock_change),
 )
 
 
@@ -85,13 +83,9 @@ class _Output:
             repeat(self._period, output)
 
 
-def _of(listing: Listing[Any], *names: str) -> Sequence[Column[Any]]:
-    return listing.chosen([name.replace(" ", "_") for name in names])
-
-
 _IN_KEY = ("name", "group", "type", "disallow_concurrent")
 """What the title and the type say, and the flag that the limit says, too."""
-_PAST_RUNS = _of(EXECUTIONS, "id", "state", "scheduled", "waited", "ran", "attempt", "node", "error")
+_PAST_RUNS = EXECUTIONS.chosen("id", "state", "scheduled", "waited", "ran", "attempt", "node", "error")
 
 
 @click.group(cls=KindGroup)
@@ -132,14 +126,12 @@ def _draw_job(details: DetailView, view: JobView) -> None:
     )
     if record.unreadable is None:
         details.named("Data", view.data)
-    details.table(
-        "Triggers", _of(TRIGGERS, "trigger", "state", "next", "schedule", "zone", "error"), view.triggers, ["next"]
-    )
-    details.table("Running", _of(RUNNING, "id", "state", "for", "progress", "message", "node"), view.running)
+    details.table("Triggers", TRIGGERS.chosen("trigger", "state", "next", "schedule", "zone", "error"), view.triggers)
+    details.table("Running", RUNNING.chosen("id", "state", "for", "progress", "message", "node"), view.running)
     times = [column.name for column in _time_columns(details, view.next_runs)]
-    details.table("Next runs", _of(UPCOMING, "at", "trigger", *times[1:]), view.next_runs, ["at"])
+    details.table("Next runs", UPCOMING.chosen("at", "trigger", *times[1:]), view.next_runs)
     outcomes = ", ".join(f"{count} {outcome}" for outcome, count in sorted(view.outcomes.items()))
-    details.table(f"Last runs ({outcomes})", _PAST_RUNS, view.last_runs, ["scheduled"])
+    details.table(f"Last runs ({outcomes})", _PAST_RUNS, view.last_runs)
 
 
 def _others(view: JobView) -> dict[str, Any]:
@@ -220,22 +212,20 @@ def draw_trigger(details: DetailView, view: TriggerView) -> None:
     details.lines("Error", view.error)
     details.named("Data", view.data)
     draw_times(details, view.next_times)
-    details.table("Last executions", _PAST_RUNS, view.last_executions, ["scheduled"])
-    details.table(
-        "Misfires", _of(MISFIRES, "scheduled", "late", "action", "missed", "next"), view.misfires, ["scheduled"]
-    )
+    details.table("Last executions", _PAST_RUNS, view.last_executions)
+    details.table("Misfires", MISFIRES.chosen("scheduled", "late", "action", "missed", "next"), view.misfires)
 
 
 def draw_times(details: DetailView, times: Sequence[PlannedTime]) -> None:
     """Add the next fire times of a trigger."""
-    details.table("Next fire times", _time_columns(details, times), times, ["at"])
+    details.table("Next fire times", _time_columns(details, times), times)
 
 
 def _time_columns(details: DetailView, times: Sequence[Any]) -> Sequence[Column[Any]]:
     """Return the columns of fire times; the wall clock of the schedule only where it differs from that of the view."""
     if all(details.in_zone(record.zone) and record.clock_change is None for record in times):
-        return _of(_TIMES, "at")
-    return _TIMES.columns
+        return _TIMES[:1]
+    return _TIMES
 
 
 @show.command()
@@ -277,8 +267,8 @@ def draw_execution(details: DetailView, view: ExecutionView) -> None:
     )
     details.sentences("Why", view.why)
     if len(view.attempts) > 1:
-        columns = _of(EXECUTIONS, "id", "attempt", "state", "fired at", "ran", "node", "error")
-        details.table("Attempts", columns, view.attempts, ["fired at"])
+        columns = EXECUTIONS.chosen("id", "attempt", "state", "fired at", "ran", "node", "error")
+        details.table("Attempts", columns, view.attempts)
     details.named("Data", view.data)
     details.lines("Error", view.traceback)
     details.lines("Log", view.log)
@@ -326,8 +316,8 @@ def _draw_node(details: DetailView, parts: dict[str, Any]) -> None:
             "job types": record.job_types,
         }
     )
-    columns = _of(RUNNING, "id", "job", "state", "for", "progress", "message", "scheduled")
-    details.table("Running", columns, parts["running"], ["scheduled"])
+    columns = RUNNING.chosen("id", "job", "state", "for", "progress", "message", "scheduled")
+    details.table("Running", columns, parts["running"])
 
 
 @show.command()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 
 from quartzpy.cli import completion
-from quartzpy.cli.filters import EXECUTION_FILTERS, JOB_FILTERS, TRIGGER_FILTERS, Filters, FilterSet
+from quartzpy.cli.filters import Filters, filter_options
 from quartzpy.cli.formatter import Formatter
 from quartzpy.cli.keys import execution_id, group_matcher, job_key, trigger_key
 from quartzpy.cli.show import GROUP_HELP
+from quartzpy.operations.lists.history import EXECUTIONS
+from quartzpy.operations.lists.schedule import JOBS, TRIGGERS
+from quartzpy.operations.lists.spec import ListSpec
 from quartzpy.operations.selection import Selection, Subject
 from quartzpy.states import ENDED
 from quartzpy.texts import numbered, visible
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
 SHOWN = 10
 """The number of subjects that a question and a dry run name."""
 _Command = Callable[..., Any]
-_FILTERS = {Subject.JOB: JOB_FILTERS, Subject.TRIGGER: TRIGGER_FILTERS, Subject.EXECUTION: EXECUTION_FILTERS}
+_LISTS: Mapping[Subject, ListSpec[Any]] = {Subject.JOB: JOBS, Subject.TRIGGER: TRIGGERS, Subject.EXECUTION: EXECUTIONS}
 _COMPLETERS = {"job": completion.JOBS, "trigger": completion.TRIGGERS, "execution": completion.RUNNING}
 
 
@@ -71,7 +74,7 @@ Find: TypeAlias = "Callable[[Operations], Subjects]"
 class Chosen:
     """The arguments of a command that choose its subjects."""
 
-    filters: FilterSet
+    spec: ListSpec[Any]
     keys: Sequence[str]
     everything: bool
     values: dict[str, Any]
@@ -89,13 +92,13 @@ class Chosen:
             click.UsageError: there are neither keys nor filters, or both.
             ObjectNotFoundError: one that was named is not stored.
         """
-        kind, values, group = self.filters.kind, self.values, self.values.get("group")
-        filters = Filters(self.filters, values, Formatter())
+        kind, values, group = self.spec.noun, self.values, self.values.get("group")
+        filters = Filters(self.spec, values, Formatter())
         if self.keys:
-            only_group = group is not None and not Filters(self.filters, {**values, "group": None}, Formatter())
+            only_group = group is not None and not Filters(self.spec, {**values, "group": None}, Formatter())
             if self.everything or (filters and not only_group):
                 raise click.UsageError(f"give either the keys of the {kind}s or filters, not both")
-            keys = [_key(operations, self.filters, text, group) for text in dict.fromkeys(self.keys)]
+            keys = [_key(operations, self.spec, text, group) for text in dict.fromkeys(self.keys)]
             return _named(kind, keys)
         if not filters and not self.everything:
             raise click.UsageError(f"name the {kind}s, select them by filters, or give --all")
@@ -121,9 +124,9 @@ def subject_options(action: Action, kind: Subject) -> Callable[[_Command], _Comm
         return _limit
     if kind is Subject.WINDOW:
         return _window
-    if kind not in _FILTERS:
+    if kind not in _LISTS:
         return partial(_lasting, kind)
-    return partial(_single if action.is_single else _several, action, _FILTERS[kind])
+    return partial(_single if action.is_single else _several, action, _LISTS[kind])
 
 
 def _node(command: _Command) -> _Command:
@@ -162,32 +165,32 @@ def _limit(command: _Command) -> _Command:
     return collected
 
 
-def _single(action: Action, filters: FilterSet, command: _Command) -> _Command:
-    @click.argument(filters.kind, shell_complete=_COMPLETERS[filters.kind])
+def _single(action: Action, spec: ListSpec[Any], command: _Command) -> _Command:
+    @click.argument(spec.noun, shell_complete=_COMPLETERS[spec.noun])
     @click.option("--group", help=GROUP_HELP)
     @wraps(command)
     def collected(*arguments: Any, group: str | None, **rest: Any) -> None:
-        text = rest.pop(filters.kind)
-        command(*arguments, find=lambda ops: _named(filters.kind, [_key(ops, filters, text, group)]), **rest)
+        text = rest.pop(spec.noun)
+        command(*arguments, find=lambda ops: _named(spec.noun, [_key(ops, spec, text, group)]), **rest)
 
     return collected
 
 
-def _several(action: Action, filters: FilterSet, command: _Command) -> _Command:
+def _several(action: Action, spec: ListSpec[Any], command: _Command) -> _Command:
     @wraps(command)
     def collected(*arguments: Any, keys: tuple[str, ...], everything: bool, **rest: Any) -> None:
-        chosen = Chosen(filters, keys, everything, {name: rest.pop(name) for name in filters.declared})
+        chosen = Chosen(spec, keys, everything, {declared.name: rest.pop(declared.name) for declared in spec.filters})
         if action.states and chosen.is_by_filters:
             if ENDED.intersection(chosen.values["state"]):
                 possible = " or ".join(action.states)
-                raise click.UsageError(f"--state: only {filters.kind}s that are {possible} can be selected")
+                raise click.UsageError(f"--state: only {spec.noun}s that are {possible} can be selected")
             chosen.values["state"] = chosen.values["state"] or tuple(action.states)
         command(*arguments, find=chosen.find, **rest)
 
-    words = f"Every {filters.kind}, if no filter is given."
-    decorated = filters.options(click.option("--all", "everything", is_flag=True, help=words)(collected))
-    metavar = "FIRE_ID" if filters is EXECUTION_FILTERS else filters.kind.upper()
-    completer = _COMPLETERS[filters.kind]
+    words = f"Every {spec.noun}, if no filter is given."
+    decorated = filter_options(spec.filters)(click.option("--all", "everything", is_flag=True, help=words)(collected))
+    metavar = "FIRE_ID" if spec is EXECUTIONS else spec.noun.upper()
+    completer = _COMPLETERS[spec.noun]
     return click.argument("keys", nargs=-1, metavar=f"[{metavar}]...", shell_complete=completer)(decorated)
 
 
@@ -213,10 +216,10 @@ def _named(kind: str, keys: Sequence[Any]) -> Subjects:
     return Subjects(keys[0] if len(keys) == 1 else keys, kind, len(keys), _texts(keys), named=True)
 
 
-def _key(operations: Operations, filters: FilterSet, text: str, group: str | None) -> Any:
-    if filters is JOB_FILTERS:
+def _key(operations: Operations, spec: ListSpec[Any], text: str, group: str | None) -> Any:
+    if spec is JOBS:
         return job_key(operations.scheduler, text, group)
-    if filters is EXECUTION_FILTERS:
+    if spec is EXECUTIONS:
         return execution_id(text)
     return trigger_key(operations.scheduler, text, group)
 

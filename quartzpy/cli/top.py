@@ -16,26 +16,27 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from quartzpy.cli.cluster import INCIDENTS, NODES, last_hour
-from quartzpy.cli.drawing import DetailView, draw
-from quartzpy.cli.execution_lists import EXECUTIONS, LATE, RUNNING, UPCOMING
+from quartzpy.cli.drawing import DetailView, cell, draw
 from quartzpy.cli.formatter import LOCAL, Formatter, faint, heading, styled
 from quartzpy.cli.keyboard import Keyboard, ask_key
-from quartzpy.cli.listing import Listing, suppressed_interrupt, terminal_width
+from quartzpy.cli.listing import chosen_columns, suppressed_interrupt, terminal_width
 from quartzpy.cli.target import Target, scheduler_options
 from quartzpy.errors import QuartzpyError, SettingsError
 from quartzpy.installing import install_line
 from quartzpy.instants import as_span
+from quartzpy.operations.lists.history import EXECUTIONS, LATE, RUNNING, UPCOMING
+from quartzpy.operations.lists.spec import Column
 from quartzpy.texts import numbered, reason, visible
 
 if TYPE_CHECKING:
     from quartzpy.operations.operations import Operations
     from quartzpy.operations.overview import Overview
 
-TABS: Sequence[tuple[str, str, Listing[Any], str]] = (
-    ("Running", "running", RUNNING, "nothing runs"),
-    ("Late", "late", LATE, "no trigger is late"),
-    ("Failed", "failed", EXECUTIONS, "no execution has failed"),
-    ("Next", "agenda", UPCOMING, "nothing fires within the next hour"),
+TABS: Sequence[tuple[str, str, Sequence[Column[Any]], str]] = (
+    ("Running", "running", RUNNING.columns, "nothing runs"),
+    ("Late", "late", LATE.columns, "no trigger is late"),
+    ("Failed", "failed", EXECUTIONS.columns, "no execution has failed"),
+    ("Next", "agenda", UPCOMING.columns, "nothing fires within the next hour"),
     ("Wrong", "incidents", INCIDENTS, "nothing is wrong"),
 )
 """Of each table: its title, the attribute of the overview that has its rows, its columns, and the text without rows."""
@@ -104,12 +105,12 @@ class Screen:
 
     def rows(self) -> list[Any]:
         """Return the rows of the tab, in their order, of which a column contains the text."""
-        _, attribute, listing, _ = TABS[self.tab]
-        columns, sought = listing.chosen(()), self.contains.lower()
+        _, attribute, columns, _ = TABS[self.tab]
+        columns, sought = chosen_columns(columns, ()), self.contains.lower()
         rows = [
             row
             for row in getattr(self.overview, attribute, ())
-            if any(sought in self.formatter.text(column.value(row)).lower() for column in columns)
+            if any(sought in cell(column, row, self.formatter).lower() for column in columns)
         ]
         if order := self.order.get(self.tab):
             value = columns[order - 1].value
@@ -135,7 +136,7 @@ class Screen:
             case "tab" | "right" | "backtab" | "left":
                 self.tab = (self.tab + (1 if key in ("tab", "right") else -1)) % len(TABS)
             case "s":
-                columns = TABS[self.tab][2].chosen(())
+                columns = chosen_columns(TABS[self.tab][2], ())
                 self.order[self.tab] = (self.order.get(self.tab, 0) + 1) % (len(columns) + 1)
             case "r":
                 self.is_reversed = not self.is_reversed
@@ -189,27 +190,25 @@ class Screen:
         if not overview.nodes:
             return ["no node is running: start one with `quartzpy node --app MODULE:SCHEDULER`"]
         nodes = overview.nodes[: max(1, min(8, room))]
-        return draw(NODES.chosen(()), nodes, self.formatter, width=width, note=False).split("\n")
+        return draw(chosen_columns(NODES, ()), nodes, self.formatter, width=width, note=False).split("\n")
 
     def _tabs(self, overview: Overview) -> str:
         titles = [f" {n} {tab[0]} {len(getattr(overview, tab[1]))} " for n, tab in enumerate(TABS, 1)]
         titles[self.tab] = click.style(titles[self.tab], reverse=True)
         order = self.order.get(self.tab, 0)
-        by = f"  by {TABS[self.tab][2].chosen(())[order - 1].name}" if order else ""
+        by = f"  by {chosen_columns(TABS[self.tab][2], ())[order - 1].name}" if order else ""
         contains = f'  with "{visible(self.contains)}"' if self.contains else ""
         return "".join(titles) + faint(f"{by}{'  reversed' if self.is_reversed else ''}{contains}")
 
     def _table(self, width: int, room: int) -> list[str]:
-        _, _, listing, empty = TABS[self.tab]
+        _, _, columns, empty = TABS[self.tab]
         rows, size = self.rows(), max(1, room - 1)
         if not rows:
             return ["", f"  {empty}" + (f' with "{visible(self.contains)}"' if self.contains else "")]
         at = self.position(rows)
         first = max(0, min(at - size // 2, len(rows) - size))
         page = rows[first : first + size]
-        lines = draw(listing.chosen(()), page, self.formatter, width=width, zoned=listing.instants, note=False).split(
-            "\n"
-        )
+        lines = draw(chosen_columns(columns, ()), page, self.formatter, width=width, note=False).split("\n")
         lines[at - first + 1] = click.style(click.unstyle(lines[at - first + 1]), reverse=True)
         return lines
 

@@ -10,42 +10,50 @@ from typing import Any
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from quartzpy.dashboard import lists
 from quartzpy.dashboard.background import BackgroundActions
 from quartzpy.dashboard.drawing.joins import draw_joins
 from quartzpy.dashboard.drawing.plots import draw_year, lateness_plot, run_bars, split_bar, throughput_plot
 from quartzpy.dashboard.drawing.timeline import draw_timeline
 from quartzpy.dashboard.links import job_key, trigger_key
-from quartzpy.dashboard.lists import COLUMNS, MAX_SORTED, Column, ListHead, hidden_columns, in_order
+from quartzpy.dashboard.lists import COLUMNS, MAX_SORTED, ListHead, hidden_columns
 from quartzpy.dashboard.live import AUDIT
 from quartzpy.dashboard.request_context import (
     EXHAUSTED,
     LATE,
     PAGE_SIZE,
+    Handler,
     RequestContext,
+    chosen_filters,
     execution_filters,
     instant_filter,
-    job_filter,
     job_filters,
     page,
     page_position,
-    span_filters,
     state_filter,
-    trigger_filter,
     trigger_filters,
 )
 from quartzpy.dashboard.times import utc
 from quartzpy.errors import InvalidValueError, JobNotFoundError, TriggerNotFoundError
 from quartzpy.instants import zone
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.operations import ExecutionSummary, JobSummary, PlannedRun, RunningView, TriggerSummary
+from quartzpy.operations import (
+    ExecutionSummary,
+    JobSummary,
+    PlannedRun,
+    RunningView,
+    TriggerSummary,
+)
 from quartzpy.operations.actions.audit_log import undoing
+from quartzpy.operations.lists.history import EXECUTIONS, PAST_INCIDENTS
+from quartzpy.operations.lists.schedule import JOBS, TRIGGERS
+from quartzpy.operations.lists.spec import ListSpec, in_order
+from quartzpy.operations.lists.table import LISTS
 from quartzpy.operations.views import allowed_actions
 from quartzpy.operations.views.executions import EXAMINED
 from quartzpy.operations.views.internal_triggers import kind_of
 from quartzpy.operations.views.timeline import CELLS, LONGEST, SHORTEST
 from quartzpy.scheduler.querying import Page, checked_choice
-from quartzpy.states import ENDED, ActionState, ExecutionState, JobMode, MisfireAction, Outcome, TriggerState
+from quartzpy.states import ENDED, ActionState, ExecutionState, JobMode, Outcome, TriggerState
 from quartzpy.store.queries import Rank, TriggerOrder
 from quartzpy.texts import quoted
 
@@ -73,12 +81,9 @@ def incident_list(context: RequestContext) -> Response:
     """What is wrong now, and what was wrong and is over."""
     # Asked first, with the time.
     lasting = context.operations.open_incidents()
-    now, filters = context.times.now, span_filters(context)
-    if filters["since"] is None:
-        filters["since"] = now - timedelta(days=1)
-    past = context.operations.past_incidents(
-        **page_position(context), **filters, contains=context.parameter("contains"), kind=context.parameter("kind")
-    )
+    now, filters = context.times.now, chosen_filters(context, PAST_INCIDENTS)
+    since = filters["since"] or now - timedelta(days=1)
+    past = context.operations.past_incidents(**page_position(context), **{**filters, "since": since})
     noted = [incident for incident in lasting if incident.is_acknowledged(now)]
     return context.render(
         "incidents.html",
@@ -86,6 +91,8 @@ def incident_list(context: RequestContext) -> Response:
         lasting=[incident for incident in lasting if incident not in noted],
         noted=noted,
         page=past,
+        spec=PAST_INCIDENTS,
+        filters=filters,
         spans=_LATELY,
     )
 
@@ -164,21 +171,18 @@ def timeline(context: RequestContext) -> Response:
 
 # --- the schedule
 
-_MODES = [("", "All"), *((str(mode), str(mode).capitalize()) for mode in JobMode)]
-
 
 def job_list(context: RequestContext) -> Response:
     def read(limit: int, after: str | None) -> Page[JobSummary]:
         return context.operations.jobs(limit=limit, after=after, **filters)
 
-    if (changed := _changed_columns(context, "jobs", lists.JOBS)) is not None:
+    if (changed := _changed_columns(context, JOBS)) is not None:
         return changed
     filters, mode = job_filters(context), checked_choice(context.parameter("mode"), JobMode, "mode")
     allowed = allowed_actions.on_some_job(set(JobMode) if mode is None else {mode})
-    jobs, head = _sorted(
-        context, "jobs", lists.JOBS, {"job": read}, lambda: context.operations.jobs_are_few(MAX_SORTED, **filters)
-    )
-    return context.render("jobs.html", live="schedule executions", page=jobs, head=head, modes=_MODES, allowed=allowed)
+    jobs, head = _sorted(context, JOBS, {"job": read}, lambda: context.operations.jobs_are_few(MAX_SORTED, **filters))
+    live = "schedule executions"
+    return context.render("jobs.html", live=live, page=jobs, head=head, spec=JOBS, filters=filters, allowed=allowed)
 
 
 _Read = Callable[[int, str | None], Page[Any]]
@@ -186,10 +190,9 @@ _Read = Callable[[int, str | None], Page[Any]]
 
 def _sorted(
     context: RequestContext,
-    name: str,
-    columns: Sequence[Column],
+    spec: ListSpec[Any],
     reads: Mapping[str, _Read],
-    are_few: Callable[[], bool],
+    are_few: Callable[[], bool] = lambda: False,
 ) -> tuple[Page[Any], ListHead]:
     """Return a list in the order that its reader chose, and its head.
 
@@ -198,7 +201,8 @@ def _sorted(
     """
     usual = next(iter(reads))
     sort, after = context.parameter("sort") or "", context.parameter("after")
-    by_value = {column.name for column in columns if column.value is not None}
+    columns = spec.columns
+    by_value = {column.option for column in columns}
     page, is_whole = None, False
     if sort.removeprefix("-") in by_value and sort not in reads and after is None:
         whole = reads[usual](MAX_SORTED, None)
@@ -208,16 +212,16 @@ def _sorted(
         sort = sort if sort in reads else usual
         page = reads[sort](PAGE_SIZE, after)
         is_whole = (page.next_cursor is None and after is None) or are_few()
-    hidden = hidden_columns(name, columns, context.chosen_columns(name))
-    sortable = frozenset(by_value if is_whole else {order.removeprefix("-") for order in reads})
+    hidden = hidden_columns(spec, context.chosen_columns(spec.name))
+    sortable = frozenset(by_value if is_whole else {order.removeprefix("-") for order in reads if order})
     return page, ListHead(columns, hidden, sortable, not is_whole, "" if sort == usual else sort, usual)
 
 
-def _changed_columns(context: RequestContext, name: str, columns: Sequence[Column]) -> Response | None:
+def _changed_columns(context: RequestContext, spec: ListSpec[Any]) -> Response | None:
     """Return the answer to the form in which a reader chose the columns of a list; None if none was sent."""
     chosen = context.request.query_params.getlist(COLUMNS)
-    names = {column.name for column in columns}
-    return context.with_columns(name, [column for column in chosen if column in names]) if chosen else None
+    names = {column.option for column in spec.columns}
+    return context.with_columns(spec.name, [column for column in chosen if column in names]) if chosen else None
 
 
 def one_job(context: RequestContext) -> Response:
@@ -257,12 +261,11 @@ _TRIGGER_STATES = [
 
 
 def trigger_list(context: RequestContext) -> Response:
-    if (changed := _changed_columns(context, "triggers", lists.TRIGGERS)) is not None:
+    if (changed := _changed_columns(context, TRIGGERS)) is not None:
         return changed
     filters = trigger_filters(context)
-    is_by_schedule = filters.pop("by_schedule") is not None
-    has_filter = any(value is not None for value in filters.values())
-    filters["by_schedule"] = is_by_schedule
+    is_by_schedule = filters["by_schedule"] is not None
+    has_filter = any(value is not None for name, value in filters.items() if name != "by_schedule")
     hidden = context.operations.unscheduled_triggers() if is_by_schedule else None
 
     def read(order: TriggerOrder) -> Callable[[int, str | None], Page[TriggerSummary]]:
@@ -270,8 +273,7 @@ def trigger_list(context: RequestContext) -> Response:
 
     triggers, head = _sorted(
         context,
-        "triggers",
-        lists.TRIGGERS,
+        TRIGGERS,
         {"trigger": read(TriggerOrder.KEY), "next": read(TriggerOrder.NEXT_FIRE_TIME)},
         lambda: context.operations.triggers_are_few(MAX_SORTED, **filters),
     )
@@ -283,8 +285,10 @@ def trigger_list(context: RequestContext) -> Response:
         live="schedule executions",
         page=triggers,
         head=head,
+        spec=TRIGGERS,
+        filters=filters,
         states=_TRIGGER_STATES,
-        job=job_filter(context),
+        job=filters["job"],
         has_filter=has_filter,
         hidden=None if hidden is None else hidden(),
         allowed=allowed_actions.on_some_trigger(states),
@@ -351,13 +355,14 @@ _EXECUTION_STATES = [
 _SINCE = [("", "Any time"), ("15m", "Last 15 minutes"), ("1h", "Last hour"), ("1d", "Last day"), ("7d", "Last week")]
 
 
-_RANKS = {"-ran": Rank.DURATION, "-late": Rank.WAIT}
+_RANKS = {"-ran": Rank.DURATION, "-waited": Rank.WAIT}
 
 
 def execution_list(context: RequestContext) -> Response:
-    if (changed := _changed_columns(context, "executions", lists.EXECUTIONS)) is not None:
+    if (changed := _changed_columns(context, EXECUTIONS)) is not None:
         return changed
-    filters, job = execution_filters(context), job_filter(context)
+    filters = execution_filters(context)
+    job = filters["job"]
     listed = _listed_states(state_filter(context))
     can_rank = listed <= ENDED
     rank = _RANKS.get(context.parameter("sort") or "") if can_rank else None
@@ -368,9 +373,9 @@ def execution_list(context: RequestContext) -> Response:
     else:
         page = Page(ranked.executions, ranked.next_cursor, EXAMINED)
     head = ListHead(
-        lists.EXECUTIONS,
-        hidden_columns("executions", lists.EXECUTIONS, context.chosen_columns("executions")),
-        frozenset({"ended", "ran", "late"} if can_rank else ()),
+        EXECUTIONS.columns,
+        hidden_columns(EXECUTIONS, context.chosen_columns(EXECUTIONS.name)),
+        frozenset({"ended", "ran", "waited"} if can_rank else ()),
         True,
         "" if rank is None else context.parameter("sort") or "",
         "-ended" if can_rank else "",
@@ -384,10 +389,12 @@ def execution_list(context: RequestContext) -> Response:
         page=page,
         head=head,
         ranked=ranked,
+        spec=EXECUTIONS,
+        filters=filters,
         states=_EXECUTION_STATES,
         spans=_SINCE,
         job=job,
-        trigger=trigger_filter(context),
+        trigger=filters["trigger"],
         hint=context.operations.job_hint(job) if job is not None and not page else None,
         allowed=allowed_actions.on_some_execution(listed),
     )
@@ -409,40 +416,30 @@ def one_execution(context: RequestContext) -> Response:
     return context.render("execution.html", live=live, view=view, bar=split_bar(view.execution, view.elapsed))
 
 
-_MISFIRE_ACTIONS = [
-    ("", "All"),
-    *((str(action), str(action).replace("_", " ").capitalize()) for action in MisfireAction),
-]
+def list_page(spec: ListSpec[Any]) -> Handler:
+    """Return the page of a list of which all that there is to say is in its description."""
 
+    def handle(context: RequestContext) -> Response:
+        def read(limit: int, after: str | None) -> Page[Any]:
+            rows: Page[Any] = getattr(context.operations, spec.method)(limit=limit, after=after, **filters)
+            return rows
 
-def misfire_list(context: RequestContext) -> Response:
-    misfires = context.operations.misfires(
-        **page_position(context),
-        trigger=trigger_filter(context),
-        job=job_filter(context),
-        action=context.parameter("action"),
-        node=context.parameter("node"),
-        **span_filters(context),
-    )
-    live = "" if context.parameter("after") else "schedule"
-    return context.render("misfires.html", live=live, is_steady=bool(live), page=misfires, actions=_MISFIRE_ACTIONS)
+        if (changed := _changed_columns(context, spec)) is not None:
+            return changed
+        filters = chosen_filters(context, spec)
+        rows, head = _sorted(context, spec, {"": read})
+        live = "" if context.parameter("after") else spec.live
+        return context.render(
+            "list.html",
+            live=live,
+            is_steady=spec.is_steady and bool(live) and not head.sort,
+            spec=spec,
+            filters=filters,
+            page=rows,
+            head=head,
+        )
 
-
-_ACTION_STATES = [("", "All"), *((str(state), str(state).capitalize()) for state in ActionState)]
-
-
-def audit_log(context: RequestContext) -> Response:
-    """What operators did, when, and why."""
-    entries = context.operations.audit_log(
-        **page_position(context),
-        actor=context.parameter("actor"),
-        action=context.parameter("action"),
-        subject=context.parameter("subject"),
-        state=context.parameter("state"),
-        **span_filters(context),
-    )
-    live = "" if context.parameter("after") else "schedule"
-    return context.render("audit.html", live=live, page=entries, states=_ACTION_STATES)
+    return handle
 
 
 def audit_entry(context: RequestContext) -> Response:
@@ -501,8 +498,7 @@ PAGES: list[BaseRoute] = [
     Route("/groups", page(groups)),
     Route("/executions", page(execution_list)),
     Route("/executions/{fire_id}", page(one_execution)),
-    Route("/misfires", page(misfire_list)),
-    Route("/audit", page(audit_log)),
+    *(Route(f"/{spec.name}", page(list_page(spec))) for spec in LISTS.values() if spec.title),
     Route("/audit/{action_id:int}", page(audit_entry)),
     Route("/nodes", page(nodes)),
     Route("/system", page(system)),

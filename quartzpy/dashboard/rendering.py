@@ -13,12 +13,14 @@ from markupsafe import Markup, escape
 
 from quartzpy.dashboard.drawing.plots import sparkline
 from quartzpy.dashboard.links import NAVIGATION, Links
-from quartzpy.dashboard.lists import PLAIN_EXECUTIONS, PLAIN_TRIGGERS
+from quartzpy.dashboard.lists import plain_head
 from quartzpy.dashboard.times import Times, span_text, utc
 from quartzpy.keys import JobKey, Key, TriggerKey
 from quartzpy.operations import Count
 from quartzpy.operations.actions.table import ACTIONS
 from quartzpy.operations.incidents.kinds import kinds_of_nodes
+from quartzpy.operations.lists.history import EXECUTIONS
+from quartzpy.operations.lists.schedule import TRIGGERS
 from quartzpy.operations.render import json_text
 from quartzpy.operations.views.internal_triggers import GROUPS, kind_of
 from quartzpy.texts import numbered, visible
@@ -72,8 +74,10 @@ def _environment() -> Environment:
         kinds_of_nodes=kinds_of_nodes(),
         group_words=GROUPS,
         sparkline=sparkline,
-        plain_triggers=PLAIN_TRIGGERS,
-        plain_executions=PLAIN_EXECUTIONS,
+        plain_triggers=plain_head(TRIGGERS, "result"),
+        plain_triggers_of_job=plain_head(TRIGGERS, "result", "job"),
+        plain_executions=plain_head(EXECUTIONS),
+        plain_executions_of_job=plain_head(EXECUTIONS, "job"),
     )
     return made
 

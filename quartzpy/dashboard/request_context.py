@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 from urllib.parse import quote, unquote
 
 from starlette.concurrency import run_in_threadpool
@@ -24,14 +24,15 @@ from quartzpy.dashboard.rendering import render
 from quartzpy.dashboard.times import ZONE_COOKIE, Times, is_zone, times_of
 from quartzpy.errors import QuartzpyError
 from quartzpy.instants import zone
-from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.matchers import GroupMatcher
 from quartzpy.operations import Actor, Operations
+from quartzpy.operations.lists.history import EXECUTIONS
+from quartzpy.operations.lists.schedule import JOBS, TRIGGERS
+from quartzpy.operations.lists.spec import ListSpec
 from quartzpy.operations.views.triggers import OVERDUE
-from quartzpy.scheduler.typed_text import likely_key, read_group, read_instant
-from quartzpy.states import ENDED, ExecutionState, TriggerState, folded_word
+from quartzpy.scheduler.typed_text import read_filter, read_instant
+from quartzpy.states import ExecutionState, TriggerState, folded_word
+from quartzpy.store.filters import Filter
 
-_K = TypeVar("_K", JobKey, TriggerKey)
 THEME_COOKIE = "quartzpy_theme"
 THEMES = ("auto", "light", "dark")
 COLUMNS_COOKIE = "quartzpy_columns"
@@ -136,7 +137,7 @@ class RequestContext:
     def with_columns(self, list_name: str, names: Sequence[str]) -> Response:
         """Keep the columns that a form chose for a list, and send the reader back to it."""
         response = RedirectResponse(self.links.here(**{COLUMNS: None}), 303)
-        value = ".".join(filter(str.isalnum, names)) or "none"
+        value = ".".join(names) or "none"
         name = f"{COLUMNS_COOKIE}_{list_name}"
         response.set_cookie(name, value, _YEAR, path=self._cookie_path, httponly=True, samesite="lax")
         return response
@@ -259,27 +260,35 @@ def page_position(context: RequestContext) -> dict[str, Any]:
     return {"limit": PAGE_SIZE, "after": context.parameter("after")}
 
 
-def group_filter(context: RequestContext) -> GroupMatcher | None:
-    """Return the filter by group; a `*` in front or at the end selects several groups."""
-    group = context.parameter("group")
-    return None if group is None else read_group(group)
+def chosen_filters(context: RequestContext, spec: ListSpec[Any]) -> dict[str, Any]:
+    """Return the filters of a list that a request gives, by their names; None for those that it does not.
+
+    The group of a key may be apart, as links have it, and the bounds of a span have names of their own in a form.
+
+    Raises:
+        InvalidValueError: the text of a filter is no value of it.
+    """
+    return {declared.name: _filter(context, declared) for declared in spec.filters}
 
 
-def job_filter(context: RequestContext) -> JobKey | None:
-    """Return the filter by job: `job` is its name and `job_group` its group, or `job` has both, as people type them."""
-    return _key_filter(context, "job", JobKey)
+_OF_FORM = {"since": "from", "until": "to"}
 
 
-def trigger_filter(context: RequestContext) -> TriggerKey | None:
-    """Return the filter by trigger, as `job_filter` does."""
-    return _key_filter(context, "trigger", TriggerKey)
-
-
-def _key_filter(context: RequestContext, name: str, kind: type[_K]) -> _K | None:
-    text = context.parameter(name)
-    if text is None:
+def _filter(context: RequestContext, declared: Filter) -> Any:
+    for name in filter(None, (_OF_FORM.get(declared.name), declared.name)):
+        if (text := context.parameter(name)) is not None:
+            break
+    else:
         return None
-    return likely_key(context.operations.scheduler, text, kind, context.parameter(f"{name}_group"))
+    return declared.kind is bool or read_filter(
+        declared,
+        text,
+        context.operations.scheduler,
+        lambda: context.times.now,
+        zone(context.times.zone_name),
+        name=name,
+        group=context.parameter(f"{name}_group"),
+    )
 
 
 def state_filter(context: RequestContext) -> str | None:
@@ -290,56 +299,26 @@ def state_filter(context: RequestContext) -> str | None:
 
 def job_filters(context: RequestContext) -> dict[str, Any]:
     """Return the filters of the list of jobs."""
-    return {
-        "group": group_filter(context),
-        "contains": context.parameter("contains"),
-        "job_type": context.parameter("job_type"),
-        "mode": context.parameter("mode"),
-    }
+    return chosen_filters(context, JOBS)
 
 
 def trigger_filters(context: RequestContext) -> dict[str, Any]:
     """Return the filters of the list of triggers."""
-    state = state_filter(context)
-    late_from = context.operations.now() - OVERDUE if state == LATE else None
-    filters = {
-        "job": job_filter(context),
-        "group": group_filter(context),
-        "contains": context.parameter("contains"),
-        "state": TriggerState.WAITING if late_from else state,
-        "calendar": context.parameter("calendar"),
-        "job_type": context.parameter("job_type"),
-        "kind": context.parameter("kind"),
-        "until": late_from,
-    }
+    filters = chosen_filters(context, TRIGGERS)
+    if state_filter(context) == LATE:
+        filters |= {"state": TriggerState.WAITING, "until": context.operations.now() - OVERDUE}
     # Whoever looks for something finds it; only the whole list leaves out what nobody scheduled to repeat.
-    has_filter = any(value is not None for value in filters.values())
-    is_by_schedule = not has_filter and context.parameter("all") is None
-    return {**filters, "by_schedule": True if is_by_schedule else None}
+    if all(value is None for value in filters.values()) and context.parameter("all") is None:
+        filters["by_schedule"] = True
+    return filters
 
 
 def execution_filters(context: RequestContext) -> dict[str, Any]:
     """Return the filters of the list of executions."""
-    state = state_filter(context)
-    return {
-        "state": {None: ENDED, "RUNNING": RUNNING, EXHAUSTED: [ExecutionState.FAILED]}.get(state, state),
-        "job": job_filter(context),
-        "trigger": trigger_filter(context),
-        "group": group_filter(context),
-        "job_type": context.parameter("job_type"),
-        "node": context.parameter("node"),
-        **span_filters(context),
-        "exhausted": state == EXHAUSTED,
-        "error": context.parameter("error"),
-    }
-
-
-def span_filters(context: RequestContext) -> dict[str, Any]:
-    """Return the bounds of a span: the times of a form, or those of a link."""
-    return {
-        "since": instant_filter(context, "from") or instant_filter(context, "since"),
-        "until": instant_filter(context, "to") or instant_filter(context, "until"),
-    }
+    filters, state = chosen_filters(context, EXECUTIONS), state_filter(context)
+    if state == EXHAUSTED:
+        filters |= {"state": [ExecutionState.FAILED], "exhausted": True}
+    return {**filters, "state": RUNNING if state == "RUNNING" else filters["state"]}
 
 
 def instant_filter(context: RequestContext, name: str) -> datetime | None:

@@ -62,18 +62,21 @@ from quartzpy.scheduler.querying import (
     Page,
     checked_choice,
     checked_instant,
-    checked_text,
-    execution_query,
-    job_query,
-    misfire_query,
-    trigger_query,
+    query_of,
 )
 from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.secret_texts import SECRETS, Redaction
-from quartzpy.states import ActionState
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import Lanes, LockRecord
-from quartzpy.store.queries import ActionQuery, IncidentQuery, Rank
+from quartzpy.store.queries import (
+    ActionQuery,
+    ExecutionQuery,
+    IncidentQuery,
+    JobQuery,
+    MisfireQuery,
+    Rank,
+    TriggerQuery,
+)
 from quartzpy.texts import quoted
 
 MAX_UPCOMING = 1000
@@ -183,12 +186,12 @@ class Operations:
         Raises:
             InvalidValueError: a filter, the limit or the cursor is wrong.
         """
-        return jobs.page(self._context.reading(), job_query(**filters), limit, after)
+        return jobs.page(self._context.reading(), query_of(JobQuery, filters), limit, after)
 
     def jobs_are_few(self, most: int, **filters: Any) -> bool:
         """Return whether a page of `most` jobs would be the whole list. At most so many are read to find out."""
-        query = replace(job_query(**filters), among=EXAMINED, most_triggers=0)
-        return are_few(self._context.reading(), "jobs", query, most)
+        query = replace(query_of(JobQuery, filters), among=EXAMINED, most_triggers=0)
+        return are_few(self._context.reading(), query, most)
 
     def job_hint(self, key: JobKey | str) -> JobHint | None:
         """Return what is said of a job that is not stored: the key that was probably meant; None if it is stored."""
@@ -211,12 +214,12 @@ class Operations:
         Raises:
             InvalidValueError: a filter, the limit or the cursor is wrong.
         """
-        return triggers.page(self._context.reading(), trigger_query(**filters), limit, after)
+        return triggers.page(self._context.reading(), query_of(TriggerQuery, filters), limit, after)
 
     def triggers_are_few(self, most: int, **filters: Any) -> bool:
         """Return whether a page of `most` triggers would be the whole list. At most so many are read to find out."""
-        query = replace(trigger_query(**filters), among=EXAMINED)
-        return are_few(self._context.reading(), f"triggers by {query.order}", query, most)
+        query = replace(query_of(TriggerQuery, filters), among=EXAMINED)
+        return are_few(self._context.reading(), query, most)
 
     def unscheduled_triggers(self) -> Callable[[], Count]:
         """Ask for the number of triggers of runs by hand, retries, recoveries and continuations, up to 1,000.
@@ -262,7 +265,7 @@ class Operations:
         Raises:
             InvalidValueError: a filter, the limit or the cursor is wrong.
         """
-        return executions.page(self._context.reading(), execution_query(**filters), limit, after)
+        return executions.page(self._context.reading(), query_of(ExecutionQuery, filters), limit, after)
 
     def ranked_executions(
         self, by: Rank | str, *, limit: int = DEFAULT_LIMIT, after: str | None = None, **filters: Any
@@ -277,7 +280,7 @@ class Operations:
         """
         rank = checked_choice(by, Rank, "by")
         assert rank is not None
-        return executions.ranked(self._context.reading(), execution_query(**filters), rank, limit, after)
+        return executions.ranked(self._context.reading(), query_of(ExecutionQuery, filters), rank, limit, after)
 
     def execution(self, fire_id: FireRef) -> ExecutionView:
         """Return one execution with its times, attempts, error, log lines and progress.
@@ -310,7 +313,7 @@ class Operations:
         Raises:
             InvalidValueError: a filter, the limit or the cursor is wrong.
         """
-        return executions.misfire_page(self._context.reading(), misfire_query(**filters), limit, after)
+        return executions.misfire_page(self._context.reading(), query_of(MisfireQuery, filters), limit, after)
 
     def running(self) -> tuple[RunningView, ...]:
         """Return the running executions of the whole cluster, by fire time."""
@@ -464,13 +467,8 @@ class Operations:
         Raises:
             InvalidValueError: a filter, the limit or the cursor is wrong.
         """
-        query = IncidentQuery(
-            kind=checked_text(kind, "kind"),
-            contains=checked_text(contains, "contains"),
-            since=checked_instant(since, "since"),
-            until=checked_instant(until, "until"),
-        )
-        return recorded.page(self._context.reading(), query, limit, after)
+        filters = {"kind": kind, "contains": contains, "since": since, "until": until}
+        return recorded.page(self._context.reading(), query_of(IncidentQuery, filters), limit, after)
 
     def incident(self, incident_id: int) -> RecordedIncident:
         """Return one incident as a node has recorded it, whether it lasts or is over.
@@ -508,15 +506,15 @@ class Operations:
         Raises:
             InvalidValueError: a filter, the limit or the cursor is wrong.
         """
-        query = ActionQuery(
-            actor=checked_text(actor, "actor"),
-            action=checked_text(action, "action"),
-            subject=checked_text(subject, "subject"),
-            state=checked_choice(state, ActionState, "state"),
-            since=checked_instant(since, "since"),
-            until=checked_instant(until, "until"),
-        )
-        return audit_log.page(self._context.reading(), query, limit, after)
+        filters = {
+            "actor": actor,
+            "action": action,
+            "subject": subject,
+            "state": state,
+            "since": since,
+            "until": until,
+        }
+        return audit_log.page(self._context.reading(), query_of(ActionQuery, filters), limit, after)
 
     def audit_entry(self, action_id: int) -> AuditEntry:
         """Return one entry of the audit log, for example that of an action which is still going on.

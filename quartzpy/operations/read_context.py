@@ -133,7 +133,6 @@ def page_of(page: Page[_Record], view: Callable[[_Record], _View]) -> Page[_View
 
 def examined_page(
     reading: BatchedReads,
-    name: str,
     query: RecordQuery[_Record],
     limit: int,
     after: str | None,
@@ -147,7 +146,7 @@ def examined_page(
     """
     bounded = cast("BoundedQuery", query)
     pages: Query[_Record] = Query(
-        name,
+        query.name,
         lambda limit, after: reading.defer(lambda store: admin(store).find(query, limit, after))(),
         query.position,
         query.shape,
@@ -167,6 +166,6 @@ def examined_page(
     return page
 
 
-def are_few(reading: BatchedReads, name: str, query: RecordQuery[_Record], most: int) -> bool:
+def are_few(reading: BatchedReads, query: RecordQuery[_Record], most: int) -> bool:
     """Return whether a query selects at most `most` records, and these among those that a page examines."""
-    return examined_page(reading, name, query, most, None).next_cursor is None
+    return examined_page(reading, query, most, None).next_cursor is None

@@ -14,6 +14,8 @@ from quartzpy.keys import JobKey, Key, TriggerKey
 from quartzpy.matchers import GroupMatcher, MatchOperator
 from quartzpy.scheduler.methods.queries import QueryMethods
 from quartzpy.scheduler.querying import Query
+from quartzpy.store.filters import filters_of
+from quartzpy.store.queries import ExecutionQuery, JobQuery, TriggerQuery
 from quartzpy.texts import numbered, quoted
 
 
@@ -134,25 +136,16 @@ class Selection:
         return f"{NAMES[self.kind]} with {filters}" if filters else f"all {NAMES[self.kind]}"
 
 
+_QUERIES: Mapping[Subject, type] = {
+    Subject.JOB: JobQuery,
+    Subject.TRIGGER: TriggerQuery,
+    Subject.EXECUTION: ExecutionQuery,
+}
 _FILTERS: Mapping[Subject, frozenset[str]] = {
-    Subject.JOB: frozenset({"group", "contains", "job_type", "mode"}),
-    Subject.TRIGGER: frozenset(
-        {
-            "job",
-            "group",
-            "contains",
-            "state",
-            "calendar",
-            "job_type",
-            "kind",
-            "since",
-            "until",
-            "by_schedule",
-        }
-    ),
-    Subject.EXECUTION: frozenset(
-        {"state", "job", "trigger", "group", "job_type", "node", "since", "until", "exhausted", "error"}
-    ),
+    **{
+        kind: frozenset(declared.name for declared in filters_of(query) if not declared.is_order)
+        for kind, query in _QUERIES.items()
+    },
     Subject.TRIGGER_GROUP: frozenset({"group"}),
     Subject.JOB_GROUP: frozenset({"group"}),
     Subject.EVERYTHING: frozenset(),

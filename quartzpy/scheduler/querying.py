@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Generic, TypeVar, overload
 
 from quartzpy.errors import InvalidValueError
 from quartzpy.instants import as_instant
-from quartzpy.keys import JobKey, JobRef, TriggerKey, TriggerRef, checked_key
 from quartzpy.matchers import GroupMatcher, as_group_matcher
 from quartzpy.name_hints import QUERY_NAMES, NameHints
-from quartzpy.states import ENDED, ExecutionState, JobMode, JoinState, MisfireAction, execution_states, trigger_states
-from quartzpy.store.queries import ExecutionQuery, JobQuery, JoinQuery, MisfireQuery, TriggerOrder, TriggerQuery
-from quartzpy.texts import check_storable, numbered, quoted
+from quartzpy.store.filters import filters_of
+from quartzpy.store.queries import RecordQuery
+from quartzpy.texts import check_storable, did_you_mean, numbered, quoted
 
 DEFAULT_LIMIT = 100
 MAX_LIMIT = 1_000_000
@@ -25,6 +24,7 @@ _INSTANT = "at"
 _MAX_NUMBER = 2**63 - 1
 _T = TypeVar("_T")
 _Choice = TypeVar("_Choice", bound=StrEnum)
+_Query = TypeVar("_Query", bound=RecordQuery[Any])
 
 
 class Page(Sequence[_T]):
@@ -214,131 +214,19 @@ def _checked_limit(limit: object) -> int:
     raise InvalidValueError(f"limit: must be a whole number from 1 to {MAX_LIMIT:,} (got {quoted(limit)})")
 
 
-def job_query(
-    *,
-    group: str | GroupMatcher | None = None,
-    contains: str | None = None,
-    job_type: str | None = None,
-    mode: str | None = None,
-) -> JobQuery:
-    """Return the query of the filters of `Scheduler.jobs`.
+def query_of(kind: type[_Query], filters: Mapping[str, Any]) -> _Query:
+    """Return the query of filters as callers give them; those that are None select nothing.
 
     Raises:
         InvalidValueError: a filter has a value that it cannot have.
+        TypeError: the query has no such filter.
     """
-    return JobQuery(
-        group=group_matcher(group),
-        contains=checked_text(contains, "contains"),
-        job_type=checked_text(job_type, "job_type"),
-        mode=checked_choice(mode, JobMode, "mode"),
-    )
-
-
-def trigger_query(
-    *,
-    job: JobRef | None = None,
-    group: str | GroupMatcher | None = None,
-    contains: str | None = None,
-    state: str | Collection[str] | None = None,
-    calendar: str | None = None,
-    job_type: str | None = None,
-    kind: str | None = None,
-    since: datetime | None = None,
-    until: datetime | None = None,
-    by_schedule: bool = False,
-    order_by: str = TriggerOrder.KEY,
-) -> TriggerQuery:
-    """Return the query of the filters of `Scheduler.triggers`.
-
-    Raises:
-        InvalidValueError: a filter has a value that it cannot have.
-    """
-    if not isinstance(by_schedule, bool):
-        raise InvalidValueError(f"by_schedule: must be True or False (got {quoted(by_schedule)})")
-    order = checked_choice(order_by, TriggerOrder, "order_by")
-    assert order is not None
-    return TriggerQuery(
-        job_key=None if job is None else checked_key(job, JobKey),
-        group=group_matcher(group),
-        contains=checked_text(contains, "contains"),
-        states=None if state is None else trigger_states(state),
-        calendar=checked_text(calendar, "calendar"),
-        job_type=checked_text(job_type, "job_type"),
-        kind=checked_text(kind, "kind"),
-        since=checked_instant(since, "since"),
-        until=checked_instant(until, "until"),
-        by_schedule=by_schedule,
-        order=order,
-    )
-
-
-def execution_query(
-    *,
-    state: str | Collection[str] = ENDED,
-    job: JobRef | None = None,
-    trigger: TriggerRef | None = None,
-    group: str | GroupMatcher | None = None,
-    job_type: str | None = None,
-    node: str | None = None,
-    since: datetime | None = None,
-    until: datetime | None = None,
-    exhausted: bool = False,
-    error: str | None = None,
-) -> ExecutionQuery:
-    """Return the query of the filters of `Scheduler.executions`.
-
-    Raises:
-        InvalidValueError: a filter has a value that it cannot have.
-    """
-    if not isinstance(exhausted, bool):
-        raise InvalidValueError(f"exhausted: must be True or False (got {quoted(exhausted)})")
-    states = execution_states(state)
-    return ExecutionQuery(
-        states=states & {ExecutionState.FAILED} if exhausted else states,
-        job_key=None if job is None else checked_key(job, JobKey),
-        trigger_key=None if trigger is None else checked_key(trigger, TriggerKey),
-        job_group=group_matcher(group),
-        job_type=checked_text(job_type, "job_type"),
-        instance_id=checked_text(node, "node"),
-        since=checked_instant(since, "since"),
-        until=checked_instant(until, "until"),
-        exhausted=exhausted,
-        error=checked_text(error, "error"),
-    )
-
-
-def misfire_query(
-    *,
-    trigger: TriggerRef | None = None,
-    job: JobRef | None = None,
-    action: str | None = None,
-    node: str | None = None,
-    since: datetime | None = None,
-    until: datetime | None = None,
-) -> MisfireQuery:
-    """Return the query of the filters of `Scheduler.misfires`.
-
-    Raises:
-        InvalidValueError: a filter has a value that it cannot have.
-    """
-    return MisfireQuery(
-        trigger_key=None if trigger is None else checked_key(trigger, TriggerKey),
-        job_key=None if job is None else checked_key(job, JobKey),
-        action=checked_choice(action, MisfireAction, "action"),
-        instance_id=checked_text(node, "node"),
-        since=checked_instant(since, "since"),
-        until=checked_instant(until, "until"),
-    )
-
-
-def join_query(*, job: JobRef | None = None, state: str | None = None) -> JoinQuery:
-    """Return the query of the filters of `Scheduler.joins`.
-
-    Raises:
-        InvalidValueError: a filter has a value that it cannot have.
-    """
-    return JoinQuery(
-        job_key=None if job is None else checked_key(job, JobKey), state=checked_choice(state, JoinState, "state")
+    by_name = {declared.name: declared for declared in filters_of(kind)}
+    for name in filters:
+        if name not in by_name:
+            raise TypeError(f"{name}: is not a filter of this query; {did_you_mean(name, by_name, 'filters')}")
+    return kind(
+        **{by_name[name].field: by_name[name].checked(value) for name, value in filters.items() if value is not None}
     )
 
 
@@ -354,20 +242,6 @@ def checked_instant(value: datetime | None, subject: str) -> datetime | None:
         InvalidValueError: it is not an instant with a time zone.
     """
     return None if value is None else as_instant(value, subject, InvalidValueError)
-
-
-def checked_text(value: str | None, subject: str) -> str | None:
-    """Return the value of a filter; None if it is not given.
-
-    Raises:
-        InvalidValueError: it is not a text that can be stored, or empty.
-    """
-    if value is None:
-        return None
-    if not isinstance(value, str) or not value:
-        raise InvalidValueError(f"{subject}: must be a text that is not empty (got {quoted(value)})")
-    check_storable(value, subject, InvalidValueError)
-    return value
 
 
 def checked_choice(value: str | None, choices: type[_Choice], subject: str) -> _Choice | None:

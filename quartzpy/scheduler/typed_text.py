@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta, tzinfo
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from quartzpy.errors import (
     InvalidValueError,
@@ -24,6 +24,7 @@ from quartzpy.texts import quoted
 
 if TYPE_CHECKING:
     from quartzpy.scheduler.scheduler import BaseScheduler
+    from quartzpy.store.filters import Filter
     from quartzpy.store.protocol import JobStore
 
 _K = TypeVar("_K", JobKey, TriggerKey)
@@ -112,6 +113,38 @@ def read_group(text: str, name: str = "group") -> GroupMatcher:
         case False, True:
             return GroupMatcher.starts_with(inner)
     return GroupMatcher.equals(text)
+
+
+# --- filters
+
+
+def read_filter(
+    declared: Filter,
+    text: str,
+    scheduler: BaseScheduler,
+    now: Callable[[], datetime],
+    local: tzinfo | None,
+    *,
+    name: str,
+    group: str | None = None,
+) -> Any:
+    """Return the value of a filter that a reader typed, or that a link has; `name` is for the message of an error.
+
+    The value of a flag, and a word, is returned as it is. With `group`, the text of a key is its name.
+
+    Raises:
+        InvalidValueError: the text is no key, no group or no instant.
+        SettingsError: several stored keys read like it.
+    """
+    if declared.kind is JobKey:
+        return likely_key(scheduler, text, JobKey, group)
+    if declared.kind is TriggerKey:
+        return likely_key(scheduler, text, TriggerKey, group)
+    if declared.kind is GroupMatcher:
+        return read_group(text, name)
+    if declared.kind is datetime:
+        return read_instant(text, name, now, local, direction=FUTURE if declared.is_ahead else PAST)
+    return text
 
 
 # --- instants

@@ -13,7 +13,20 @@ from typing import Any, Generic, TypeVar
 
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher, MatchOperator
-from quartzpy.states import ENDED, ActionState, ExecutionState, JobMode, JoinState, MisfireAction, TriggerState, Word
+from quartzpy.states import (
+    ENDED,
+    ActionState,
+    ExecutionState,
+    JobMode,
+    JoinState,
+    MisfireAction,
+    PublicState,
+    TriggerState,
+    Word,
+    execution_states,
+    trigger_states,
+)
+from quartzpy.store.filters import filtered
 from quartzpy.store.records import (
     ActionRecord,
     ExecutionRecord,
@@ -40,6 +53,11 @@ class RecordQuery(Generic[_Record]):
     __slots__ = ()
 
     @property
+    def name(self) -> str:
+        """The name of this query, which its cursors have in them."""
+        raise NotImplementedError
+
+    @property
     def shape(self) -> Shape:
         """The shape of the positions of this query's records."""
         raise NotImplementedError
@@ -48,6 +66,19 @@ class RecordQuery(Generic[_Record]):
         """Return the position of a record in the order of this query."""
         raise NotImplementedError
 
+
+_GROUPS = "billing or bill*"
+_CONTAINS: dict[str, Any] = {
+    "kind": str,
+    "text": "A part of the name; upper and lower case differ",
+    "label": "Name contains",
+}
+_JOB_TYPE: dict[str, Any] = {"kind": str, "text": "The type of the job, as it is registered", "option": "type"}
+_JOB: dict[str, Any] = {"kind": JobKey, "text": "The job", "name": "job", "hint": "billing.nightly"}
+_TRIGGER: dict[str, Any] = {"kind": TriggerKey, "text": "The trigger", "name": "trigger", "is_rare": True}
+_TRIGGER_STATES = tuple(
+    dict.fromkeys([*map(str, TriggerState), *(str(state) for state in PublicState if state is not PublicState.NONE)])
+)
 
 STOPPED = frozenset({TriggerState.ERROR, TriggerState.PAUSED, TriggerState.PAUSED_BLOCKED})
 HELD = frozenset({TriggerState.BLOCKED, TriggerState.PAUSED_BLOCKED, TriggerState.COMPLETE})
@@ -80,11 +111,10 @@ class TriggerOrder(Word):
 class JobQuery(RecordQuery[JobRecord]):
     """Selects the jobs that match all given filters. The order is by group, then by name."""
 
-    group: GroupMatcher | None = None
-    contains: str | None = None
-    """A part of the name; upper and lower case differ."""
-    job_type: str | None = None
-    mode: JobMode | None = None
+    contains: str | None = filtered(**_CONTAINS)
+    group: GroupMatcher | None = filtered(GroupMatcher, "The group", hint=_GROUPS)
+    job_type: str | None = filtered(**_JOB_TYPE)
+    mode: JobMode | None = filtered(JobMode, "The mode of the job")
     job_key: JobKey | None = None
     """The key of the only job."""
     most_triggers: int | None = None
@@ -102,6 +132,10 @@ class JobQuery(RecordQuery[JobRecord]):
         return None if walk == self else replace(walk, among=None)
 
     @property
+    def name(self) -> str:
+        return "jobs"
+
+    @property
     def shape(self) -> Shape:
         return _KEY
 
@@ -116,20 +150,32 @@ class TriggerQuery(RecordQuery[TriggerRecord]):
     `since` and `until` bound the next fire time: `since` is inclusive, `until` exclusive.
     """
 
-    job_key: JobKey | None = None
-    group: GroupMatcher | None = None
-    contains: str | None = None
-    """A part of the name; upper and lower case differ."""
-    states: frozenset[TriggerState] | None = None
-    calendar: str | None = None
-    job_type: str | None = None
-    kind: str | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-    by_schedule: bool = False
-    """Only triggers that fire by a schedule, and not those that fire once, or those of runs by hand, of retries, of
-    recoveries and of continuations."""
-    order: TriggerOrder = TriggerOrder.KEY
+    contains: str | None = filtered(**_CONTAINS)
+    group: GroupMatcher | None = filtered(GroupMatcher, "The group", hint=_GROUPS)
+    job_key: JobKey | None = filtered(**_JOB, is_rare=True)
+    states: frozenset[TriggerState] | None = filtered(
+        TriggerState,
+        "The state",
+        name="state",
+        words=_TRIGGER_STATES,
+        read_words=trigger_states,
+    )
+    calendar: str | None = filtered(str, "The calendar that they use", is_rare=True)
+    job_type: str | None = filtered(**_JOB_TYPE)
+    kind: str | None = filtered(str, "The kind of schedule: simple, cron, ...", is_rare=True)
+    since: datetime | None = filtered(datetime, "The earliest next fire time", is_ahead=True, is_rare=True)
+    until: datetime | None = filtered(datetime, "The next fire time is before this", is_ahead=True, is_rare=True)
+    by_schedule: bool = filtered(bool, "Only triggers that repeat by a schedule", instead=False, is_rare=True)
+    """Neither triggers that fire once, nor those of runs by hand, of retries, of recoveries and of continuations."""
+    order: TriggerOrder = filtered(
+        TriggerOrder,
+        "The order; key reads only the triggers of the page, next_fire_time all that match",
+        name="order_by",
+        option="order",
+        instead=TriggerOrder.KEY,
+        default="key",
+        is_order=True,
+    )
     among: int | None = None
     """The number of triggers of `walk` that are examined at most; a page then has those among them that match. None
     examines as many as the page needs."""
@@ -175,6 +221,10 @@ class TriggerQuery(RecordQuery[TriggerRecord]):
         return self.states is not None and self.states <= STOPPED
 
     @property
+    def name(self) -> str:
+        return f"triggers by {self.order}"
+
+    @property
     def shape(self) -> Shape:
         return _KEY if self.order is TriggerOrder.KEY else ((datetime, type(None)), (int,), *_KEY)
 
@@ -194,21 +244,36 @@ class ExecutionQuery(RecordQuery[ExecutionRecord]):
     soonest first.
     """
 
-    states: frozenset[ExecutionState] = ENDED
-    job_key: JobKey | None = None
-    trigger_key: TriggerKey | None = None
-    job_group: GroupMatcher | None = None
-    job_type: str | None = None
-    instance_id: str | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-    exhausted: bool = False
-    """Only executions that FAILED and are not retried."""
-    error: str | None = None
-    """Only executions whose error has this text."""
+    states: frozenset[ExecutionState] = filtered(
+        ExecutionState,
+        "The state",
+        name="state",
+        read_words=execution_states,
+        instead=ENDED,
+        default="all that have ended",
+    )
+    job_key: JobKey | None = filtered(**_JOB)
+    trigger_key: TriggerKey | None = filtered(**_TRIGGER)
+    job_group: GroupMatcher | None = filtered(
+        GroupMatcher, "The group of the job", name="group", label="Job group", hint=_GROUPS
+    )
+    job_type: str | None = filtered(**_JOB_TYPE)
+    instance_id: str | None = filtered(str, "The node that executed it", name="node")
+    error: str | None = filtered(str, "A part of the error; upper and lower case differ", hint="a part of its text")
+    since: datetime | None = filtered(datetime, "The earliest scheduled fire time")
+    until: datetime | None = filtered(datetime, "The scheduled fire time is before this")
+    exhausted: bool = filtered(bool, "Only those that failed and that no retry follows", instead=False, is_rare=True)
     among: int | None = None
     """The number of ended executions that are examined at most; a page then has those among them that match. None
     examines as many as the page needs. It has no effect on the executions of a trigger."""
+
+    def __post_init__(self) -> None:
+        if self.exhausted:
+            object.__setattr__(self, "states", self.states & {ExecutionState.FAILED})
+
+    @property
+    def name(self) -> str:
+        return "executions"
 
     @property
     def shape(self) -> Shape:
@@ -235,12 +300,12 @@ class MisfireQuery(RecordQuery[MisfireRecord]):
     `since` and `until` bound the scheduled fire time that was missed: `since` is inclusive, `until` exclusive.
     """
 
-    trigger_key: TriggerKey | None = None
-    job_key: JobKey | None = None
-    action: MisfireAction | None = None
-    instance_id: str | None = None
-    since: datetime | None = None
-    until: datetime | None = None
+    trigger_key: TriggerKey | None = filtered(**_TRIGGER)
+    job_key: JobKey | None = filtered(**_JOB, is_rare=True)
+    action: MisfireAction | None = filtered(MisfireAction, "The result of the misfire instruction", label="Result")
+    instance_id: str | None = filtered(str, "The node that handled it", name="node")
+    since: datetime | None = filtered(datetime, "The earliest scheduled fire time that was missed")
+    until: datetime | None = filtered(datetime, "The missed fire time is before this")
     among: int | None = None
     """The number of misfires of `walk` that are examined at most; a page then has those among them that match. None
     examines as many as the page needs."""
@@ -254,6 +319,10 @@ class MisfireQuery(RecordQuery[MisfireRecord]):
         return None if walk == self else replace(walk, among=None)
 
     @property
+    def name(self) -> str:
+        return "misfires"
+
+    @property
     def shape(self) -> Shape:
         return ((int,),)
 
@@ -265,11 +334,14 @@ class MisfireQuery(RecordQuery[MisfireRecord]):
 class JoinQuery(RecordQuery[JoinRecord]):
     """Selects the joins and batches that match all given filters. The order is the latest first."""
 
-    job_key: JobKey | None = None
-    """The job that runs when enough has ended."""
-    state: JoinState | None = None
+    job_key: JobKey | None = filtered(JobKey, "The job that runs when enough has ended", name="job")
+    state: JoinState | None = filtered(JoinState, "The state")
     occasion: str | None = None
     """The scheduled instant or the day, or the name of the batch."""
+
+    @property
+    def name(self) -> str:
+        return "joins"
 
     @property
     def shape(self) -> Shape:
@@ -286,13 +358,14 @@ class ActionQuery(RecordQuery[ActionRecord]):
     `since` and `until` bound the instant at which they began: `since` is inclusive, `until` exclusive.
     """
 
-    actor: str | None = None
-    action: str | None = None
-    subject: str | None = None
-    """The whole subject, as in the record."""
-    state: ActionState | None = None
-    since: datetime | None = None
-    until: datetime | None = None
+    actor: str | None = filtered(str, "The name of the actor", label="Who")
+    action: str | None = filtered(str, "The name of the action: pause, delete, ...", hint="pause")
+    subject: str | None = filtered(
+        str, 'The whole subject: "trigger GROUP.NAME", "job GROUP.NAME", "node NAME", ...', is_rare=True
+    )
+    state: ActionState | None = filtered(ActionState, "The state of the action", label="Result")
+    since: datetime | None = filtered(datetime, "The earliest begin")
+    until: datetime | None = filtered(datetime, "They began before this")
     among: int | None = None
     """The number of actions of `walk` that are examined at most; a page then has those among them that match. None
     examines as many as the page needs."""
@@ -305,6 +378,10 @@ class ActionQuery(RecordQuery[ActionRecord]):
         state = None if self.state is ActionState.SUCCEEDED else self.state
         walk = ActionQuery(subject=self.subject, state=state, since=self.since, until=self.until, among=self.among)
         return None if walk == self else replace(walk, among=None)
+
+    @property
+    def name(self) -> str:
+        return "audit log"
 
     @property
     def shape(self) -> Shape:
@@ -321,11 +398,15 @@ class IncidentQuery(RecordQuery[IncidentRecord]):
     Those are selected that lasted at some instant from `since` until before `until`.
     """
 
-    kind: str | None = None
-    contains: str | None = None
-    """A part of the subject or of the latest sentence; the case of ASCII letters is ignored."""
-    since: datetime | None = None
-    until: datetime | None = None
+    contains: str | None = filtered(
+        str,
+        "A part of the subject or of the latest sentence; the case of ASCII letters is ignored",
+        label="Text",
+        hint="a part of the sentence",
+    )
+    kind: str | None = filtered(str, "The kind: dead-node, trigger-error, ...", hint="dead-node")
+    since: datetime | None = filtered(datetime, "They ended at this instant or later")
+    until: datetime | None = filtered(datetime, "They began before this")
     among: int | None = None
     """The number of incidents of `walk` that are examined at most; a page then has those among them that match. None
     examines as many as the page needs."""
@@ -337,6 +418,10 @@ class IncidentQuery(RecordQuery[IncidentRecord]):
             return None
         walk = IncidentQuery(since=self.since, among=self.among)
         return None if walk == self else replace(walk, among=None)
+
+    @property
+    def name(self) -> str:
+        return "incidents"
 
     @property
     def shape(self) -> Shape:

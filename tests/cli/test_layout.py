@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from quartzpy import JobKey, TriggerKey
-from quartzpy.cli.definition_lists import TRIGGERS
 from quartzpy.cli.drawing import draw
-from quartzpy.cli.execution_lists import EXECUTIONS
 from quartzpy.cli.formatter import Formatter, cut, instant, padded, short_span, width_of
 from quartzpy.errors import SettingsError
 from quartzpy.operations import ExecutionSummary, TriggerSummary
+from quartzpy.operations.lists.history import EXECUTIONS
+from quartzpy.operations.lists.schedule import TRIGGERS
 from quartzpy.scheduler.typed_text import FUTURE, PAST
 from quartzpy.states import ExecutionState, PublicState, TriggerState
 
@@ -59,30 +59,28 @@ ROWS = [
 
 GOLDEN = {
     80: """\
-TRIGGER                          STATE    NEXT (UTC)           SCHEDULE
-reports.nightly-report           WAITING  2026-11-22 09:30:15  0 0 2 ? * MON-FRI
-billing.import-…f-the-region-eu  WAITING  2026-11-22 09:30:15  every 15m
-mail.broken                      ERROR    -                    0 30 4 * * ?
-日本.報告                        WAITING  2026-11-22 09:30:15  0 0 9 * * ?
-(omitted: zone, job, fired, priority, kind, misfire, error; use a wider
+TRIGGER                          STATE    SCHEDULE           NEXT (UTC)
+reports.nightly-report           WAITING  0 0 2 ? * MON-FRI  2026-11-22 09:30:15
+billing.import-…f-the-region-eu  WAITING  every 15m          2026-11-22 09:30:15
+mail.broken                      ERROR    0 30 4 * * ?       -
+日本.報告                        WAITING  0 0 9 * * ?        2026-11-22 09:30:15
+(omitted: job, zone, fired, priority, kind, misfire, error; use a wider
 terminal, --columns or --json)
 """,
     120: """\
-TRIGGER                       STATE    NEXT (UTC)           SCHEDULE           JOB                  ERROR
-reports.nightly-report        WAITING  2026-11-22 09:30:15  0 0 2 ? * MON-FRI  reports.j…ly-report  -
-billing.import…the-region-eu  WAITING  2026-11-22 09:30:15  every 15m          billing.j…region-eu  -
-mail.broken                   ERROR    -                    0 30 4 * * ?       mail.job-of-broken   ValueError: no such…
-日本.報告                     WAITING  2026-11-22 09:30:15  0 0 9 * * ?        日本.job-of-報告     -
+TRIGGER                       JOB                  STATE    SCHEDULE           NEXT (UTC)           ERROR
+reports.nightly-report        reports.j…ly-report  WAITING  0 0 2 ? * MON-FRI  2026-11-22 09:30:15  -
+billing.import…the-region-eu  billing.j…region-eu  WAITING  every 15m          2026-11-22 09:30:15  -
+mail.broken                   mail.job-of-broken   ERROR    0 30 4 * * ?       -                    ValueError: no such…
+日本.報告                     日本.job-of-報告     WAITING  0 0 9 * * ?        2026-11-22 09:30:15  -
 (omitted: zone, fired, priority, kind, misfire; use a wider terminal, --columns or --json)
 """,
 }
 
 
 def drawn(width: int | None, **options: bool) -> str:
-    text = draw(
-        TRIGGERS.columns[:12] + TRIGGERS.columns[-1:], ROWS, Formatter("UTC"), width=width, zoned=("next",), **options
-    )
-    return text + "\n"
+    columns = [column for column in TRIGGERS.columns if not column.extra]
+    return draw(columns, ROWS, Formatter("UTC"), width=width, **options) + "\n"
 
 
 @pytest.mark.parametrize("width", [80, 120])
@@ -118,13 +116,16 @@ def test_states_are_coloured_on_a_terminal_only_and_no_color_is_honoured(monkeyp
     assert "\x1b" not in drawn(80)
 
 
+_RUN = EXECUTIONS.chosen("id", "job", "state", "scheduled", "waited", "ran", "attempt", "node", "trigger")
+
+
 def test_an_execution_in_a_table() -> None:
     one = ExecutionSummary(
         *(7, ExecutionState.FAILED, TriggerKey("t"), JobKey("job"), "app:Job", "app-01", 2),
         *(NOW, NOW, NOW, NOW + timedelta(seconds=90), None),
         *(timedelta(milliseconds=20), timedelta(), timedelta(seconds=90), "ValueError: no such region"),
     )
-    assert draw(EXECUTIONS.columns[:9], [one], Formatter("UTC"), zoned=("scheduled",)).splitlines() == [
+    assert draw(_RUN, [one], Formatter("UTC")).splitlines() == [
         "ID  JOB          STATE   SCHEDULED (UTC)      WAITED    RAN  ATTEMPT  NODE    TRIGGER",
         " 7  DEFAULT.job  FAILED  2026-11-22 08:30:15    20ms  1m30s        2  app-01  DEFAULT.t",
     ]

@@ -86,7 +86,7 @@ def test_import_quartzpy_does_not_import_the_database_driver() -> None:
 
 def test_a_command_imports_no_other_command_and_no_driver_before_it_runs() -> None:
     modules = imported(COMMAND)
-    assert "quartzpy.cli.definition_lists" in modules
+    assert "quartzpy.cli.lists" in modules
     others = {"quartzpy.cli.cluster", "quartzpy.cli.show", "quartzpy.cli.top"}
     assert not modules.intersection({*others, "sqlalchemy", "psycopg", "alembic", "rich"})
 

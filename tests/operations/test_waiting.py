@@ -10,9 +10,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from quartzpy import JobKey, Limit
-from quartzpy.cli.definition_lists import JOBS, TRIGGERS
 from quartzpy.dashboard import create_app
 from quartzpy.operations import Operations
+from quartzpy.operations.lists.schedule import JOBS, TRIGGERS
 from tests.contract.harness import Harness, every, job
 from tests.dashboard.conftest import LOCAL
 
@@ -55,8 +55,7 @@ def test_lists_say_what_a_fire_that_is_due_waits_for(
         assert re.search(rf"due [\w ]+ ago, {re.escape(words)}", text), path
         assert page.get(f"/api/v1{path}").status_code == 200
     for listing, row in ((TRIGGERS, trigger), (JOBS, one)):
-        [column] = [column for column in listing.columns if column.name == "waits for"]
-        assert column.value(row) == row.waits_for
+        assert listing.column("waits for").value(row) == row.waits_for
 
 
 def test_a_trigger_that_is_not_due_waits_for_its_time_alone(store: Harness, operations: Operations) -> None:

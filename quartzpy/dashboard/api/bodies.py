@@ -15,8 +15,11 @@ from quartzpy.matchers import GroupMatcher
 from quartzpy.operations import Actions, Selection
 from quartzpy.operations.actions.inputs import Input, Instant
 from quartzpy.operations.actions.table import ACTIONS
+from quartzpy.operations.lists.history import EXECUTIONS
+from quartzpy.operations.lists.schedule import JOBS, TRIGGERS
 from quartzpy.operations.selection import Subject
 from quartzpy.scheduler.typed_text import FUTURE, OFFSET_FORMS, PAST, read_group, read_instant
+from quartzpy.store.filters import Filter
 from quartzpy.texts import quoted
 
 MAX_SELECTED = 10_000
@@ -24,7 +27,7 @@ MAX_SELECTED = 10_000
 MAX_BYTES = 2_000_000
 """The largest body."""
 _FILTERED = {"jobs": Selection.jobs, "triggers": Selection.triggers, "executions": Selection.executions}
-_DIRECTIONS = {"jobs": FUTURE, "triggers": FUTURE, "executions": PAST}
+_FILTERS = {spec.name: {declared.name: declared for declared in spec.filters} for spec in (JOBS, TRIGGERS, EXECUTIONS)}
 _GROUPS = {"trigger_group": Selection.trigger_group, "job_group": Selection.job_group}
 
 _PREVIEWS = {
@@ -167,7 +170,7 @@ def _selection(name: str, value: Any, now: Callable[[], datetime]) -> Any:
         return _KEY_READERS[kind](kind, subjects)
     if kind in _FILTERED and isinstance(subjects, dict):
         return _FILTERED[kind](
-            **{member: _filter(member, text, now, _DIRECTIONS[kind]) for member, text in subjects.items()}
+            **{member: _filter(_FILTERS[kind].get(member), member, text, now) for member, text in subjects.items()}
         )
     if kind in _FILTERED:
         if not isinstance(subjects, list) or len(subjects) > MAX_SELECTED:
@@ -184,16 +187,17 @@ def _selection(name: str, value: Any, now: Callable[[], datetime]) -> Any:
     raise InvalidValueError(f"{name}: must be one of {', '.join(_SELECTION['properties'])} (got {quoted(value)})")
 
 
-def _filter(name: str, value: Any, now: Callable[[], datetime], direction: int) -> Any:
-    match name:
-        case "job":
-            return _job(name, value)
-        case "trigger":
-            return _trigger(name, value)
-        case "group":
-            return _matcher(name, value)
-        case "since" | "until":
-            return _instant(name, value, now, direction)
+def _filter(declared: Filter | None, name: str, value: Any, now: Callable[[], datetime]) -> Any:
+    kind = None if declared is None else declared.kind
+    if kind is JobKey:
+        return _job(name, value)
+    if kind is TriggerKey:
+        return _trigger(name, value)
+    if kind is GroupMatcher:
+        return _matcher(name, value)
+    if declared is not None and kind is datetime:
+        return _instant(name, value, now, FUTURE if declared.is_ahead else PAST)
+    # The selection refuses a filter that it does not have.
     return value
 
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from typing import Any
 
 from quartzpy.errors import InvalidValueError
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.matchers import GroupMatcher
 from quartzpy.operations import Operations
-from quartzpy.scheduler.typed_text import FUTURE, likely_key, read_group, read_instant
-from quartzpy.states import ActionState, ExecutionState, JobMode, MisfireAction, PublicState, TriggerState
-from quartzpy.store.queries import TriggerOrder
+from quartzpy.operations.lists.spec import ListSpec
+from quartzpy.operations.lists.table import LISTS
+from quartzpy.scheduler.typed_text import FUTURE, read_filter, read_instant
+from quartzpy.store.filters import Filter
 from quartzpy.texts import quoted
 
 MAX_LIMIT = 1_000
@@ -56,25 +55,26 @@ def _future(name: str, text: str, operations: Operations) -> datetime:
     return read_instant(text, name, operations.now, None, direction=FUTURE)
 
 
-def _group(name: str, text: str, operations: Operations) -> GroupMatcher:
-    return read_group(text, name)
+def of_filter(declared: Filter) -> Parameter:
+    """Return the parameter of a filter."""
 
+    def read(name: str, text: str, operations: Operations) -> Any:
+        return read_filter(declared, text, operations.scheduler, operations.now, None, name=name)
 
-def _job(name: str, text: str, operations: Operations) -> JobKey:
-    return likely_key(operations.scheduler, text, JobKey)
-
-
-def _trigger(name: str, text: str, operations: Operations) -> TriggerKey:
-    return likely_key(operations.scheduler, text, TriggerKey)
-
-
-def one_of(words: type[StrEnum]) -> dict[str, Any]:
-    return {"type": "string", "enum": [str(word) for word in words]}
+    schema: dict[str, Any] = _TEXT
+    if declared.choices:
+        schema = {"type": "string", "enum": list(declared.choices)}
+        if declared.is_order:
+            schema["default"] = declared.default
+    elif declared.kind is datetime:
+        schema = _INSTANT
+    elif declared.kind is bool:
+        schema, read = {"type": "boolean", "default": False}, boolean
+    return Parameter(declared.name, declared.help, schema, read, many=declared.read_words is not None)
 
 
 _TEXT = {"type": "string", "minLength": 1}
 _INSTANT = {"type": "string", "description": "An instant as in RFC 3339, or a length of time such as 2h."}
-_STATES = list(dict.fromkeys([*map(str, TriggerState), *(str(state) for state in PublicState if state != "NONE")]))
 
 LIMIT = Parameter(
     "limit",
@@ -86,54 +86,14 @@ AFTER = Parameter("after", "The `next_cursor` of the page before.", _TEXT)
 PAGE = (LIMIT, AFTER)
 NAME = Parameter("name", "The name.", _TEXT, required=True)
 GROUP_OF_KEY = Parameter("group", "The group.", {**_TEXT, "default": "DEFAULT"})
-GROUP = Parameter(
-    "group", "A group, or with `*` in front, at the end or both a part of the groups' names.", _TEXT, _group
-)
 ONE_GROUP = Parameter("group", "Only the jobs of this group.", _TEXT)
-CONTAINS = Parameter("contains", "A part of the name; upper and lower case differ.", _TEXT)
-JOB_TYPE = Parameter("job_type", "The registered type of the job.", _TEXT)
-MODE = Parameter("mode", "The mode of the job.", one_of(JobMode))
-STATE = Parameter("state", "A state; may be repeated.", {"type": "string", "enum": _STATES}, many=True)
-OF_JOB = Parameter("job", "The key of the job: GROUP.NAME, or NAME in the group DEFAULT.", _TEXT, _job)
-OF_TRIGGER = Parameter(
-    "trigger",
-    "The key of the trigger: GROUP.NAME, or NAME in the group DEFAULT.",
-    _TEXT,
-    _trigger,
-)
-CALENDAR = Parameter("calendar", "The name of the calendar that triggers use.", _TEXT)
-KIND = Parameter("kind", "The kind of the triggers: simple, cron, ...", _TEXT)
-SINCE = Parameter("since", "The earliest instant, or a length of time ago.", _INSTANT, _past)
-UNTIL = Parameter("until", "The instants are before this one, or before this length of time ago.", _INSTANT, _past)
-NEXT_SINCE = Parameter("since", "The earliest instant, or a length of time from now.", _INSTANT, _future)
-NEXT_UNTIL = Parameter(
-    "until", "The instants are before this one, or before this length of time from now.", _INSTANT, _future
-)
-BY_SCHEDULE = Parameter(
-    "by_schedule", "Only triggers that repeat by a schedule.", {"type": "boolean", "default": False}, boolean
-)
-ORDER = Parameter("order_by", "The order.", {**one_of(TriggerOrder), "default": "key"})
-OUTCOME = Parameter(
-    "state", "A state; may be repeated. Without it, the history is selected.", one_of(ExecutionState), many=True
-)
-NODE = Parameter("node", "The instance id of the node.", _TEXT)
-EXHAUSTED = Parameter(
-    "exhausted", "Only executions that failed and are not retried.", {"type": "boolean", "default": False}, boolean
-)
-ERROR = Parameter("error", "A part of the error; upper and lower case differ.", _TEXT)
-ACTION = Parameter("action", "The result of the misfire instruction.", one_of(MisfireAction))
-ACTOR = Parameter("actor", "The name of the actor.", _TEXT)
-AUDITED = Parameter("action", "The name of the action.", _TEXT)
-SUBJECT = Parameter("subject", "The whole subject, as an entry shows it.", _TEXT)
-ACTION_STATE = Parameter("state", "The state of the action.", one_of(ActionState))
 START = Parameter("start", "The beginning; by default one hour ago.", _INSTANT, _past)
 END = Parameter("end", "The end; by default two hours after the beginning.", _INSTANT, _past)
 LANES = Parameter(
     "lanes", "The subjects of the lanes.", {"type": "string", "enum": ["node", "job", "group"], "default": "node"}
 )
-INCIDENT_KIND = Parameter("kind", "The kind of the incidents: dead-node, trigger-error, ...", _TEXT)
-INCIDENT_TEXT = Parameter(
-    "contains", "A part of the subject or of the sentence; the case of ASCII letters is ignored.", _TEXT
+NEXT_UNTIL = Parameter(
+    "until", "The instants are before this one, or before this length of time from now.", _INSTANT, _future
 )
 YEAR = Parameter(
     "year", "The year; by default this one.", {"type": "integer", "minimum": 1970, "maximum": 9998}, _whole
@@ -219,74 +179,33 @@ COUNT = Parameter(
     LIMIT.read,
 )
 
+
+def of_list(spec: ListSpec[Any]) -> Read:
+    """Return the resource of a list."""
+    pages = (*PAGE, *map(of_filter, spec.declared)) if spec.query is not None else ()
+    return Read(f"/{spec.method.replace('_', '-')}", spec.method, spec.help, pages)
+
+
 READS: tuple[Read, ...] = (
+    *map(of_list, LISTS.values()),
     Read("/overview", "overview", "What runs, what is late and why, what failed, what comes next, and what is wrong."),
     Read("/incidents", "incidents", "What is wrong now or soon will be, why, and what mends it."),
     Read("/open-incidents", "open_incidents", "The incidents that nodes have recorded and that are not over."),
-    Read(
-        "/past-incidents",
-        "past_incidents",
-        "The incidents that are over, by their ends, the latest first.",
-        (*PAGE, INCIDENT_KIND, INCIDENT_TEXT, SINCE, UNTIL),
-    ),
     Read("/incident", "incident", "One incident that is recorded, whether it lasts or is over.", (INCIDENT_ID,)),
-    Read("/jobs", "jobs", "The jobs.", (*PAGE, GROUP, CONTAINS, JOB_TYPE, MODE)),
     Read("/job", "job", "One job.", _KEY, JobKey),
-    Read(
-        "/triggers",
-        "triggers",
-        "The triggers.",
-        (
-            *PAGE,
-            OF_JOB,
-            GROUP,
-            CONTAINS,
-            STATE,
-            CALENDAR,
-            JOB_TYPE,
-            KIND,
-            NEXT_SINCE,
-            NEXT_UNTIL,
-            BY_SCHEDULE,
-            ORDER,
-        ),
-    ),
     Read("/trigger", "trigger", "One trigger.", _KEY, TriggerKey),
     Read("/why", "why", "Why a trigger has not fired, or when it will.", _KEY, TriggerKey),
-    Read(
-        "/executions",
-        "executions",
-        "The executions, the latest first.",
-        (*PAGE, OUTCOME, OF_JOB, OF_TRIGGER, GROUP, JOB_TYPE, NODE, SINCE, UNTIL, EXHAUSTED, ERROR),
-    ),
     Read("/execution", "execution", "One execution.", (FIRE_ID,)),
-    Read(
-        "/misfires",
-        "misfires",
-        "The misfires, the latest first.",
-        (*PAGE, OF_TRIGGER, OF_JOB, ACTION, NODE, SINCE, UNTIL),
-    ),
     Read("/counts", "counts", "The numbers of jobs, of triggers by state and of executions."),
-    Read("/late", "late", "The triggers that are due and that no node has fired, without the reasons."),
-    Read("/running", "running", "The running executions."),
     Read(
         "/upcoming", "upcoming", "The fires that are to come, by default those of the next hour.", (COUNT, NEXT_UNTIL)
     ),
     Read("/timeline", "timeline", "What ran, what runs and what is planned.", (START, END, LANES, ONE_GROUP)),
     Read("/cluster", "cluster", "The nodes."),
-    Read("/calendars", "calendars", "The calendars."),
     Read("/calendar", "calendar", "The days of a year that a calendar excludes.", (CALENDAR_NAME, YEAR)),
     Read("/job-types", "job_types", "The job types that running nodes have published."),
     Read("/groups", "groups", "The groups with their pauses."),
-    Read("/windows", "windows", "The maintenance windows, each with its present or next time."),
     Read("/limits", "limits", "The limits with their headroom."),
-    Read("/locks", "locks", "The locks on the tables."),
-    Read(
-        "/audit-log",
-        "audit_log",
-        "What operators did, the latest first.",
-        (*PAGE, ACTOR, AUDITED, SUBJECT, ACTION_STATE, SINCE, UNTIL),
-    ),
     Read(
         ENTRY,
         "audit_entry",

@@ -62,7 +62,7 @@ def page(reading: BatchedReads, query: ActionQuery, limit: int, after: str | Non
     def is_outdated(entries: Page[ActionRecord]) -> bool:
         return _end_interrupted(reading, entries if running is None else running())
 
-    return page_of(examined_page(reading, "audit log", query, limit, after, is_outdated), _entry)
+    return page_of(examined_page(reading, query, limit, after, is_outdated), _entry)
 
 
 def entry(reading: BatchedReads, action_id: int) -> AuditEntry:

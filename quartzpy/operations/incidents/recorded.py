@@ -102,7 +102,7 @@ def lasting(reading: BatchedReads) -> tuple[RecordedIncident, ...]:
 def page(reading: BatchedReads, query: IncidentQuery, limit: int, after: str | None) -> Page[RecordedIncident]:
     """Return a page of incidents that are over; see `Operations.past_incidents`."""
     query = replace(query, among=EXAMINED)
-    records = examined_page(reading, "incidents", query, limit, after)
+    records = examined_page(reading, query, limit, after)
     notifications = notifications_about(reading, records)
     return page_of(records, lambda record: recorded_incident(record, notifications))
 

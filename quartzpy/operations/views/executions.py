@@ -94,7 +94,7 @@ def page(reading: BatchedReads, query: ExecutionQuery, limit: int, after: str | 
     if ExecutionState.SCHEDULED not in query.states and not query.exhausted and query.trigger_key is None:
         # Those that are to come would be on the first page, before older ones that are not examined yet.
         query = replace(query, among=EXAMINED)
-    return page_of(examined_page(reading, "executions", query, limit, after), summary)
+    return page_of(examined_page(reading, query, limit, after), summary)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +114,14 @@ def ranked(
 ) -> RankedExecutions:
     """See `Operations.ranked_executions`."""
     query = replace(query, among=EXAMINED)
-    position = None if after is None else decoded_cursor("executions", query.shape, after)
+    position = None if after is None else decoded_cursor(query.name, query.shape, after)
     records = reading.defer(lambda store: admin(store).ranked_executions(query, by, limit, position, among=EXAMINED))
     # The latest executions of a trigger are nearly always all of them.
     end = None if query.trigger_key else reading.defer(lambda store: admin(store).last_examined(query, position))()
     rows = tuple(map(summary, records()))
     if end is None:
         return RankedExecutions(rows, None, None)
-    return RankedExecutions(rows, end[1], encoded_cursor("executions", end))
+    return RankedExecutions(rows, end[1], encoded_cursor(query.name, end))
 
 
 def has_run(reading: BatchedReads, job: JobKey) -> bool:
@@ -340,7 +340,7 @@ class MisfireView:
 def misfire_page(reading: BatchedReads, query: MisfireQuery, limit: int, after: str | None) -> Page[MisfireView]:
     """Return a page of misfires; see `Operations.misfires`."""
     query = replace(query, among=EXAMINED_ROWS)
-    return page_of(examined_page(reading, "misfires", query, limit, after), misfire_view)
+    return page_of(examined_page(reading, query, limit, after), misfire_view)
 
 
 def misfire_view(record: MisfireRecord) -> MisfireView:

@@ -109,7 +109,7 @@ def page(reading: BatchedReads, query: JobQuery, limit: int, after: str | None) 
         keys = [record.key for record in records]
         health.append(reading.defer(lambda store: admin(store).job_health(keys, among=LOOKED_AT)))
 
-    records = examined_page(reading, "jobs", query, limit, after, ask_more=ask_health)
+    records = examined_page(reading, query, limit, after, ask_more=ask_health)
     return page_of(
         records,
         lambda record: replace(

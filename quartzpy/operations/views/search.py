@@ -9,7 +9,8 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations.views.executions import ExecutionSummary, summary
 from quartzpy.scheduler.batched_reads import BatchedReads
 from quartzpy.scheduler.methods.queries import MAX_FIRE_ID
-from quartzpy.scheduler.querying import checked_text, decoded_cursor, encoded_cursor
+from quartzpy.scheduler.querying import decoded_cursor, encoded_cursor
+from quartzpy.store.filters import checked_text
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.protocol import NameKind
 from quartzpy.store.searches import KeySearch, SearchPosition

@@ -167,7 +167,7 @@ def page(reading: BatchedReads, query: TriggerQuery, limit: int, after: str | No
             return shown
         return replace(shown, retries=retries_of(attempt(lambda: jobs[0]().get(record.job_key))[0]))
 
-    records = examined_page(reading, f"triggers by {query.order}", query, limit, after, ask_more=ask_more)
+    records = examined_page(reading, query, limit, after, ask_more=ask_more)
     return page_of(records, row)
 
 

@@ -18,15 +18,7 @@ from quartzpy.scheduler.batched_reads import BatchedReads
 from quartzpy.scheduler.explain import ClusterSnapshot, Explanation
 from quartzpy.scheduler.explain_joins import JOINS_SHOWN, explain_joins
 from quartzpy.scheduler.methods.base import Methods
-from quartzpy.scheduler.querying import (
-    Query,
-    execution_query,
-    group_matcher,
-    job_query,
-    join_query,
-    misfire_query,
-    trigger_query,
-)
+from quartzpy.scheduler.querying import Query, group_matcher, query_of
 from quartzpy.states import (
     ENDED,
     ExecutionState,
@@ -39,6 +31,7 @@ from quartzpy.store.queries import (
     ExecutionQuery,
     JobQuery,
     JoinQuery,
+    MisfireQuery,
     RecordQuery,
     TriggerOrder,
     TriggerQuery,
@@ -196,8 +189,7 @@ class QueryMethods(Methods):
         Raises:
             InvalidValueError: a filter has a value that it cannot have.
         """
-        query = job_query(group=group, contains=contains, job_type=job_type, mode=mode)
-        return self._query("jobs", query)
+        return self._query(JobQuery, group=group, contains=contains, job_type=job_type, mode=mode)
 
     def triggers(
         self,
@@ -235,7 +227,8 @@ class QueryMethods(Methods):
         Raises:
             InvalidValueError: a filter has a value that it cannot have.
         """
-        query = trigger_query(
+        return self._query(
+            TriggerQuery,
             job=job,
             group=group,
             contains=contains,
@@ -248,7 +241,6 @@ class QueryMethods(Methods):
             by_schedule=by_schedule,
             order_by=order_by,
         )
-        return self._query(f"triggers by {query.order}", query)
 
     def executions(
         self,
@@ -285,7 +277,8 @@ class QueryMethods(Methods):
         Raises:
             InvalidValueError: a filter has a value that it cannot have.
         """
-        query = execution_query(
+        return self._query(
+            ExecutionQuery,
             state=state,
             job=job,
             trigger=trigger,
@@ -297,7 +290,6 @@ class QueryMethods(Methods):
             exhausted=exhausted,
             error=error,
         )
-        return self._query("executions", query)
 
     def misfires(
         self,
@@ -322,8 +314,7 @@ class QueryMethods(Methods):
         Raises:
             InvalidValueError: a filter has a value that it cannot have.
         """
-        query = misfire_query(trigger=trigger, job=job, action=action, node=node, since=since, until=until)
-        return self._query("misfires", query)
+        return self._query(MisfireQuery, trigger=trigger, job=job, action=action, node=node, since=since, until=until)
 
     def joins(self, *, job: JobRef | None = None, state: str | None = None) -> Query[JoinRecord]:
         """Query what the jobs that run after several ends wait for, and the batches, the latest first.
@@ -335,13 +326,14 @@ class QueryMethods(Methods):
         Raises:
             InvalidValueError: a filter has a value that it cannot have.
         """
-        return self._query("joins", join_query(job=job, state=state))
+        return self._query(JoinQuery, job=job, state=state)
 
-    def _query(self, name: str, query: RecordQuery[_Record]) -> Query[_Record]:
+    def _query(self, kind: type[RecordQuery[_Record]], /, **filters: Any) -> Query[_Record]:
+        query = query_of(kind, filters)
         # If the scheduler is closed or its store cannot be reached, the error is raised here, not at the first record.
         self._usable_store()
         return Query(
-            name,
+            query.name,
             lambda limit, after: self._usable_store().find(query, limit, after),
             query.position,
             query.shape,

@@ -1,0 +1,184 @@
+"""The lists of what has happened, and of what runs and comes next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quartzpy.operations.lists.spec import Column, ListSpec, Look
+from quartzpy.store.queries import ActionQuery, ExecutionQuery, IncidentQuery, MisfireQuery
+
+if TYPE_CHECKING:
+    from quartzpy.operations.actions.audit_log import AuditEntry
+    from quartzpy.operations.incidents.late_triggers import LateTrigger
+    from quartzpy.operations.incidents.recorded import RecordedIncident
+    from quartzpy.operations.views.agenda import PlannedRun
+    from quartzpy.operations.views.executions import ExecutionSummary, MisfireView, RunningView
+
+EXECUTIONS: ListSpec[ExecutionSummary] = ListSpec(
+    "executions",
+    "execution",
+    "The executions, the latest first.",
+    (
+        Column("id", lambda row: row.fire_id, Look.NUMBER, aside=True),
+        Column("ended", lambda row: row.ended_at, Look.INSTANT, drop=2, is_fixed=True, classes="nowrap", cell="ended"),
+        Column("job", lambda row: row.job, Look.NAME, readable=28, classes="", cell="job"),
+        Column("state", lambda row: row.state, Look.STATE, label="Outcome", classes="", cell="outcome"),
+        Column("scheduled", lambda row: row.scheduled_fire_time, Look.INSTANT, aside=True),
+        Column("ran", lambda row: row.ran, Look.SPAN, drop=9, classes="", largest_first=True),
+        Column(
+            "waited",
+            lambda row: row.waited,
+            Look.SPAN,
+            "Late by",
+            "The time from the scheduled instant until a node fired it",
+            drop=7,
+            largest_first=True,
+            classes="wide least",
+        ),
+        Column("attempt", lambda row: row.attempt, Look.NUMBER, drop=4, aside=True),
+        Column("node", lambda row: row.node, Look.NAME, drop=6, classes="wide least", cell="node"),
+        Column("trigger", lambda row: row.trigger, Look.NAME, drop=3, aside=True, cell="trigger"),
+        Column("fired at", lambda row: row.fire_time, Look.INSTANT, extra=True, aside=True),
+        Column("started", lambda row: row.started_at, Look.INSTANT, extra=True, aside=True),
+        Column("queued", lambda row: row.queued, Look.SPAN, extra=True, aside=True),
+        Column("retry at", lambda row: row.retry_at, Look.INSTANT, drop=1, aside=True),
+        Column("recovering", lambda row: row.recovering, Look.WORD, extra=True, aside=True),
+        Column("by hand by", lambda row: row.triggered_by, drop=5, aside=True),
+        Column("type", lambda row: row.job_type, Look.NAME, extra=True, aside=True, cell="type"),
+        Column("error", lambda row: row.error, drop=8, cell="error"),
+    ),
+    ExecutionQuery,
+    more="By default they are those that have ended; another state (SCHEDULED, ENQUEUED, PROCESSING) must be named.",
+)
+
+RUNNING: ListSpec[RunningView] = ListSpec(
+    "running",
+    "running execution",
+    "The running executions.",
+    (
+        Column("id", lambda row: row.fire_id, Look.NUMBER),
+        Column("job", lambda row: row.job, Look.NAME, readable=28),
+        Column("state", lambda row: row.state, Look.STATE),
+        Column("for", lambda row: row.elapsed, Look.SPAN),
+        Column("progress", lambda row: None if row.progress is None else f"{row.progress:.0%}", Look.NUMBER),
+        Column("message", lambda row: row.progress_message, drop=5),
+        Column("node", lambda row: row.node, Look.NAME, drop=7),
+        Column("scheduled", lambda row: row.scheduled_fire_time, Look.INSTANT, drop=6),
+        Column("fired at", lambda row: row.fire_time, Look.INSTANT, drop=2),
+        Column("attempt", lambda row: row.attempt, Look.NUMBER, drop=3),
+        Column("trigger", lambda row: row.trigger, Look.NAME, drop=4),
+        Column("by hand by", lambda row: row.triggered_by, drop=2),
+        Column("cancelling", lambda row: row.cancel_requested, Look.WORD, drop=1),
+        Column("recovering", lambda row: row.recovering, Look.WORD, extra=True),
+    ),
+    has_command=False,
+)
+
+MISFIRES: ListSpec[MisfireView] = ListSpec(
+    "misfires",
+    "misfire",
+    "The misfires that the cluster has handled, the latest first.",
+    (
+        Column("id", lambda row: row.misfire_id, Look.NUMBER, drop=3, aside=True),
+        Column(
+            "handled at", lambda row: row.handled_at, Look.INSTANT, "Handled", extra=True, is_fixed=True, classes=""
+        ),
+        Column("trigger", lambda row: row.trigger, Look.NAME, readable=28, classes="", cell="trigger"),
+        Column("scheduled", lambda row: row.scheduled_fire_time, Look.INSTANT, aside=True),
+        Column("late", lambda row: row.late, Look.SPAN, "Late by", classes=""),
+        Column("action", lambda row: row.action, Look.STATE, "Result", classes=""),
+        Column(
+            "missed",
+            lambda row: f"{len(row.missed):,}{'+' if row.has_more else ''}",
+            Look.NUMBER,
+            order=lambda row: len(row.missed),
+            drop=7,
+            cell="missed",
+        ),
+        Column("instruction", lambda row: row.instruction, drop=6, cell="instruction"),
+        Column("caught up", lambda row: row.caught_up, Look.NUMBER, drop=2, aside=True),
+        Column("node", lambda row: row.node, Look.NAME, drop=1, cell="node"),
+        Column("next", lambda row: row.next_fire_time, Look.INSTANT, "Then due", drop=5, classes="", cell="clock"),
+        Column("job", lambda row: row.job, Look.NAME, drop=4, aside=True, cell="job"),
+    ),
+    MisfireQuery,
+    title="Misfires",
+    intro="Fires that came too late, and what the trigger's misfire instruction did about them.",
+    is_steady=True,
+)
+
+UPCOMING: ListSpec[PlannedRun] = ListSpec(
+    "upcoming",
+    "fire",
+    "The fires to come, the soonest first.",
+    (
+        Column("at", lambda row: row.at, Look.INSTANT),
+        Column("trigger", lambda row: row.trigger, Look.NAME, readable=28),
+        Column("job", lambda row: row.job, Look.NAME, drop=3),
+        Column("local", lambda row: row.local, Look.WORD, drop=2),
+        Column("zone", lambda row: row.zone, drop=2),
+        Column("clock change", lambda row: row.clock_change, drop=4),
+    ),
+    more="Several fires of one trigger are included. LOCAL is the wall-clock time in the zone of the schedule.",
+)
+
+LATE: ListSpec[LateTrigger] = ListSpec(
+    "late",
+    "late trigger",
+    "The triggers that are due and that no node has fired, without the reasons.",
+    (
+        Column("trigger", lambda row: row.trigger, Look.NAME, readable=28),
+        Column("late", lambda row: row.late, Look.SPAN),
+        Column("due at", lambda row: row.due_at, Look.INSTANT, drop=3),
+        Column("job", lambda row: row.job, Look.NAME, drop=2),
+        Column("why", lambda row: " ".join(row.why), Look.SENTENCE, drop=1),
+    ),
+    has_command=False,
+)
+
+AUDIT_LOG: ListSpec[AuditEntry] = ListSpec(
+    "audit",
+    "entry",
+    "What operators did, the latest first.",
+    (
+        Column("id", lambda row: row.action_id, Look.NUMBER, drop=2, aside=True),
+        Column("at", lambda row: row.at, Look.INSTANT, "When", is_fixed=True, classes="nowrap", cell="acted"),
+        Column("actor", lambda row: row.actor, Look.NAME, "Who", classes="nowrap run-on", cell="actor"),
+        Column("action", lambda row: row.action, Look.WORD, classes="run-on", cell="act"),
+        Column("subject", lambda row: row.subject, Look.NAME, readable=28, classes="", cell="subject"),
+        Column("reason", lambda row: row.reason, drop=6, cell="reason"),
+        Column("state", lambda row: row.state, Look.STATE, "Result", drop=5, classes="", cell="result"),
+        Column("count", lambda row: row.count, Look.NUMBER, drop=3, aside=True),
+        Column("error", lambda row: row.error, drop=4, aside=True),
+        Column("role", lambda row: row.role, drop=1, aside=True),
+        Column("before", lambda row: row.before, extra=True, aside=True, cell="pretty"),
+        Column("after", lambda row: row.after, extra=True, aside=True, cell="pretty"),
+        Column("undone by", lambda row: row.undone_by, extra=True, aside=True),
+    ),
+    ActionQuery,
+    plural="entries",
+    reads="audit_log",
+    title="Audit log",
+    intro="What people and programs did by this page, the command line and the API.",
+    is_stack=True,
+)
+
+PAST_INCIDENTS: ListSpec[RecordedIncident] = ListSpec(
+    "past_incidents",
+    "incident",
+    "The incidents that are over, by their ends, the latest first.",
+    (
+        Column("from", lambda row: row.began_at, Look.INSTANT),
+        Column("until", lambda row: row.closed_at, Look.INSTANT),
+        Column("lasted", lambda row: row.lasted, Look.SPAN),
+        Column("severity", lambda row: str(row.severity), Look.STATE, drop=3),
+        Column("what", lambda row: row.what, Look.SENTENCE, readable=40),
+        Column("why", lambda row: " ".join(row.why), Look.SENTENCE, drop=2),
+        Column("acknowledged by", lambda row: row.acknowledgement and row.acknowledgement.by, drop=1),
+        Column("id", lambda row: row.incident_id, extra=True),
+        Column("kind", lambda row: row.kind, extra=True),
+        Column("subject", lambda row: row.subject, extra=True),
+    ),
+    IncidentQuery,
+    has_command=False,
+)

@@ -1,0 +1,238 @@
+"""The lists of what is stored: jobs, triggers, calendars and windows, and the locks on the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from quartzpy.operations.lists.spec import Column, ListSpec, Look, rank
+from quartzpy.store.queries import JobQuery, TriggerQuery
+
+if TYPE_CHECKING:
+    from quartzpy.operations.views.calendars import CalendarSummary
+    from quartzpy.operations.views.jobs import JobSummary
+    from quartzpy.operations.views.maintenance_windows import WindowView
+    from quartzpy.operations.views.triggers import TriggerSummary
+    from quartzpy.store.postgresql.admin.records import Health, LockRecord
+
+    class _Healthy(Protocol):
+        @property
+        def health(self) -> Health | None: ...
+
+
+def _of_health(value: Callable[[Health], Any]) -> Callable[[_Healthy], Any]:
+    return lambda row: None if row.health is None else value(row.health)
+
+
+def _failed(health: Health) -> str:
+    return f"{health.failures:,} of {health.runs:,}" if health.runs else ""
+
+
+_MARKS = {"SUCCEEDED": "✓", "FAILED": "✗", "TERMINATED": "✗"}
+_OF_RUNS = "of its last runs, at most 100"
+
+
+def _runs(*, aside: bool) -> tuple[Column[Any], ...]:
+    """Return the columns that say how the last runs of a job or a trigger went."""
+    return (
+        Column(
+            "result",
+            _of_health(lambda health: health.last_outcome),
+            Look.STATE,
+            "Last result",
+            order=_of_health(lambda health: rank(health.last_outcome)),
+            drop=12,
+            classes="wide least" if aside else "",
+        ),
+        Column(
+            "failed",
+            _of_health(_failed),
+            Look.NUMBER,
+            "Failed, 24 h",
+            f"How many {_OF_RUNS}, failed for good or were lost, among those that ended within 24 hours",
+            order=_of_health(lambda health: (health.failures, health.runs)),
+            largest_first=True,
+            drop=11,
+            aside=aside,
+            cell="failed",
+        ),
+        Column(
+            "runs",
+            _of_health(lambda health: "".join(_MARKS.get(run.outcome, "·") for run in health.last_runs)),
+            Look.WORD,
+            "Last runs",
+            "The outcomes and durations of the last 20 runs, the latest at the right",
+            extra=True,
+            aside=aside,
+            cell="runs",
+        ),
+        Column(
+            "p50",
+            _of_health(lambda health: health.typical),
+            Look.SPAN,
+            "p50",
+            f"The median duration {_OF_RUNS}",
+            largest_first=True,
+            drop=6,
+            aside=aside,
+        ),
+        Column(
+            "p99",
+            _of_health(lambda health: health.slow),
+            Look.SPAN,
+            "p99",
+            f"The 99th percentile of the durations {_OF_RUNS}",
+            largest_first=True,
+            drop=5,
+            aside=aside,
+            classes="wide least",
+        ),
+    )
+
+
+JOBS: ListSpec[JobSummary] = ListSpec(
+    "jobs",
+    "job",
+    "The jobs, with their options and how their last runs went.",
+    (
+        Column("job", lambda row: row.key, Look.NAME, readable=28, is_fixed=True, classes="named", cell="of_job"),
+        Column("mode", lambda row: row.mode, Look.STATE, drop=9, aside=True),
+        Column(
+            "type",
+            lambda row: row.job_type,
+            Look.NAME,
+            title="The last part of the name of its class or function",
+            drop=7,
+            classes="wide less",
+            cell="type",
+        ),
+        *_runs(aside=False),
+        Column(
+            "triggers",
+            lambda row: str(row.triggers),
+            Look.NUMBER,
+            order=lambda row: row.triggers.number,
+            largest_first=True,
+            drop=8,
+            classes="wide least",
+            cell="triggers",
+        ),
+        Column(
+            "next", lambda row: row.next_fire_time, Look.INSTANT, "Next fire", drop=10, classes="", cell="next_of_job"
+        ),
+        Column(
+            "previous",
+            lambda row: row.previous_fire_time,
+            Look.INSTANT,
+            "Last fire",
+            largest_first=True,
+            drop=6,
+            classes="wide less",
+            cell="last_of_job",
+        ),
+        Column("waits for", lambda row: row.waits_for, drop=8, aside=True),
+        Column("display name", lambda row: row.display_name, drop=5, aside=True),
+        Column("limit", lambda row: row.max_concurrent, Look.NUMBER, drop=4, aside=True),
+        Column("timeout", lambda row: row.timeout, Look.SPAN, drop=3, aside=True),
+        Column("recovers", lambda row: row.requests_recovery, Look.WORD, drop=2, aside=True),
+        Column("durable", lambda row: row.durable, Look.WORD, drop=2, aside=True),
+        Column("description", lambda row: row.description, drop=1, aside=True),
+    ),
+    JobQuery,
+)
+
+TRIGGERS: ListSpec[TriggerSummary] = ListSpec(
+    "triggers",
+    "trigger",
+    "The triggers, with their schedules, states and fire times.",
+    (
+        Column(
+            "trigger", lambda row: row.key, Look.NAME, readable=28, is_fixed=True, classes="name", cell="of_trigger"
+        ),
+        Column("job", lambda row: row.job, Look.NAME, drop=8, classes="wide name", cell="job"),
+        Column("state", lambda row: row.state, Look.STATE, classes="state", cell="state_of_trigger"),
+        Column("schedule", lambda row: row.schedule, classes="schedule", cell="schedule"),
+        *_runs(aside=True),
+        Column("next", lambda row: row.next_fire_time, Look.INSTANT, "Next fire", classes="", cell="next_of_trigger"),
+        Column(
+            "previous",
+            lambda row: row.previous_fire_time,
+            Look.INSTANT,
+            "Last fire",
+            largest_first=True,
+            drop=5,
+            classes="wide less",
+            cell="last",
+        ),
+        Column("zone", lambda row: row.zone, drop=7, aside=True),
+        Column("calendar", lambda row: row.calendar, drop=6, aside=True, cell="calendar"),
+        Column("fired", lambda row: row.times_triggered, Look.NUMBER, drop=4, aside=True),
+        Column("priority", lambda row: row.priority, Look.NUMBER, drop=1, aside=True),
+        Column("kind", lambda row: row.kind, drop=2, aside=True),
+        Column("misfire", lambda row: row.misfire, drop=3, aside=True),
+        Column("words", lambda row: row.words, extra=True, aside=True),
+        Column("type", lambda row: row.job_type, Look.NAME, extra=True, aside=True, cell="type"),
+        Column("late", lambda row: row.late, Look.SPAN, extra=True, aside=True),
+        Column("paused at", lambda row: row.paused_at, Look.INSTANT, extra=True, aside=True),
+        Column("paused by", lambda row: row.paused_by, extra=True, aside=True),
+        Column("pause reason", lambda row: row.pause_reason, extra=True, aside=True),
+        Column("paused until", lambda row: row.paused_until, Look.INSTANT, extra=True, aside=True, cell="clock"),
+        Column("description", lambda row: row.description, extra=True, aside=True),
+        Column("waits for", lambda row: row.waits_for, drop=8, aside=True),
+        Column("error", lambda row: row.error, drop=9, aside=True),
+    ),
+    TriggerQuery,
+)
+
+CALENDARS: ListSpec[CalendarSummary] = ListSpec(
+    "calendars",
+    "calendar",
+    "The calendars.",
+    (
+        Column("calendar", lambda row: row.name, Look.NAME, readable=28),
+        Column("kind", lambda row: row.kind, Look.WORD),
+        Column("zone", lambda row: row.zone, drop=2),
+        Column("description", lambda row: row.unreadable or row.description),
+        Column("revision", lambda row: row.revision, Look.NUMBER, drop=1),
+    ),
+    more="`quartzpy show calendar NAME` has the days that one of them excludes.",
+)
+
+WINDOWS: ListSpec[WindowView] = ListSpec(
+    "windows",
+    "maintenance window",
+    "The maintenance windows, each with its present or next time.",
+    (
+        Column("window", lambda row: row.name, Look.NAME, readable=20),
+        Column("state", lambda row: "PAUSED" if row.is_open else None, Look.STATE),
+        Column("from", lambda row: row.starts_at, Look.INSTANT),
+        Column("until", lambda row: row.ends_at, Look.INSTANT),
+        Column("pauses", lambda row: row.what, Look.NAME),
+        Column("schedule", lambda row: row.schedule, drop=3),
+        Column("zone", lambda row: row.zone, drop=4),
+        Column("missed", lambda row: row.missed, Look.WORD, drop=5),
+        Column("reason", lambda row: row.reason, drop=2),
+        Column("by", lambda row: row.by, extra=True),
+        Column("changed at", lambda row: row.changed_at, Look.INSTANT, extra=True),
+        Column("words", lambda row: row.words, extra=True),
+    ),
+    more="`quartzpy set-window` stores them, and `quartzpy delete-window` removes them.",
+)
+
+LOCKS: ListSpec[LockRecord] = ListSpec(
+    "locks",
+    "lock",
+    "The locks on the tables, and who waits for them.",
+    (
+        Column("table", lambda row: row.table, Look.NAME),
+        Column("mode", lambda row: row.mode, drop=3),
+        Column("granted", lambda row: row.granted, Look.WORD),
+        Column("pid", lambda row: row.pid, Look.NUMBER),
+        Column("blocked by", lambda row: row.blocked_by, Look.WORD),
+        Column("since", lambda row: row.since, Look.INSTANT, drop=4),
+        Column("application", lambda row: row.application, Look.NAME, drop=2),
+        Column("state", lambda row: row.state, drop=1),
+    ),
+    empty="no session holds a lock that conflicts with others, or waits for one",
+    more="They are those that conflict with the locks of others.",
+)
