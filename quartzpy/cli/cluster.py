@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from quartzpy.cli import completion
-from quartzpy.cli.commands import NOT_OK
+from quartzpy.cli.commands import NOT_OK, START_A_NODE
 from quartzpy.cli.drawing import DetailView
 from quartzpy.cli.filters import Filters, filter_options
 from quartzpy.cli.formatter import faint, short_span, sparkline, styled
@@ -24,7 +24,6 @@ from quartzpy.cli.listing import (
     run_listing,
     terminal_width,
 )
-from quartzpy.cli.lists import START_A_NODE
 from quartzpy.cli.target import Target, scheduler_options
 from quartzpy.keys import JobKey, Key
 from quartzpy.operations.actions.table import ACTIONS

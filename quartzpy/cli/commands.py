@@ -15,6 +15,7 @@ NOT_FOUND = 5
 ABANDONED = 6
 NOTHING_MATCHED = 7
 """The filters of an action select nothing."""
+START_A_NODE = "no node is running: start one with `quartzpy node --app MODULE:SCHEDULER`"
 NOT_CONFIRMED = 8
 """The user declined, or could not be asked because the input is not a terminal; nothing was changed."""
 REFUSED = 9

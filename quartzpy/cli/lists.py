@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from quartzpy.cli.commands import START_A_NODE
 from quartzpy.cli.filters import Filters, filter_options
 from quartzpy.cli.formatter import short_span
 from quartzpy.cli.listing import Answer, Options, listing_options, run_listing
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from quartzpy.operations.operations import Operations
     from quartzpy.operations.views.triggers import TriggerSummary
 
-START_A_NODE = "no node is running: start one with `quartzpy node --app MODULE:SCHEDULER`"
 _T = TypeVar("_T")
 
 
