@@ -22,6 +22,7 @@ COLUMNS = "columns"
 class ListHead:
     """The head of a list: its columns, those that are hidden, and its order."""
 
+    name: str
     columns: Sequence[Column[Any]]
     hidden: frozenset[str] = frozenset()
     sortable: frozenset[str] = frozenset()
@@ -34,8 +35,11 @@ class ListHead:
     """The order of a list that is sorted by none, as `sort` has it."""
     shown: Sequence[Column[Any]] = field(init=False)
     """The columns that are not hidden."""
+    fixed: Column[Any] = field(init=False)
+    """The column that is always shown."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "fixed", fixed_column(self.columns))
         object.__setattr__(self, "shown", [column for column in self.columns if column.option not in self.hidden])
 
     def aria_sort(self, name: str) -> str:
@@ -78,7 +82,7 @@ def _first(column: Column[Any]) -> str:
 
 def plain_head(spec: ListSpec[Any], *without: str) -> ListHead:
     """Return the head of a short list on a page about something else, without some of its usual columns."""
-    return ListHead(spec.columns, hidden_columns(spec) | set(without))
+    return ListHead(spec.name, spec.columns, hidden_columns(spec) | set(without))
 
 
 def hidden_columns(spec: ListSpec[Any], chosen: Iterable[str] | None = None) -> frozenset[str]:
@@ -86,4 +90,10 @@ def hidden_columns(spec: ListSpec[Any], chosen: Iterable[str] | None = None) -> 
     if chosen is None:
         return frozenset(column.option for column in spec.columns if column.aside)
     shown = set(chosen)
-    return frozenset(column.option for column in spec.columns if not column.is_fixed and column.option not in shown)
+    fixed = fixed_column(spec.columns)
+    return frozenset(column.option for column in spec.columns if column is not fixed and column.option not in shown)
+
+
+def fixed_column(columns: Sequence[Column[Any]]) -> Column[Any]:
+    """Return the column that is always shown: the first one that a list shows until its reader chooses others."""
+    return next(column for column in columns if not column.aside)

@@ -214,7 +214,7 @@ def _sorted(
         is_whole = (page.next_cursor is None and after is None) or are_few()
     hidden = hidden_columns(spec, context.chosen_columns(spec.name))
     sortable = frozenset(by_value if is_whole else {order.removeprefix("-") for order in reads if order})
-    return page, ListHead(columns, hidden, sortable, not is_whole, "" if sort == usual else sort, usual)
+    return page, ListHead(spec.name, columns, hidden, sortable, not is_whole, "" if sort == usual else sort, usual)
 
 
 def _changed_columns(context: RequestContext, spec: ListSpec[Any]) -> Response | None:
@@ -373,6 +373,7 @@ def execution_list(context: RequestContext) -> Response:
     else:
         page = Page(ranked.executions, ranked.next_cursor, EXAMINED)
     head = ListHead(
+        EXECUTIONS.name,
         EXECUTIONS.columns,
         hidden_columns(EXECUTIONS, context.chosen_columns(EXECUTIONS.name)),
         frozenset({"ended", "ran", "waited"} if can_rank else ()),

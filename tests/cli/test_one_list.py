@@ -84,7 +84,7 @@ NOTES: ListSpec[Note] = ListSpec(
     "note",
     "The notes of the night.",
     (
-        Column("noted at", lambda row: row.at, Look.INSTANT, is_fixed=True),
+        Column("noted at", lambda row: row.at, Look.INSTANT),
         Column("weather", lambda row: row.weather, Look.STATE, drop=1),
         Column("text", lambda row: row.text),
         Column("letters", lambda row: len(row.text), Look.NUMBER, extra=True, aside=True),

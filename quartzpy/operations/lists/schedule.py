@@ -54,7 +54,6 @@ def _runs(*, aside: bool) -> tuple[Column[Any], ...]:
             largest_first=True,
             drop=11,
             aside=aside,
-            cell="failed",
         ),
         Column(
             "runs",
@@ -64,7 +63,6 @@ def _runs(*, aside: bool) -> tuple[Column[Any], ...]:
             "The outcomes and durations of the last 20 runs, the latest at the right",
             extra=True,
             aside=aside,
-            cell="runs",
         ),
         Column(
             "p50",
@@ -95,7 +93,7 @@ JOBS: ListSpec[JobSummary] = ListSpec(
     "job",
     "The jobs, with their options and how their last runs went.",
     (
-        Column("job", lambda row: row.key, Look.NAME, readable=28, is_fixed=True, classes="named", cell="of_job"),
+        Column("job", lambda row: row.key, Look.NAME, readable=28, classes="named"),
         Column("mode", lambda row: row.mode, Look.STATE, drop=9, aside=True),
         Column(
             "type",
@@ -104,7 +102,6 @@ JOBS: ListSpec[JobSummary] = ListSpec(
             title="The last part of the name of its class or function",
             drop=7,
             classes="wide less",
-            cell="type",
         ),
         *_runs(aside=False),
         Column(
@@ -115,11 +112,8 @@ JOBS: ListSpec[JobSummary] = ListSpec(
             largest_first=True,
             drop=8,
             classes="wide least",
-            cell="triggers",
         ),
-        Column(
-            "next", lambda row: row.next_fire_time, Look.INSTANT, "Next fire", drop=10, classes="", cell="next_of_job"
-        ),
+        Column("next", lambda row: row.next_fire_time, Look.INSTANT, "Next fire", drop=10, classes=""),
         Column(
             "previous",
             lambda row: row.previous_fire_time,
@@ -128,7 +122,6 @@ JOBS: ListSpec[JobSummary] = ListSpec(
             largest_first=True,
             drop=6,
             classes="wide less",
-            cell="last_of_job",
         ),
         Column("waits for", lambda row: row.waits_for, drop=8, aside=True),
         Column("display name", lambda row: row.display_name, drop=5, aside=True),
@@ -146,14 +139,12 @@ TRIGGERS: ListSpec[TriggerSummary] = ListSpec(
     "trigger",
     "The triggers, with their schedules, states and fire times.",
     (
-        Column(
-            "trigger", lambda row: row.key, Look.NAME, readable=28, is_fixed=True, classes="name", cell="of_trigger"
-        ),
-        Column("job", lambda row: row.job, Look.NAME, drop=8, classes="wide name", cell="job"),
-        Column("state", lambda row: row.state, Look.STATE, classes="state", cell="state_of_trigger"),
-        Column("schedule", lambda row: row.schedule, classes="schedule", cell="schedule"),
+        Column("trigger", lambda row: row.key, Look.NAME, readable=28, classes="name"),
+        Column("job", lambda row: row.job, Look.NAME, drop=8, classes="wide name"),
+        Column("state", lambda row: row.state, Look.STATE, classes="state"),
+        Column("schedule", lambda row: row.schedule, classes="schedule"),
         *_runs(aside=True),
-        Column("next", lambda row: row.next_fire_time, Look.INSTANT, "Next fire", classes="", cell="next_of_trigger"),
+        Column("next", lambda row: row.next_fire_time, Look.INSTANT, "Next fire", classes=""),
         Column(
             "previous",
             lambda row: row.previous_fire_time,
@@ -162,21 +153,20 @@ TRIGGERS: ListSpec[TriggerSummary] = ListSpec(
             largest_first=True,
             drop=5,
             classes="wide less",
-            cell="last",
         ),
         Column("zone", lambda row: row.zone, drop=7, aside=True),
-        Column("calendar", lambda row: row.calendar, drop=6, aside=True, cell="calendar"),
+        Column("calendar", lambda row: row.calendar, drop=6, aside=True),
         Column("fired", lambda row: row.times_triggered, Look.NUMBER, drop=4, aside=True),
         Column("priority", lambda row: row.priority, Look.NUMBER, drop=1, aside=True),
         Column("kind", lambda row: row.kind, drop=2, aside=True),
         Column("misfire", lambda row: row.misfire, drop=3, aside=True),
         Column("words", lambda row: row.words, extra=True, aside=True),
-        Column("type", lambda row: row.job_type, Look.NAME, extra=True, aside=True, cell="type"),
+        Column("type", lambda row: row.job_type, Look.NAME, extra=True, aside=True),
         Column("late", lambda row: row.late, Look.SPAN, extra=True, aside=True),
         Column("paused at", lambda row: row.paused_at, Look.INSTANT, extra=True, aside=True),
         Column("paused by", lambda row: row.paused_by, extra=True, aside=True),
         Column("pause reason", lambda row: row.pause_reason, extra=True, aside=True),
-        Column("paused until", lambda row: row.paused_until, Look.INSTANT, extra=True, aside=True, cell="clock"),
+        Column("paused until", lambda row: row.paused_until, Look.INSTANT, extra=True, aside=True),
         Column("description", lambda row: row.description, extra=True, aside=True),
         Column("waits for", lambda row: row.waits_for, drop=8, aside=True),
         Column("error", lambda row: row.error, drop=9, aside=True),

@@ -57,12 +57,8 @@ class Column(Generic[_T]):
 
     aside: bool = False
     """True for a column that the page shows only where its reader chooses it."""
-    is_fixed: bool = False
-    """True if the page always shows it."""
     classes: str = "wide"
-    """The CSS classes of its cells; "wide" hides them on a small screen."""
-    cell: str = ""
-    """The macro of `cells.html` that draws it on the page; by default that of its look."""
+    """The CSS classes of its cells on the page; "wide" hides them on a small screen."""
 
     @property
     def option(self) -> str:
@@ -73,11 +69,6 @@ class Column(Generic[_T]):
     def head(self) -> str:
         """The head on the page."""
         return self.label or self.name[0].upper() + self.name[1:]
-
-    @property
-    def macro(self) -> str:
-        """The macro of `cells.html` that draws it."""
-        return self.cell or self.look.value
 
     @property
     def is_rigid(self) -> bool:
