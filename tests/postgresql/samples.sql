@@ -125,7 +125,6 @@
 \set job_type report
 \set job_type_list {report,report}
 \set job_types {a.job,b.job}
-\set join_state WAITING
 \set keep 1000
 \set keeps_data false
 \set keeps_persisted true
@@ -152,7 +151,6 @@
 \set max_deaths 3
 \set met_pools {""}
 \set messages '{"half done",NULL}'
-\set misfire_action SKIPPED
 \set misfire_instruction_list {smart,smart}
 \set misfire_threshold_list {NULL,1h}
 \set missed misfire
@@ -173,6 +171,7 @@
 \set occasion 2026-01-01
 \set occasions {2026-01-01,batch}
 \set next {2026-01-02T00:00:00Z,2026-01-02T00:00:00Z}
+\set node node
 \set node_mode STANDBY
 \set notification_events {began,over}
 \set notification_id a1

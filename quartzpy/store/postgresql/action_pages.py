@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from quartzpy.states import ActionState
+from quartzpy.store.postgresql.page_filters import switches_of, values_of
 from quartzpy.store.postgresql.schema.reader import Reader
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.queries import ActionQuery, Position
@@ -22,29 +23,15 @@ def text(query: ActionQuery, after: Position | None, *, last: bool = False, coun
         count=count,
         last=last,
         examined=query.walk is not None,
-        of_subject=query.subject is not None,
-        since=query.since is not None,
-        until=query.until is not None,
+        **switches_of(query),
         unsuccessful=is_unsuccessful,
         after=after is not None,
-        by_actor=query.actor is not None and not last,
-        of_action=query.action is not None and not last,
-        succeeded=query.state is ActionState.SUCCEEDED and not last,
     )
 
 
 def values(query: ActionQuery, after: Position | None) -> dict[str, Any]:
     """Return the values of that statement, except the limit."""
-    return {
-        "actor": query.actor,
-        "action": query.action,
-        "subject": query.subject,
-        "state": query.state,
-        "since": query.since,
-        "until": query.until,
-        "after_id": after and after[0],
-        "among": query.among,
-    }
+    return {**values_of(query), "after_id": after and after[0]}
 
 
 read_action = Reader(ActionRecord, state=ActionState)

@@ -48,14 +48,17 @@ SELECT id, at, ended_at, actor, role, action, subject, reason, state, count, bef
 \endif
        ) AS walked
  WHERE true
-\if :by_actor
+\if :last
+\else
+\if :of_actor
    AND actor = :'actor'
 \endif
 \if :of_action
    AND action = :'action'
 \endif
-\if :succeeded
-   AND state = 'SUCCEEDED'
+\if :of_state
+   AND state = :'state'
+\endif
 \endif
  ORDER BY id DESC LIMIT :'limit'::int
 \if :count

@@ -13,6 +13,7 @@ from typing import Any
 from quartzpy.states import ENDED, ExecutionState, FiredState
 from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.lookups import group_matcher, read_execution
+from quartzpy.store.postgresql.page_filters import switches_of, values_of
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.trigger_pages import FEW
 from quartzpy.store.queries import ExecutionQuery, Position, Rank
@@ -57,17 +58,7 @@ def ranked_text(query: ExecutionQuery, by: Rank, after: Position | None = None) 
 
 
 def _switches(query: ExecutionQuery) -> dict[str, bool]:
-    return {
-        "exhausted": query.exhausted,
-        "of_trigger": query.trigger_key is not None,
-        "of_job": query.job_key is not None,
-        "in_group": group_matcher(query.job_group) is not None,
-        "of_type": query.job_type is not None,
-        "of_node": query.instance_id is not None,
-        "has_error": query.error is not None,
-        "since": query.since is not None,
-        "until": query.until is not None,
-    }
+    return {**switches_of(query), "in_group": group_matcher(query.job_group) is not None}
 
 
 def ranked(
@@ -99,25 +90,16 @@ def last_examined(session: SqlSession, query: ExecutionQuery, after: Position | 
 
 def values_of_executions(query: ExecutionQuery, after: Position | None) -> dict[str, Any]:
     _, at, fire_id, group, name = after or (None,) * 5
-    job, trigger, group_filter = query.job_key, query.trigger_key, group_matcher(query.job_group)
+    group_filter = group_matcher(query.job_group)
     return {
         "outcomes": sorted(query.states & ENDED),
         "fired_states": _fired_states(query),
-        "job_group": job and job.group,
-        "job_name": job and job.name,
-        "trigger_group": trigger and trigger.group,
-        "trigger_name": trigger and trigger.name,
+        **values_of(query),
         "operator": group_filter and group_filter.operator,
         "group": group_filter and group_filter.value,
-        "job_type": query.job_type,
-        "instance": query.instance_id,
-        "error": query.error,
-        "since": query.since,
-        "until": query.until,
         "after_at": at,
         "after_id": fire_id,
         "after_group": group,
         "after_name": name,
-        "among": query.among,
         "most_few": FEW,
     }

@@ -106,7 +106,7 @@ SELECT *
            AND CASE WHEN fired_time > :now THEN 'ACQUIRED' ELSE 'EXECUTING' END = ANY(:'fired_states'::text[])
            -- include: is_of
 \if :of_node
-           AND instance_id = :'instance'
+           AND instance_id = :'node'
 \endif
            -- include: in_span
 \if :after

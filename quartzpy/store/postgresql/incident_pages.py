@@ -8,6 +8,7 @@ from typing import Any
 
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.store.health_findings import Severity
+from quartzpy.store.postgresql.page_filters import switches_of, values_of
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.queries import IncidentQuery, Position, folded
 from quartzpy.store.records import Acknowledgement, IncidentRecord, Notified
@@ -22,24 +23,18 @@ def text(query: IncidentQuery, after: Position | None, *, last: bool = False, co
         count=count,
         last=last,
         examined=query.walk is not None,
-        since=query.since is not None,
+        **switches_of(query),
         after=after is not None,
-        until=query.until is not None and not last,
-        of_kind=query.kind is not None and not last,
-        has_text=query.contains is not None and not last,
     )
 
 
 def values(query: IncidentQuery, after: Position | None) -> dict[str, Any]:
     """Return the values of that statement, except the limit."""
     return {
-        "incident_kind": query.kind,
+        **values_of(query),
         "contains": None if query.contains is None else folded(query.contains),
-        "since": query.since,
-        "until": query.until,
         "after_at": after and after[0],
         "after_id": after and after[1],
-        "among": query.among,
     }
 
 

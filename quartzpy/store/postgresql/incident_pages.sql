@@ -27,14 +27,17 @@ SELECT closed_at, id
 \endif
        ) AS walked
  WHERE true
+\if :last
+\else
 \if :until
    AND opened_at < :'until'::timestamptz
 \endif
 \if :of_kind
-   AND kind = :'incident_kind'
+   AND kind = :'kind'
 \endif
-\if :has_text
+\if :of_contains
    AND strpos(lower((subject || E'\n' || what) COLLATE "C"), :'contains') > 0
+\endif
 \endif
  ORDER BY closed_at DESC, id DESC LIMIT :'limit'::int
 \if :count

@@ -11,6 +11,7 @@ from quartzpy.keys import JobKey
 from quartzpy.matchers import MatchOperator
 from quartzpy.states import HeldBy, JobMode, TriggerState
 from quartzpy.store.postgresql.lookups import group_matcher
+from quartzpy.store.postgresql.page_filters import switches_of, values_of
 from quartzpy.store.postgresql.schema.rows import JobColumns
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.queries import JobQuery, Position
@@ -30,9 +31,7 @@ def jobs_text(query: JobQuery, after: Position | None, *, count: bool = False) -
         in_group=group is not None and group.operator is MatchOperator.EQUALS,
         after=after is not None,
         group_like=group is not None and group.operator is not MatchOperator.EQUALS,
-        contains=query.contains is not None,
-        of_type=query.job_type is not None,
-        in_mode=query.mode is not None,
+        **switches_of(query),
     )
 
 
@@ -49,13 +48,10 @@ def values_of_jobs(query: JobQuery, after: Position | None) -> dict[str, Any]:
         "job_name": query.job_key and query.job_key.name,
         "operator": query.group and query.group.operator,
         "group": query.group and query.group.value,
-        "contains": query.contains,
-        "job_type": query.job_type,
-        "mode": query.mode,
         "most_triggers": query.most_triggers,
         "after_group": group,
         "after_name": name,
-        "among": query.among,
+        **values_of(query),
     }
 
 

@@ -33,13 +33,13 @@ SELECT s.trigger_count, s.next_waiting, s.next_blocked, s.next_paused, s.parked_
                    ELSE strpos(job_group, :'group') > 0
                END
 \endif
-\if :contains
+\if :of_contains
            AND strpos(job_name, :'contains') > 0
 \endif
-\if :of_type
+\if :of_job_type
            AND job_type = :'job_type'
 \endif
-\if :in_mode
+\if :of_mode
            AND mode = :'mode'
 \endif
          ORDER BY job_group, job_name LIMIT :'limit'::int) AS j

@@ -10,6 +10,7 @@ from quartzpy.jobs.join import predecessors_from_json
 from quartzpy.keys import JobKey
 from quartzpy.states import JoinState, Outcome
 from quartzpy.store.postgresql.connection.session import SqlSession
+from quartzpy.store.postgresql.page_filters import switches_of, values_of
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.queries import JoinQuery, Position
 from quartzpy.store.records import JoinRecord
@@ -21,20 +22,16 @@ def joins_text(query: JoinQuery, after: Position | None, *, count: bool = False)
     """Return the statement of a page."""
     return _SQL(
         "page",
+        **switches_of(query),
         count=count,
-        of_job=query.job_key is not None,
-        of_state=query.state is not None,
         of_occasion=query.occasion is not None,
         after=after is not None,
     )
 
 
 def values_of_joins(query: JoinQuery, after: Position | None) -> dict[str, Any]:
-    job = query.job_key
     return {
-        "job_group": job and job.group,
-        "job_name": job and job.name,
-        "join_state": query.state,
+        **values_of(query),
         "occasion": query.occasion,
         "after_at": after and after[0],
         "after_group": after and after[1],

@@ -14,7 +14,7 @@ SELECT job_group, job_name, occasion, state, opened_at, last_end_at, total, ende
    AND job_group = :'job_group' AND job_name = :'job_name'
 \endif
 \if :of_state
-   AND state = :'join_state'
+   AND state = :'state'
 \endif
 \if :of_occasion
    AND occasion = :'occasion'

@@ -7,6 +7,7 @@ from typing import Any
 
 from quartzpy.states import MisfireAction
 from quartzpy.store.postgresql.connection.session import SqlSession
+from quartzpy.store.postgresql.page_filters import switches_of, values_of
 from quartzpy.store.postgresql.schema.reader import Reader
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.queries import MISFIRE_MARGIN, MisfireQuery, Position
@@ -20,15 +21,10 @@ def misfires_text(query: MisfireQuery, after: Position | None, *, count: bool = 
     """Return the statement of a page."""
     return _SQL(
         "page",
+        **switches_of(query),
         count=count,
         examined=query.walk is not None,
-        of_trigger=query.trigger_key is not None,
         after=after is not None,
-        of_job=query.job_key is not None,
-        of_action=query.action is not None,
-        of_node=query.instance_id is not None,
-        since=query.since is not None,
-        until=query.until is not None,
     )
 
 
@@ -44,20 +40,7 @@ def recent(session: SqlSession, within: timedelta, *, most: int) -> int:
 
 
 def values_of_misfires(query: MisfireQuery, after: Position | None) -> dict[str, Any]:
-    job, trigger = query.job_key, query.trigger_key
-    return {
-        "trigger_group": trigger and trigger.group,
-        "trigger_name": trigger and trigger.name,
-        "job_group": job and job.group,
-        "job_name": job and job.name,
-        "misfire_action": query.action,
-        "instance": query.instance_id,
-        "since": query.since,
-        "until": query.until,
-        "after_id": after and after[0],
-        "among": query.among,
-        "margin": MISFIRE_MARGIN,
-    }
+    return {**values_of(query), "after_id": after and after[0], "margin": MISFIRE_MARGIN}
 
 
 read_misfire = Reader(MisfireRecord, action=MisfireAction, missed=tuple)

@@ -26,10 +26,10 @@ SELECT id, trigger_group, trigger_name, job_group, job_name, instance_id, handle
    AND job_group = :'job_group' AND job_name = :'job_name'
 \endif
 \if :of_action
-   AND action = :'misfire_action'
+   AND action = :'action'
 \endif
 \if :of_node
-   AND instance_id = :'instance'
+   AND instance_id = :'node'
 \endif
    -- include: in_span
  ORDER BY id DESC LIMIT :'limit'::int

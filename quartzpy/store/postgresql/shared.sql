@@ -119,7 +119,7 @@ AND CASE :'operator'
         ELSE strpos(job_group, :'group') > 0
     END
 \endif
-\if :of_type
+\if :of_job_type
 AND job_type = :'job_type'
 \endif
 
@@ -129,11 +129,11 @@ AND outcome = ANY(:'outcomes'::text[])
 AND outcome = 'FAILED' AND retry_at IS NULL
 \endif
 -- include: is_of_job
-\if :has_error
+\if :of_error
 AND strpos(error, :'error') > 0
 \endif
 \if :of_node
-AND instance_id = :'instance'
+AND instance_id = :'node'
 \endif
 \if :after
 AND ended_at <= :'after_at'::timestamptz
@@ -383,7 +383,7 @@ AND t.job_group = :'job_group' AND t.job_name = :'job_name'
 \if :of_calendar
 AND t.calendar_name = :'calendar'
 \endif
-\if :of_type
+\if :of_job_type
 AND t.job_type = :'job_type'
 \endif
 \if :of_kind
@@ -416,7 +416,7 @@ AND CASE :'operator'
         ELSE strpos(t.trigger_group, :'group') > 0
     END
 \endif
-\if :contains
+\if :of_contains
 AND strpos(t.trigger_name, :'contains') > 0
 \endif
 

@@ -15,6 +15,7 @@ from typing import Any
 from quartzpy.matchers import MatchOperator
 from quartzpy.states import PAUSED_STATES, STORED_STATES, TriggerState
 from quartzpy.store.postgresql.lookups import group_matcher
+from quartzpy.store.postgresql.page_filters import switches_of, values_of
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.queries import HELD, STOPPED, Position, TriggerOrder, TriggerQuery
 
@@ -46,14 +47,7 @@ def triggers_text(query: TriggerQuery, after: Position | None, *, last: bool = F
         "group_like": group is not None and not in_group,
         "some_states": query.states is not None,
         "seen": _is_derived(query),
-        "contains": query.contains is not None,
-        "of_job": query.job_key is not None,
-        "of_calendar": query.calendar is not None,
-        "of_type": query.job_type is not None,
-        "of_kind": query.kind is not None,
-        "since": query.since is not None,
-        "until": query.until is not None,
-        "by_schedule": query.by_schedule,
+        **switches_of(query),
         "after": after is not None,
     }
     if query.order is TriggerOrder.KEY:
@@ -111,23 +105,15 @@ def values_of_triggers(query: TriggerQuery, after: Position | None) -> dict[str,
     at, priority, group, name = (None, None, *after) if after and len(after) == 2 else after or (None,) * 4
     of_group = group_matcher(query.group)
     return {
-        "job_group": query.job_key and query.job_key.group,
-        "job_name": query.job_key and query.job_key.name,
+        **values_of(query),
         "operator": of_group and of_group.operator,
         "group": of_group and of_group.value,
-        "contains": query.contains,
-        "calendar": query.calendar,
-        "job_type": query.job_type,
-        "kind": query.kind,
         "states": sorted(_states(query)),
         "stored": sorted(_stored(query)),
-        "since": query.since,
-        "until": query.until,
         "after_at": at,
         "after_priority": priority,
         "after_group": group,
         "after_name": name,
-        "among": query.among,
         "few_ranges": FEW_RANGES,
         "most_few": FEW if query.among is None else query.among,
     }
