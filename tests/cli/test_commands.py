@@ -142,9 +142,9 @@ def test_the_state_tables_to_read_and_as_json(postgres_dsn: str, make_client: Ca
         return done.stdout
 
     header, row = shown("triggers").splitlines()
-    assert header.split()[:3] == ["TRIGGER", "STATE", "NEXT"]
+    assert header.split()[:3] == ["TRIGGER", "JOB", "STATE"]
     assert "NEXT (" in header, "it says in which time zone the instants are printed"
-    assert row.split()[:2] == ["g.t", "WAITING"]
+    assert row.split()[:3] == ["g.t", "g.job", "WAITING"]
     [trigger] = json.loads(shown("triggers", "--json"))["items"]
     assert (trigger["key"], trigger["misfire"]) == ({"group": "g", "name": "t"}, "fire_all max 9")
     assert datetime.fromisoformat(trigger["next_fire_time"]) == start
