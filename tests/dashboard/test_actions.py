@@ -301,7 +301,7 @@ def test_all_that_match_the_filter_of_the_list_are_changed(
     assert notice(admin, answer) == "Disabled 120 jobs."
     assert scheduler.jobs(mode="DISABLED").count() == 120
     [entry] = Operations(scheduler).audit_log(action="disable")
-    assert (entry.count, entry.subject) == (120, "jobs with group=bul*, contains=bulk")
+    assert (entry.count, entry.subject) == (120, "jobs with contains=bulk, group=bul*")
 
 
 # --- hostile names
