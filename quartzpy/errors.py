@@ -68,7 +68,12 @@ class QuartzpyError(Exception):
 
 
 class InvalidValueError(QuartzpyError, ValueError):
-    """An argument is invalid; nothing was changed."""
+    """An argument is invalid; nothing was changed.
+
+    `refused` has all values of a job, a trigger or a policy that are wrong, by name; this is the error of the first.
+    """
+
+    refused: tuple[tuple[str, InvalidValueError], ...] = ()
 
 
 class InvalidKeyError(InvalidValueError):

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, time, timedelta
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
+from quartzpy.checks import Check, check_values, refuses, whole_number
 from quartzpy.errors import InvalidJobError
 from quartzpy.instants import Converted, Span, as_span, zone
 from quartzpy.keys import JobKey, TriggerKey
@@ -53,6 +54,16 @@ class Expect:
     Nothing is expected of what is not meant to run: see `docs/how-to/expectations.md`.
     """
 
+    _checks: ClassVar[Mapping[str, Check]] = {
+        "starts_within": lambda span: _span(span, "starts_within"),
+        "ends_by": lambda value: None if value is None else _wall_time(value),
+        "runs_at_most": lambda span: _span(span, "runs_at_most"),
+        "success": lambda share: None if share is None else _share(share),
+        "success_among": whole_number(
+            1, MAX_AMONG, f"expect: success_among must be a number from 1 to {MAX_AMONG}", InvalidJobError
+        ),
+    }
+
     starts_within: Converted[Span | None, timedelta | None] = Converted(None)
     ends_by: Converted[time | str | None, time | None] = Converted(None)
     runs_at_most: Converted[Span | None, timedelta | None] = Converted(None)
@@ -65,23 +76,15 @@ class Expect:
         Raises:
             InvalidJobError: a value is wrong, or nothing is expected.
         """
-        assign = object.__setattr__
-        for name in ("starts_within", "runs_at_most"):
-            if (value := getattr(self, name)) is not None:
-                subject = f"expect: {name}"
-                assign(self, name, as_span(value, subject, InvalidJobError, above_zero=True, longest=LONGEST))
-        if self.ends_by is not None:
-            assign(self, "ends_by", _wall_time(self.ends_by))
-        if self.success is not None:
-            if type(self.success) not in (int, float) or not 0 < self.success <= 1:
-                raise InvalidJobError(f"expect: success must be above 0 and at most 1 (got {quoted(self.success)})")
-            assign(self, "success", float(self.success))
-        if type(self.success_among) is not int or not 1 <= self.success_among <= MAX_AMONG:
-            raise InvalidJobError(
-                f"expect: success_among must be a number from 1 to {MAX_AMONG} (got {quoted(self.success_among)})"
-            )
+        check_values(self)
+
+    @refuses("success_among", "success")
+    def _check_share(self) -> None:
         if self.success is None and self.success_among != SUCCESS_AMONG:
             raise InvalidJobError("expect: success_among is the number of fires of which success is the share")
+
+    @refuses("", "starts_within", "ends_by", "runs_at_most", "success")
+    def _check_content(self) -> None:
         if all(value is None for value in (self.starts_within, self.ends_by, self.runs_at_most, self.success)):
             raise InvalidJobError(
                 'expect: give what is expected: starts_within="2m", ends_by="06:00", runs_at_most="30m", success=0.99'
@@ -237,6 +240,18 @@ def as_expectation(value: Expect | Mapping[str, Any] | None) -> Expect | None:
         InvalidJobError: it is wrong.
     """
     return None if value is None else Expect.of(value)
+
+
+def _span(value: object, name: str) -> timedelta | None:
+    if value is None:
+        return None
+    return as_span(value, f"expect: {name}", InvalidJobError, above_zero=True, longest=LONGEST)
+
+
+def _share(value: Any) -> float:
+    if type(value) not in (int, float) or not 0 < value <= 1:
+        raise InvalidJobError(f"expect: success must be above 0 and at most 1 (got {quoted(value)})")
+    return float(value)
 
 
 def _wall_time(value: object) -> time:

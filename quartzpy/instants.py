@@ -231,6 +231,13 @@ def zone(name: str) -> tzinfo:
     return _zone(name)
 
 
+def checked_zone(value: object) -> str:
+    """Return the name of a time zone that exists. Raises as `zone_name` and `zone`."""
+    name = zone_name(value)
+    zone(name)
+    return name
+
+
 @lru_cache(maxsize=1024)
 def _zone(name: str) -> tzinfo:
     fixed = fixed_offset(name)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
 
+from quartzpy.checks import Check, check_values, checking, optional, refuses
 from quartzpy.cron_expressions.crontab import CrontabExpression, crontab_expression, is_crontab
 from quartzpy.cron_expressions.expression import CronExpression, checked_text, cron_expression
 from quartzpy.cron_expressions.schedule import DaylightSaving
 from quartzpy.errors import InvalidValueError
-from quartzpy.instants import Converted, Span, as_instant, as_span, zone, zone_name
+from quartzpy.instants import Converted, Span, as_instant, as_span, checked_zone, zone
 from quartzpy.keys import check_name
 from quartzpy.states import Missed, missed_of
 from quartzpy.texts import check_description, quoted
@@ -44,6 +46,18 @@ class MaintenanceWindow:
         InvalidValueError: the values do not fit together, or one is wrong.
     """
 
+    _checks: ClassVar[Mapping[str, Check]] = {
+        "name": lambda name: check_name(name, "window"),
+        "trigger_group": optional(partial(check_name, subject="trigger_group")),
+        "job_group": optional(partial(check_name, subject="job_group")),
+        "reason": checking(check_description, InvalidValueError, "reason"),
+        "missed": missed_of,
+        "time_zone": checked_zone,
+        "duration": optional(partial(as_span, subject="duration", above_zero=True, longest=LONGEST)),
+        "start": optional(partial(as_instant, subject="start", error=InvalidValueError)),
+        "end": optional(partial(as_instant, subject="end", error=InvalidValueError)),
+    }
+
     name: str
     _: KW_ONLY
     cron: str | None = None
@@ -57,33 +71,34 @@ class MaintenanceWindow:
     reason: str | None = None
 
     def __post_init__(self) -> None:
-        check_name(self.name, "window")
+        check_values(self)
+
+    @refuses("", "cron", "duration", "start")
+    def _check_forms(self) -> None:
         is_recurrent = self.cron is not None
         if is_recurrent != (self.duration is not None) or is_recurrent == (self.start is not None):
             raise InvalidValueError(
                 f"window {quoted(self.name)}: needs either cron and duration ('0 2 * * SUN', '4h'), or start and end"
             )
+
+    @refuses("", "start", "end")
+    def _check_bounds(self) -> None:
         if (self.start is None) != (self.end is None):
             raise InvalidValueError(f"window {quoted(self.name)}: start and end belong together")
+
+    @refuses("", "trigger_group", "job_group")
+    def _check_groups(self) -> None:
         if self.trigger_group is not None and self.job_group is not None:
             raise InvalidValueError(f"window {quoted(self.name)}: names a group of triggers or one of jobs, not both")
-        for group in ("trigger_group", "job_group"):
-            if getattr(self, group) is not None:
-                check_name(getattr(self, group), group)
-        check_description(self.reason, InvalidValueError, "reason")
-        object.__setattr__(self, "missed", missed_of(self.missed))
-        object.__setattr__(self, "time_zone", zone_name(self.time_zone))
-        zone(self.time_zone)
-        if self.duration is not None:
-            span = as_span(self.duration, "duration", above_zero=True, longest=LONGEST)
-            object.__setattr__(self, "duration", span)
+
+    @refuses("cron")
+    def _check_cron(self) -> None:
+        if self.cron is not None:
             self.expression()
-            return
-        for name in ("start", "end"):
-            object.__setattr__(self, name, as_instant(getattr(self, name), name, InvalidValueError))
-        assert self.start is not None
-        assert self.end is not None
-        if self.end <= self.start:
+
+    @refuses("end", "start")
+    def _check_order(self) -> None:
+        if self.start is not None and self.end is not None and self.end <= self.start:
             raise InvalidValueError(f"end: must be after start (got {self.start} and {self.end})")
 
     def expression(self) -> CronExpression | CrontabExpression:

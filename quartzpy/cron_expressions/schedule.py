@@ -171,7 +171,7 @@ class ScheduleExpression:
         set_value = object.__setattr__
         set_value(self, "text", fields.text)
         set_value(self, "time_zone", zone_name(self.time_zone))
-        set_value(self, "dst", _checked_policy(self.dst, self.text))
+        set_value(self, "dst", checked_policy(self.dst, self.text))
         set_value(self, "_schedule", _schedule_of(fields, self.time_zone, self.dst))
 
     def next_after(self, instant: datetime) -> datetime | None:
@@ -206,7 +206,7 @@ def _seconds(instant: datetime) -> int:
     return since.days * _DAY + since.seconds
 
 
-def _checked_policy(dst: object, text: str) -> DaylightSaving:
+def checked_policy(dst: object, text: str) -> DaylightSaving:
     """Return the policy of that name.
 
     Raises:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
+from quartzpy.checks import Check, check_values
 from quartzpy.errors import InvalidJobError
 from quartzpy.job_data import decode, encode
 from quartzpy.keys import JobKey
@@ -29,6 +30,12 @@ class Continuation:
     `job`: a key, or a name in the group DEFAULT. A job that is not stored when the first one ends does not run.
     """
 
+    _checks: ClassVar[Mapping[str, Check]] = {
+        "job": lambda job: _key(job),
+        "outcomes": lambda outcomes: _outcomes(outcomes),
+        "data": lambda data: _data(data),
+    }
+
     job: JobKey | str
     outcomes: Sequence[str] = (Outcome.SUCCEEDED,)
     _: KW_ONLY
@@ -40,26 +47,35 @@ class Continuation:
         Raises:
             InvalidJobError, InvalidKeyError, InvalidJobDataError: a value is wrong.
         """
-        if isinstance(self.job, str):
-            object.__setattr__(self, "job", JobKey(self.job))
-        elif not isinstance(self.job, JobKey):
-            raise InvalidJobError(f"continuation: job must be a JobKey or a name (got {quoted(self.job)})")
-        if isinstance(self.outcomes, str) or not isinstance(self.outcomes, Sequence):
-            raise InvalidJobError(f"continuation: outcomes must be a sequence (got {quoted(self.outcomes)})")
-        outcomes = tuple(outcome for outcome in FOLLOWED if outcome in self.outcomes)
-        if not outcomes or len(outcomes) < len(set(self.outcomes)):
-            raise InvalidJobError(
-                f"continuation: outcomes must be some of {', '.join(FOLLOWED)} (got {quoted(self.outcomes)})"
-            )
-        object.__setattr__(self, "outcomes", outcomes)
-        encode(self.data)
-        object.__setattr__(self, "data", dict(self.data) if self.data else None)
+        check_values(self)
 
     @property
     def key(self) -> JobKey:
         """The key of the job that runs after the other."""
         assert isinstance(self.job, JobKey)
         return self.job
+
+
+def _key(job: object) -> JobKey:
+    if isinstance(job, JobKey):
+        return job
+    if not isinstance(job, str):
+        raise InvalidJobError(f"continuation: job must be a JobKey or a name (got {quoted(job)})")
+    return JobKey(job)
+
+
+def _outcomes(outcomes: object) -> tuple[Outcome, ...]:
+    if isinstance(outcomes, str) or not isinstance(outcomes, Sequence):
+        raise InvalidJobError(f"continuation: outcomes must be a sequence (got {quoted(outcomes)})")
+    chosen = tuple(outcome for outcome in FOLLOWED if outcome in outcomes)
+    if not chosen or len(chosen) < len(set(outcomes)):
+        raise InvalidJobError(f"continuation: outcomes must be some of {', '.join(FOLLOWED)} (got {quoted(outcomes)})")
+    return chosen
+
+
+def _data(data: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    encode(data)
+    return dict(data) if data else None
 
 
 class Predecessor(NamedTuple):

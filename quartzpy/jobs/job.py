@@ -10,14 +10,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from datetime import timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, cast
 from urllib.parse import urlsplit
 
+from quartzpy.checks import Check, check_values, checking, optional, refuses, whole_number
 from quartzpy.errors import (
     DuplicateJobTypeError,
     InvalidJobError,
     InvalidJobTypeError,
+    InvalidKeyError,
     InvalidValueError,
     UnknownJobTypeError,
 )
@@ -451,6 +453,40 @@ class JobDetail(_Derived):
     run the job leave it to others.
     """
 
+    _checks: ClassVar[Mapping[str, Check]] = {
+        "description": checking(check_description, InvalidJobError),
+        "display_name": optional(partial(check_name, subject="display_name")),
+        "documentation_url": optional(checking(lambda url: _check_url(url))),
+        "capture_logs": optional(partial(checked_level, error=InvalidJobError)),
+        "concurrency_key": optional(
+            partial(check_name, subject="concurrency_key (the name of an entry of the job's data)")
+        ),
+        "rate_limit": optional(RateLimit.of),
+        "limits": checked_names,
+        "max_concurrent": optional(
+            whole_number(
+                1, MAX_CONCURRENT, f"max_concurrent: a number from 1 to {MAX_CONCURRENT}, or None", InvalidJobError
+            )
+        ),
+        "pause_after_failures": optional(
+            whole_number(
+                1, MAX_FAILURES, f"pause_after_failures: a number from 1 to {MAX_FAILURES}, or None", InvalidJobError
+            )
+        ),
+        "overlap_policy": lambda policy: _overlap_policy(policy),
+        "retry": optional(lambda retry: _retry(retry)),
+        "timeout": optional(partial(as_span, subject="timeout", error=InvalidJobError, above_zero=True)),
+        "durable": lambda flag: _flag(flag, "durable"),
+        "requests_recovery": lambda flag: _flag(flag, "requests_recovery"),
+        "disallow_concurrent": lambda flag: _flag(flag, "disallow_concurrent"),
+        "persist_data": lambda flag: _flag(flag, "persist_data"),
+        "expect": optional(Expect.of),
+        "continuations": as_continuations,
+        "after": optional(as_join),
+        "executor": optional(lambda name: _place_name(name, "executor")),
+        "execution_group": optional(lambda name: _place_name(name, "execution_group")),
+    }
+
     job: type[Job] | str
     name: str = UNNAMED
     group: str = DEFAULT_GROUP
@@ -496,45 +532,78 @@ class JobDetail(_Derived):
         assign(self, "job_type", job_type_of(self.job))
         assign(self, "name", unique_name() if self.has_unique_name else self.name)
         assign(self, "key", JobKey(self.name, self.group))
-        if self.description is not None:
-            check_description(self.description, InvalidJobError)
-        if self.display_name is not None:
-            check_name(self.display_name, "display_name")
-        if self.documentation_url is not None:
-            _check_url(self.documentation_url)
         if self.capture_logs is None and isinstance(self.job, type):
             assign(self, "capture_logs", self.job.captures_logs)
-        if self.capture_logs is not None:
-            assign(self, "capture_logs", checked_level(self.capture_logs, InvalidJobError))
+        check_values(self)
+
+    @refuses("data", "job")
+    def _take_data(self) -> None:
         if self.data is not None:
             if not isinstance(self.data, Mapping):
-                assign(self, "data", as_mapping(self.data, self._data_type()))
+                # A job that is given by name is validated when it is stored, with the scheduler's own registry.
+                data_type = self.job.data_type if isinstance(self.job, type) else own_type(self.data)
+                object.__setattr__(self, "data", as_mapping(self.data, data_type))
             encode(self.data)
-        cls = self.job if isinstance(self.job, type) else None
-        self._check_limits()
-        if self.disallow_concurrent is None:
-            by_class = bool(cls and cls.disallows_concurrent_execution and self.max_concurrent is None)
-            assign(self, "disallow_concurrent", by_class or self.max_concurrent == 1)
+
+    @refuses("concurrency_key", "max_concurrent", "rate_limit", "disallow_concurrent")
+    def _limit_by_key(self) -> None:
+        if self.concurrency_key is not None and self.max_concurrent is None and self.rate_limit is None:
+            if self.disallow_concurrent is False:
+                raise InvalidJobError(
+                    f"concurrency_key={self.concurrency_key!r} needs a limit; give max_concurrent"
+                    " (not disallow_concurrent=False)"
+                )
+            object.__setattr__(self, "max_concurrent", 1)
+
+    @refuses("rate_limit", "limits")
+    def _check_shared_limits(self) -> None:
+        if self.limits and self.rate_limit is not None:
+            raise InvalidJobError(
+                f"rate_limit: a job that shares limits ({', '.join(self.limits)}) has no rate limit of its own;"
+                " set a further limit, as scheduler.set_limit('its_rate', '10/minute') does, and add it to limits"
+            )
+
+    @refuses("max_concurrent", "disallow_concurrent")
+    def _derive_limit(self) -> None:
+        limit, flag = self.max_concurrent, self.disallow_concurrent
+        if (flag is True and limit not in (None, 1)) or (flag is False and limit == 1):
+            # Usually dataclasses.replace() has changed one of the two, which express the same limit.
+            raise InvalidJobError(
+                f"max_concurrent={limit} contradicts disallow_concurrent={flag}, because"
+                f" disallow_concurrent=True is a limit of 1; give one of them and set the other to None, as"
+                f" detail.with_values({{'max_concurrent': {limit}}}) and"
+                f" detail.with_values({{'disallow_concurrent': {flag}}}) do"
+            )
+        if flag is None:
+            by_class = isinstance(self.job, type) and self.job.disallows_concurrent_execution and limit is None
+            flag = by_class or limit == 1
+            object.__setattr__(self, "disallow_concurrent", flag)
+        if flag:
+            object.__setattr__(self, "max_concurrent", 1)
+
+    @refuses("persist_data", "job")
+    def _derive_persistence(self) -> None:
         if self.persist_data is None:
-            assign(self, "persist_data", bool(cls and cls.persists_job_data))
-        for flag in ("durable", "requests_recovery", "disallow_concurrent", "persist_data"):
-            if type(getattr(self, flag)) is not bool:
-                raise InvalidJobError(f"{flag}: must be True or False (got {quoted(getattr(self, flag))})")
-        if self.disallow_concurrent:
-            assign(self, "max_concurrent", 1)
-        if self.expect is not None:
-            assign(self, "expect", Expect.of(self.expect))
-        if self.continuations != ():
-            assign(self, "continuations", as_continuations(self.continuations))
-        if self.after is not None:
-            assign(self, "after", as_join(self.after))
-            if isinstance(self.expect, Expect):
-                self.expect.check_after_others(self.key)
-            assign(self, "durable", True)
-            if self.key in as_join(self.after).keys:
-                raise InvalidJobError(f"after: job {self.key} cannot run after itself; give it a continuation instead")
+            object.__setattr__(self, "persist_data", isinstance(self.job, type) and self.job.persists_job_data)
+
+    @refuses("after", "expect")
+    def _follow_others(self) -> None:
+        if self.after is None:
+            return
+        object.__setattr__(self, "durable", True)
+        if self.key in as_join(self.after).keys:
+            raise InvalidJobError(f"after: job {self.key} cannot run after itself; give it a continuation instead")
+
+    @refuses("expect", "after")
+    def _expect_after_others(self) -> None:
+        if self.after is not None and isinstance(self.expect, Expect):
+            self.expect.check_after_others(self.key)
+
+    @refuses("requires", "executor", "execution_group")
+    def _place(self) -> None:
         is_placed = (self.executor, self.execution_group, self.requires) != (None, None, ())
         placement = Placement.of(self.executor, self.execution_group, self.requires) if is_placed else ANYWHERE
+        assign = object.__setattr__
         assign(self, "placement", placement)
         assign(self, "executor", placement.executor or None)
         assign(self, "requires", placement.requires)
@@ -542,57 +611,6 @@ class JobDetail(_Derived):
     def _says(self, name: str) -> bool:
         value = getattr(self, name)
         return value is not _NOT_GIVEN and value is not None and not (name == "requires" and not value)
-
-    def _data_type(self) -> type[Any] | None:
-        # A job that is given by name is validated when it is stored, with the scheduler's own registry.
-        return self.job.data_type if isinstance(self.job, type) else own_type(self.data)
-
-    def _check_limits(self) -> None:
-        if self.concurrency_key is not None:
-            check_name(self.concurrency_key, "concurrency_key (the name of an entry of the job's data)")
-            if self.max_concurrent is None and self.rate_limit is None:
-                if self.disallow_concurrent is False:
-                    raise InvalidJobError(
-                        f"concurrency_key={self.concurrency_key!r} needs a limit; give max_concurrent"
-                        " (not disallow_concurrent=False)"
-                    )
-                object.__setattr__(self, "max_concurrent", 1)
-        if self.rate_limit is not None:
-            object.__setattr__(self, "rate_limit", RateLimit.of(self.rate_limit))
-        if self.limits != ():
-            object.__setattr__(self, "limits", checked_names(self.limits))
-            if self.limits and self.rate_limit is not None:
-                raise InvalidJobError(
-                    f"rate_limit: a job that shares limits ({', '.join(self.limits)}) has no rate limit of its own;"
-                    " set a further limit, as scheduler.set_limit('its_rate', '10/minute') does, and add it to limits"
-                )
-        limit = self.max_concurrent
-        if limit is not None and (type(limit) is not int or not 1 <= limit <= MAX_CONCURRENT):
-            raise InvalidJobError(f"max_concurrent: a number from 1 to {MAX_CONCURRENT}, or None (got {quoted(limit)})")
-        if (self.disallow_concurrent is True and limit not in (None, 1)) or (
-            self.disallow_concurrent is False and limit == 1
-        ):
-            # Usually dataclasses.replace() has changed one of the two, which express the same limit.
-            raise InvalidJobError(
-                f"max_concurrent={limit} contradicts disallow_concurrent={self.disallow_concurrent}, because"
-                f" disallow_concurrent=True is a limit of 1; give one of them and set the other to None, as"
-                f" detail.with_values({{'max_concurrent': {limit}}}) and"
-                f" detail.with_values({{'disallow_concurrent': {self.disallow_concurrent}}}) do"
-            )
-        most = self.pause_after_failures
-        if most is not None and (type(most) is not int or not 1 <= most <= MAX_FAILURES):
-            raise InvalidJobError(
-                f"pause_after_failures: a number from 1 to {MAX_FAILURES}, or None (got {quoted(most)})"
-            )
-        if self.overlap_policy not in list(OverlapPolicy):
-            raise InvalidJobError(f"overlap_policy: {', '.join(OverlapPolicy)} (got {quoted(self.overlap_policy)})")
-        object.__setattr__(self, "overlap_policy", OverlapPolicy(self.overlap_policy))
-        if self.retry is not None and not isinstance(self.retry, RetryPolicy):
-            raise InvalidJobError(
-                f"retry: a RetryPolicy is needed, as RetryPolicy(attempts=5), or None (got {quoted(self.retry)})"
-            )
-        if self.timeout is not None:
-            object.__setattr__(self, "timeout", as_span(self.timeout, "timeout", InvalidJobError, above_zero=True))
 
     @property
     def continuations_text(self) -> str | None:
@@ -642,6 +660,33 @@ class JobDetail(_Derived):
         elif "disallow_concurrent" in changes:
             limits = {"max_concurrent": None}
         return replace(self, **{**limits, **changes})
+
+
+def _flag(value: object, name: str) -> bool:
+    if type(value) is not bool:
+        raise InvalidJobError(f"{name}: must be True or False (got {quoted(value)})")
+    return value
+
+
+def _overlap_policy(value: Any) -> OverlapPolicy:
+    if value not in list(OverlapPolicy):
+        raise InvalidJobError(f"overlap_policy: {', '.join(OverlapPolicy)} (got {quoted(value)})")
+    return OverlapPolicy(value)
+
+
+def _retry(value: object) -> RetryPolicy:
+    if not isinstance(value, RetryPolicy):
+        raise InvalidJobError(
+            f"retry: a RetryPolicy is needed, as RetryPolicy(attempts=5), or None (got {quoted(value)})"
+        )
+    return value
+
+
+def _place_name(value: object, subject: str) -> str:
+    try:
+        return check_name(value, subject)
+    except InvalidKeyError as error:
+        raise InvalidJobError(str(error)) from None
 
 
 def checked_defaults(defaults: Mapping[str, Any] | None) -> dict[str, Any]:

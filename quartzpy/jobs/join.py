@@ -6,8 +6,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, NamedTuple, TypeAlias
+from functools import partial
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
+from quartzpy.checks import Check, check_values, optional, refuses
 from quartzpy.errors import InvalidJobError
 from quartzpy.instants import Converted, Span, as_span, fixed_offset, zone
 from quartzpy.jobs.continuation import FOLLOWED, Predecessor
@@ -62,6 +64,16 @@ class Join:
       goes on waiting. Without it, it waits in silence.
     """
 
+    _checks: ClassVar[Mapping[str, Check]] = {
+        "jobs": lambda jobs: _keys(jobs),
+        "on": lambda on: checked_on(on, "after"),
+        "per": lambda per: _per(per),
+        "within": optional(
+            partial(as_span, subject="after: within", error=InvalidJobError, above_zero=True, longest=MAX_WAIT)
+        ),
+        "time_zone": lambda name: _zone_with_days(name),
+    }
+
     jobs: Sequence[JobKey | str]
     _: KW_ONLY
     need: Literal["all", "any"] | int = "all"
@@ -76,36 +88,14 @@ class Join:
         Raises:
             InvalidJobError, InvalidKeyError, InvalidTimeZoneError: a value is wrong.
         """
-        if isinstance(self.jobs, str | JobKey) or not isinstance(self.jobs, Sequence) or not self.jobs:
+        check_values(self)
+
+    @refuses("need", "jobs")
+    def _check_need(self) -> None:
+        number = len(self.jobs)
+        if self.need not in ("all", "any") and not (type(self.need) is int and 1 <= self.need <= number):
             raise InvalidJobError(
-                f'after: a sequence of jobs, like ["extract-a", "extract-b"], is needed (got {quoted(self.jobs)})'
-            )
-        keys = []
-        for job in self.jobs:
-            if not isinstance(job, JobKey | str):
-                raise InvalidJobError(f"after: each of the jobs must be a JobKey or a name (got {quoted(job)})")
-            keys.append(job if isinstance(job, JobKey) else JobKey(job))
-        for key in keys:
-            if keys.count(key) > 1:
-                raise InvalidJobError(f"after: job {key} is given twice")
-        if len(keys) > MAX_JOBS:
-            raise InvalidJobError(f"after: at most {MAX_JOBS} jobs (got {len(keys)})")
-        object.__setattr__(self, "jobs", tuple(keys))
-        is_number = type(self.need) is int and 1 <= self.need <= len(keys)
-        if self.need not in ("all", "any") and not is_number:
-            raise InvalidJobError(
-                f'after: need must be "all", "any" or a number from 1 to {len(keys)} (got {quoted(self.need)})'
-            )
-        checked_on(self.on, "after")
-        if self.per not in ("instant", "day"):
-            raise InvalidJobError(f'after: per must be "instant" or "day" (got {quoted(self.per)})')
-        if self.within is not None:
-            within = as_span(self.within, "after: within", InvalidJobError, above_zero=True, longest=MAX_WAIT)
-            object.__setattr__(self, "within", within)
-        zone(self.time_zone)
-        if fixed_offset(self.time_zone) is not None:
-            raise InvalidJobError(
-                f'after: time_zone must be a name like "Europe/Berlin", and no offset (got {quoted(self.time_zone)})'
+                f'after: need must be "all", "any" or a number from 1 to {number} (got {quoted(self.need)})'
             )
 
     @property
@@ -209,6 +199,39 @@ class Batch:
 def short_occasion(occasion: str) -> str:
     """Return an occasion as people read it: without the seconds of an instant that has none."""
     return occasion.removesuffix(".000000Z").removesuffix(":00") + "Z" if occasion.endswith(".000000Z") else occasion
+
+
+def _keys(jobs: object) -> tuple[JobKey, ...]:
+    if isinstance(jobs, str | JobKey) or not isinstance(jobs, Sequence) or not jobs:
+        raise InvalidJobError(
+            f'after: a sequence of jobs, like ["extract-a", "extract-b"], is needed (got {quoted(jobs)})'
+        )
+    keys = []
+    for job in jobs:
+        if not isinstance(job, JobKey | str):
+            raise InvalidJobError(f"after: each of the jobs must be a JobKey or a name (got {quoted(job)})")
+        keys.append(job if isinstance(job, JobKey) else JobKey(job))
+    for key in keys:
+        if keys.count(key) > 1:
+            raise InvalidJobError(f"after: job {key} is given twice")
+    if len(keys) > MAX_JOBS:
+        raise InvalidJobError(f"after: at most {MAX_JOBS} jobs (got {len(keys)})")
+    return tuple(keys)
+
+
+def _per(per: object) -> Per:
+    if per != "instant" and per != "day":
+        raise InvalidJobError(f'after: per must be "instant" or "day" (got {quoted(per)})')
+    return per
+
+
+def _zone_with_days(name: str) -> str:
+    zone(name)
+    if fixed_offset(name) is not None:
+        raise InvalidJobError(
+            f'after: time_zone must be a name like "Europe/Berlin", and no offset (got {quoted(name)})'
+        )
+    return name
 
 
 def as_join(after: object) -> Join:

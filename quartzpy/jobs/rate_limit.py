@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Self
+from functools import partial
+from typing import ClassVar, Self
 
+from quartzpy.checks import Check, check_values, refuses, whole_number
 from quartzpy.errors import InvalidJobError
 from quartzpy.instants import Converted, Span, as_span
 from quartzpy.texts import quoted, reason, stored_object
@@ -33,6 +36,11 @@ class RateLimit:
     `limit + burst - 1`.
     """
 
+    _checks: ClassVar[Mapping[str, Check]] = {
+        "limit": whole_number(1, MAX_RATE, f"rate_limit: limit must be a number from 1 to {MAX_RATE}", InvalidJobError),
+        "per": partial(as_span, subject="rate_limit: per", error=InvalidJobError, above_zero=True, longest=MAX_PERIOD),
+    }
+
     limit: int
     per: Converted[Span, timedelta] = Converted(timedelta(minutes=1))
     burst: int = 1
@@ -43,14 +51,14 @@ class RateLimit:
         Raises:
             InvalidJobError: a value is invalid; the message names the value and the rule.
         """
-        if type(self.limit) is not int or not 1 <= self.limit <= MAX_RATE:
-            raise InvalidJobError(f"rate_limit: limit must be a number from 1 to {MAX_RATE} (got {quoted(self.limit)})")
+        check_values(self)
+
+    @refuses("burst", "limit")
+    def _check_burst(self) -> None:
         if type(self.burst) is not int or not 1 <= self.burst <= self.limit:
             raise InvalidJobError(
                 f"rate_limit: burst must be a number from 1 to the limit, {self.limit} (got {quoted(self.burst)})"
             )
-        span = as_span(self.per, "rate_limit: per", InvalidJobError, above_zero=True, longest=MAX_PERIOD)
-        object.__setattr__(self, "per", span)
 
     @classmethod
     def of(cls, value: object) -> Self:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import lru_cache
-from typing import Self
+from functools import lru_cache, partial
+from typing import ClassVar, Self
 
+from quartzpy.checks import Check, check_values, whole_number
 from quartzpy.clock import uniform
 from quartzpy.errors import InvalidJobError, RemoteJobError
 from quartzpy.instants import Converted, Span, as_span
@@ -33,6 +34,16 @@ class RetryPolicy:
     subclasses. Attempts survive their node, because the next one is a stored trigger.
     """
 
+    _checks: ClassVar[Mapping[str, Check]] = {
+        "attempts": whole_number(2, MAX_ATTEMPTS, f"retry: attempts must be from 2 to {MAX_ATTEMPTS}", InvalidJobError),
+        "delay": partial(as_span, subject="retry: delay", error=InvalidJobError, longest=MAX_DELAY),
+        "max_delay": partial(as_span, subject="retry: max_delay", error=InvalidJobError, longest=MAX_DELAY),
+        "factor": lambda factor: _share(factor, "factor", 1, 100),
+        "jitter": lambda jitter: _share(jitter, "jitter", 0, 1),
+        "on": lambda errors: _names(errors, "on"),
+        "not_on": lambda errors: _names(errors, "not_on"),
+    }
+
     attempts: int = 3
     delay: Converted[Span, timedelta] = Converted(timedelta(seconds=10))
     factor: float = 2.0
@@ -47,17 +58,7 @@ class RetryPolicy:
         Raises:
             InvalidJobError: a value is invalid; the message names the value and the rule.
         """
-        if type(self.attempts) is not int or not 2 <= self.attempts <= MAX_ATTEMPTS:
-            raise InvalidJobError(f"retry: attempts must be from 2 to {MAX_ATTEMPTS} (got {quoted(self.attempts)})")
-        for name in ("delay", "max_delay"):
-            span = as_span(getattr(self, name), f"retry: {name}", InvalidJobError, longest=MAX_DELAY)
-            object.__setattr__(self, name, span)
-        if not isinstance(self.factor, int | float) or not 1 <= self.factor <= 100:
-            raise InvalidJobError(f"retry: factor must be from 1 to 100 (got {quoted(self.factor)})")
-        if not isinstance(self.jitter, int | float) or not 0 <= self.jitter <= 1:
-            raise InvalidJobError(f"retry: jitter must be from 0 to 1 (got {quoted(self.jitter)})")
-        object.__setattr__(self, "on", _names(self.on, "on"))
-        object.__setattr__(self, "not_on", _names(self.not_on, "not_on"))
+        check_values(self)
 
     def delay_after(self, attempt: int, error: BaseException) -> timedelta | None:
         """Return the delay after attempt number `attempt` failed with `error`; None if there is no further attempt."""
@@ -110,6 +111,12 @@ class RetryPolicy:
             raise
         except (TypeError, ValueError, ArithmeticError) as error:
             raise InvalidJobError(f"retry: the stored policy cannot be read: {reason(error)}") from error
+
+
+def _share(value: object, name: str, least: int, most: int) -> float:
+    if not isinstance(value, int | float) or not least <= value <= most:
+        raise InvalidJobError(f"retry: {name} must be from {least} to {most} (got {quoted(value)})")
+    return value
 
 
 def _names(errors: object, name: str) -> tuple[str, ...]:

@@ -11,13 +11,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from enum import StrEnum
+from functools import partial
 from typing import Any, ClassVar, Self
 
 from quartzpy.budget import Budget, spend
 from quartzpy.calendars.business_days import MAX_DAYS_OFF, BusinessDays, Roll, as_roll, check_offset, hours_of
 from quartzpy.calendars.calendar import Calendar, next_change
+from quartzpy.checks import Check, checking, optional, refuses
 from quartzpy.errors import InvalidCalendarError, InvalidTriggerError, ScheduleTooCostlyError
-from quartzpy.instants import Converted, as_instant, zone, zone_name
+from quartzpy.instants import Converted, as_instant, checked_zone, zone
 from quartzpy.keys import DEFAULT_GROUP
 from quartzpy.name_hints import TRIGGER_ARGUMENTS, constructor_hints
 from quartzpy.texts import quoted
@@ -104,18 +106,18 @@ class Rolled(_OfBusinessDays, Combination):
     offset: int = 0
     time_zone: str | None = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        set_value = object.__setattr__
-        set_value(self, "roll", as_roll(self.roll, InvalidTriggerError))
-        check_offset(self.offset, "offset", InvalidTriggerError)
-        if self.time_zone is not None:
-            set_value(self, "time_zone", zone_name(self.time_zone))
-            zone(self.time_zone)
+    _checks: ClassVar[Mapping[str, Check]] = {
+        "roll": partial(as_roll, error=InvalidTriggerError),
+        "offset": checking(check_offset, "offset", InvalidTriggerError),
+        "time_zone": optional(checked_zone),
+    }
+
+    @refuses("trigger")
+    def _adopt(self) -> None:
         part = self._adopted((self.trigger,))[0]
         if part.follows_end:
             raise InvalidTriggerError(f"trigger: the fires of a {part.kind} trigger follow from its executions")
-        set_value(self, "trigger", part)
+        object.__setattr__(self, "trigger", part)
 
     def _declared(self) -> tuple[datetime | None, object]:
         return self.start_time, (self.roll, self.offset, self.time_zone)
@@ -305,17 +307,12 @@ class BusinessDayTrigger(_OfBusinessDays):
     period: Converted[Period | str, Period] = Converted(Period.MONTH)
     time_zone: str = "UTC"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        set_value = object.__setattr__
-        set_value(self, "nth", _numbers(self.nth))
-        set_value(self, "at", _times_of_day(self.at))
-        try:
-            set_value(self, "period", Period(self.period))
-        except ValueError:
-            raise InvalidTriggerError(f"period: one of {', '.join(Period)} (got {quoted(self.period)})") from None
-        set_value(self, "time_zone", zone_name(self.time_zone))
-        zone(self.time_zone)
+    _checks: ClassVar[Mapping[str, Check]] = {
+        "nth": lambda nth: _numbers(nth),
+        "at": lambda at: _times_of_day(at),
+        "period": lambda period: _period(period),
+        "time_zone": checked_zone,
+    }
 
     @property
     def final_fire_time(self) -> datetime | None:
@@ -371,6 +368,13 @@ class BusinessDayTrigger(_OfBusinessDays):
 
 def _dates(first: date, last: date) -> Iterable[date]:
     return (first + timedelta(days=number) for number in range((last - first).days + 1))
+
+
+def _period(value: str) -> Period:
+    try:
+        return Period(value)
+    except ValueError:
+        raise InvalidTriggerError(f"period: one of {', '.join(Period)} (got {quoted(value)})") from None
 
 
 def _numbers(value: object) -> tuple[int, ...]:

@@ -9,8 +9,9 @@ from enum import StrEnum
 from itertools import count
 from typing import Any, ClassVar, Self
 
+from quartzpy.checks import Check, whole_number
 from quartzpy.errors import InvalidTriggerError
-from quartzpy.instants import Converted, as_instant, zone, zone_name
+from quartzpy.instants import Converted, as_instant, checked_zone, zone
 from quartzpy.keys import DEFAULT_GROUP
 from quartzpy.name_hints import TRIGGER_ARGUMENTS, constructor_hints
 from quartzpy.texts import quoted
@@ -66,23 +67,15 @@ class CalendarIntervalTrigger(RecurringTrigger):
     preserve_hour_of_day: bool = False
     skip_day_if_hour_does_not_exist: bool = False
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if type(self.interval) is not int or not 1 <= self.interval <= MAX_INTERVAL:
-            raise InvalidTriggerError(
-                f"interval: must be a whole number from 1 to {MAX_INTERVAL} (got {quoted(self.interval)})"
-            )
-        try:
-            object.__setattr__(self, "unit", IntervalUnit(self.unit))
-        except ValueError:
-            raise InvalidTriggerError(
-                f"unit: must be one of {', '.join(IntervalUnit)} (got {quoted(self.unit)})"
-            ) from None
-        object.__setattr__(self, "time_zone", zone_name(self.time_zone))
-        zone(self.time_zone)
-        for flag in ("preserve_hour_of_day", "skip_day_if_hour_does_not_exist"):
-            if not isinstance(getattr(self, flag), bool):
-                raise InvalidTriggerError(f"{flag}: must be bool (got {quoted(getattr(self, flag))})")
+    _checks: ClassVar[Mapping[str, Check]] = {
+        "interval": whole_number(
+            1, MAX_INTERVAL, f"interval: must be a whole number from 1 to {MAX_INTERVAL}", InvalidTriggerError
+        ),
+        "unit": lambda unit: _unit(unit),
+        "time_zone": checked_zone,
+        "preserve_hour_of_day": lambda flag: _flag(flag, "preserve_hour_of_day"),
+        "skip_day_if_hour_does_not_exist": lambda flag: _flag(flag, "skip_day_if_hour_does_not_exist"),
+    }
 
     def next_after(self, instant: datetime) -> datetime | None:
         instant = as_instant(instant, "instant")
@@ -168,3 +161,16 @@ class CalendarIntervalTrigger(RecurringTrigger):
             return None
         is_moved = fire_time.astimezone(time_zone).replace(tzinfo=None) != wall
         return None if is_moved and self.skip_day_if_hour_does_not_exist else fire_time
+
+
+def _unit(value: str) -> IntervalUnit:
+    try:
+        return IntervalUnit(value)
+    except ValueError:
+        raise InvalidTriggerError(f"unit: must be one of {', '.join(IntervalUnit)} (got {quoted(value)})") from None
+
+
+def _flag(value: object, name: str) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidTriggerError(f"{name}: must be bool (got {quoted(value)})")
+    return value

@@ -11,9 +11,11 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, ClassVar, Self
 
 from quartzpy.budget import Budget, spend
+from quartzpy.checks import Check, refuses
 from quartzpy.errors import InvalidTriggerError
 from quartzpy.instants import Converted, Span, as_instant, as_span
 from quartzpy.keys import DEFAULT_GROUP
@@ -129,8 +131,8 @@ class AnyOf(Combination):
     _: KW_ONLY
     triggers: Converted[Iterable[Trigger], tuple[Trigger, ...]] = Converted()
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    @refuses("triggers")
+    def _adopt(self) -> None:
         object.__setattr__(self, "triggers", self._adopted(_several(self.triggers)))
 
     @property
@@ -177,9 +179,12 @@ class AllOf(Combination):
     triggers: Converted[Iterable[Trigger], tuple[Trigger, ...]] = Converted()
     threshold: Converted[Span, timedelta] = Converted(timedelta(seconds=1))
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "threshold", as_span(self.threshold, "threshold", InvalidTriggerError))
+    _checks: ClassVar[Mapping[str, Check]] = {
+        "threshold": partial(as_span, subject="threshold", error=InvalidTriggerError)
+    }
+
+    @refuses("triggers")
+    def _adopt(self) -> None:
         object.__setattr__(self, "triggers", self._adopted(_several(self.triggers)))
 
     @property
@@ -254,10 +259,12 @@ class Jitter(Combination):
     trigger: Trigger
     up_to: Converted[Span, timedelta] = Converted()
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        up_to = as_span(self.up_to, "up_to", InvalidTriggerError, above_zero=True, longest=_MAX_JITTER)
-        object.__setattr__(self, "up_to", up_to)
+    _checks: ClassVar[Mapping[str, Check]] = {
+        "up_to": partial(as_span, subject="up_to", error=InvalidTriggerError, above_zero=True, longest=_MAX_JITTER)
+    }
+
+    @refuses("trigger")
+    def _adopt(self) -> None:
         object.__setattr__(self, "trigger", self._adopted((self.trigger,))[0])
 
     @property

@@ -9,12 +9,13 @@ from enum import StrEnum
 from typing import Any, ClassVar, Self
 
 from quartzpy.calendars.calendar import Calendar
+from quartzpy.checks import Check, refuses
 from quartzpy.cron_expressions.crontab import FIELDS, MAX_LENGTH, CrontabExpression, crontab_expression, is_crontab
 from quartzpy.cron_expressions.expression import CronExpression, checked_text, cron_expression
 from quartzpy.cron_expressions.field_parser import uses_hash
-from quartzpy.cron_expressions.schedule import DaylightSaving
+from quartzpy.cron_expressions.schedule import DaylightSaving, checked_policy
 from quartzpy.errors import InvalidCronError, InvalidTriggerError
-from quartzpy.instants import as_instant, zone, zone_name
+from quartzpy.instants import as_instant, checked_zone, zone, zone_name
 from quartzpy.keys import DEFAULT_GROUP
 from quartzpy.name_hints import CRON_ARGUMENTS, constructor_hints
 from quartzpy.texts import quoted
@@ -71,6 +72,7 @@ class CronTrigger(RecurringTrigger, _Expression):
     kind: ClassVar[str] = "cron"
     misfire_type: ClassVar[type[StrEnum]] = CronMisfire
     derives_nothing: ClassVar[bool] = True
+    _checks: ClassVar[Mapping[str, Check]] = {"expression": checked_text, "time_zone": checked_zone}
 
     name: str | None = None
     group: str = DEFAULT_GROUP
@@ -79,24 +81,35 @@ class CronTrigger(RecurringTrigger, _Expression):
     dialect: str = ""
     day_or: bool | None = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        set_value = object.__setattr__
-        text = checked_text(self.expression)
+    @refuses("dialect", "expression")
+    def _take_dialect(self) -> None:
         if not self.dialect:
-            set_value(self, "dialect", CRONTAB if is_crontab(text) else QUARTZ)
+            object.__setattr__(self, "dialect", CRONTAB if is_crontab(self.expression) else QUARTZ)
         if self.dialect not in (QUARTZ, CRONTAB):
             raise InvalidTriggerError(f"dialect: must be {QUARTZ!r} or {CRONTAB!r} (got {quoted(self.dialect)})")
+
+    @refuses("start_time")
+    def _take_start(self) -> None:
         if self.start_time is not None:
-            set_value(self, "start_time", self._start_at(self.start_time))
-        # The cache of expressions takes only hashable values, and True for 1.
-        set_value(self, "time_zone", zone_name(self.time_zone))
+            object.__setattr__(self, "start_time", self._start_at(self.start_time))
+
+    @refuses("dst")
+    def _take_dst(self) -> None:
+        object.__setattr__(self, "dst", checked_policy(self.dst, str(self.expression)))
+
+    @refuses("day_or")
+    def _check_day_or(self) -> None:
+        # The cache of expressions takes True for 1.
         if not (self.day_or is None or isinstance(self.day_or, bool)):
-            raise InvalidCronError(f"day_or: must be True, False or None (got {quoted(self.day_or)})", expression=text)
-        set_value(self, "_is_seeded", uses_hash(text))
-        cron = self.cron
-        set_value(self, "dst", cron.dst)
-        expression = cron.text
+            raise InvalidCronError(
+                f"day_or: must be True, False or None (got {quoted(self.day_or)})", expression=str(self.expression)
+            )
+
+    @refuses("expression", "dialect")
+    def _take_expression(self) -> None:
+        set_value = object.__setattr__
+        set_value(self, "_is_seeded", uses_hash(self.expression))
+        expression = self.cron.text
         if len(expression) > MAX_LENGTH:
             raise InvalidCronError(
                 f"cron expression: {len(expression)} characters without needless blanks, at most {MAX_LENGTH}",

@@ -10,9 +10,10 @@ from typing import Any, ClassVar, Self
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.calendars.days import EVERY_DAY, DayOfWeek, days_of_week
+from quartzpy.checks import Check, checking, optional, refuses, whole_number
 from quartzpy.cron_expressions.schedule import DaylightSaving
 from quartzpy.errors import InvalidTriggerError
-from quartzpy.instants import Converted, as_instant, zone, zone_name
+from quartzpy.instants import Converted, as_instant, checked_zone, zone
 from quartzpy.keys import DEFAULT_GROUP
 from quartzpy.name_hints import TRIGGER_ARGUMENTS, constructor_hints
 from quartzpy.texts import quoted
@@ -65,39 +66,32 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
     time_zone: str = "UTC"
     dst: DaylightSaving | str = DaylightSaving.ONCE
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if type(self.interval) is not int or self.interval < 1:
-            raise InvalidTriggerError(f"interval: must be a whole number >= 1 (got {quoted(self.interval)})")
-        if self.unit not in _UNITS:
-            raise InvalidTriggerError(f"unit: must be one of {', '.join(_UNITS)} (got {quoted(self.unit)})")
-        object.__setattr__(self, "unit", IntervalUnit(self.unit))
+    _checks: ClassVar[Mapping[str, Check]] = {
+        "interval": lambda interval: _interval(interval),
+        "unit": lambda unit: _unit(unit),
+        "repeat_count": optional(
+            whole_number(
+                0, MAX_REPEAT_COUNT, f"repeat_count: must be from 0 to {MAX_REPEAT_COUNT}, or None", InvalidTriggerError
+            )
+        ),
+        "start_time_of_day": checking(lambda at: _check_time(at, "start_time_of_day")),
+        "end_time_of_day": checking(lambda at: _check_time(at, "end_time_of_day")),
+        "days_of_week": lambda days: _days(days),
+        "time_zone": checked_zone,
+        "dst": lambda dst: _policy(dst),
+    }
+
+    @refuses("interval", "unit")
+    def _check_interval(self) -> None:
         if self.interval > _ONE_DAY // _UNITS[self.unit]:
             raise InvalidTriggerError(f"interval: must be at most 24 hours (got {quoted(self.interval)} {self.unit}s)")
-        if self.repeat_count is not None and (
-            type(self.repeat_count) is not int or not 0 <= self.repeat_count <= MAX_REPEAT_COUNT
-        ):
-            raise InvalidTriggerError(
-                f"repeat_count: must be from 0 to {MAX_REPEAT_COUNT}, or None (got {quoted(self.repeat_count)})"
-            )
-        for subject in ("start_time_of_day", "end_time_of_day"):
-            _check_time(getattr(self, subject), subject)
+
+    @refuses("end_time_of_day", "start_time_of_day")
+    def _check_times(self) -> None:
         if self.end_time_of_day < self.start_time_of_day:
             raise InvalidTriggerError(
                 f"end_time_of_day {self.end_time_of_day} is before start_time_of_day {self.start_time_of_day}"
             )
-        days = days_of_week(self.days_of_week, "days_of_week", InvalidTriggerError)
-        if not days:
-            raise InvalidTriggerError("days_of_week: must have at least one day")
-        object.__setattr__(self, "days_of_week", days)
-        object.__setattr__(self, "time_zone", zone_name(self.time_zone))
-        zone(self.time_zone)
-        try:
-            object.__setattr__(self, "dst", DaylightSaving(self.dst))
-        except ValueError:
-            raise InvalidTriggerError(
-                f"dst: must be one of {', '.join(DaylightSaving)} (got {quoted(self.dst)})"
-            ) from None
 
     def next_after(self, instant: datetime) -> datetime | None:
         """Return the first fire time strictly after `instant`, without regard to `repeat_count`.
@@ -254,6 +248,32 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
 
 def _is_skipped(wall: datetime) -> bool:
     return wall.astimezone(UTC).astimezone(wall.tzinfo).replace(tzinfo=None) != wall.replace(tzinfo=None)
+
+
+def _interval(value: Any) -> int:
+    if type(value) is not int or value < 1:
+        raise InvalidTriggerError(f"interval: must be a whole number >= 1 (got {quoted(value)})")
+    return value
+
+
+def _unit(value: Any) -> IntervalUnit:
+    if value not in _UNITS:
+        raise InvalidTriggerError(f"unit: must be one of {', '.join(_UNITS)} (got {quoted(value)})")
+    return IntervalUnit(value)
+
+
+def _days(value: Collection[int]) -> frozenset[DayOfWeek]:
+    days = days_of_week(value, "days_of_week", InvalidTriggerError)
+    if not days:
+        raise InvalidTriggerError("days_of_week: must have at least one day")
+    return days
+
+
+def _policy(value: str) -> DaylightSaving:
+    try:
+        return DaylightSaving(value)
+    except ValueError:
+        raise InvalidTriggerError(f"dst: must be one of {', '.join(DaylightSaving)} (got {quoted(value)})") from None
 
 
 def _check_time(value: object, subject: str) -> None:

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, ClassVar, Self, cast
 
 from quartzpy.calendars.calendar import Calendar
+from quartzpy.checks import Check
 from quartzpy.errors import InvalidTriggerError
 from quartzpy.instants import Converted, Span, as_span
 from quartzpy.keys import DEFAULT_GROUP
@@ -41,16 +42,10 @@ class FixedDelayTrigger(RecurringTrigger, _Delay):
     kind: ClassVar[str] = "fixed_delay"
     follows_end: ClassVar[bool] = True
     derives_nothing: ClassVar[bool] = True
+    _checks: ClassVar[Mapping[str, Check]] = {"delay": lambda delay: _delay(delay)}
 
     name: str | None = None
     group: str = DEFAULT_GROUP
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        delay = as_span(self.delay, "delay", InvalidTriggerError)
-        if delay < SHORTEST_DELAY:
-            raise InvalidTriggerError(f"delay: must be at least 1 ms (got {delay})")
-        object.__setattr__(self, "delay", delay)
 
     @property
     def _wait(self) -> timedelta:
@@ -98,3 +93,10 @@ class FixedDelayTrigger(RecurringTrigger, _Delay):
     @classmethod
     def from_schedule(cls, schedule: Mapping[str, Any], **common: Any) -> Self:
         return cls(schedule["delay_us"] * timedelta.resolution, **common)
+
+
+def _delay(value: Span) -> timedelta:
+    delay = as_span(value, "delay", InvalidTriggerError)
+    if delay < SHORTEST_DELAY:
+        raise InvalidTriggerError(f"delay: must be at least 1 ms (got {delay})")
+    return delay

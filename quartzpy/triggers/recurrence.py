@@ -8,13 +8,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Self
 
 from quartzpy.budget import Budget
+from quartzpy.checks import Check, refuses
 from quartzpy.cron_expressions.transitions import Passes, zone_windows
 from quartzpy.errors import InvalidTriggerError
-from quartzpy.instants import as_instant, zone, zone_name
+from quartzpy.instants import Converted, as_instant, checked_zone, zone
 from quartzpy.keys import DEFAULT_GROUP
 from quartzpy.name_hints import TRIGGER_ARGUMENTS, constructor_hints
 from quartzpy.triggers.recurrence_rule import RecurrenceSet, recurrence_set, split_start
 from quartzpy.triggers.recurring import LOOK_AHEAD, RecurringTrigger
+from quartzpy.triggers.trigger import check_order
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ONE_SECOND = timedelta(seconds=1)
@@ -50,37 +52,36 @@ class RecurrenceTrigger(RecurringTrigger):
     rule: str
     time_zone: str = "UTC"
 
-    def __post_init__(self) -> None:
-        if isinstance(self.rule, str):
-            self._take_start()
-        super().__post_init__()
-        object.__setattr__(self, "time_zone", zone_name(self.time_zone))
-        zone(self.time_zone)
+    _checks: ClassVar[Mapping[str, Check]] = {"rule": lambda text: _text_of(text), "time_zone": checked_zone}
+
+    @refuses("start_time")
+    def _take_whole_seconds(self) -> None:
         if self.start_time is not None:
             object.__setattr__(self, "start_time", self._start_at(self.start_time))
-        if not isinstance(self.rule, str):
-            raise InvalidTriggerError(f"rule: must be text such as 'FREQ=DAILY' (got {type(self.rule).__name__})")
-        object.__setattr__(self, "rule", recurrence_set(self.rule).text)
+
+    @refuses("rule")
+    def _take_rule(self) -> None:
+        rule, start, time_zone = split_start(self.rule)
+        if start is not None:
+            self._take_start(start, time_zone)
+        object.__setattr__(self, "rule", recurrence_set(rule).text)
 
     def _start_at(self, instant: datetime) -> datetime:
         return instant.replace(microsecond=0)
 
-    def _take_start(self) -> None:
-        rule, start, time_zone = split_start(self.rule)
-        if start is None:
-            return
+    def _take_start(self, start: datetime, time_zone: str | None) -> None:
         if time_zone is not None and self.time_zone not in ("UTC", time_zone):
             raise InvalidTriggerError(f"time_zone: {self.time_zone!r}, but DTSTART of the rule has {time_zone!r}")
         time_zone = time_zone or self.time_zone
         rule_start = start if start.tzinfo is not None else start.replace(tzinfo=zone(time_zone))
-        if self.start_time is not None and as_instant(self.start_time, "start_time") != as_instant(
-            rule_start, "DTSTART"
-        ):
+        instant = self._start_at(as_instant(rule_start, "DTSTART"))
+        if self.start_time is not None and self.start_time != instant:
             raise InvalidTriggerError(
                 f"start_time: {self.start_time}, but DTSTART of the rule is {rule_start}; give one of them"
             )
-        for name, value in (("rule", rule), ("start_time", rule_start), ("time_zone", time_zone)):
-            object.__setattr__(self, name, value)
+        check_order(instant, self.end_time)
+        object.__setattr__(self, "start_time", instant)
+        object.__setattr__(self, "time_zone", checked_zone(time_zone))
 
     def next_after(self, instant: datetime) -> datetime | None:
         with Budget():
@@ -144,3 +145,9 @@ class RecurrenceTrigger(RecurringTrigger):
             return _EPOCH + timedelta(seconds=after_gap.start)
         # If the trigger starts on the second pass of a repeated hour, the first pass was before its start.
         return instant if instant >= self.anchor else at.replace(fold=1).astimezone(UTC)
+
+
+def _text_of(text: object) -> str:
+    if not isinstance(text, str):
+        raise InvalidTriggerError(f"rule: must be text such as 'FREQ=DAILY' (got {type(text).__name__})")
+    return text

@@ -10,10 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, time, timedelta
 from enum import StrEnum
+from functools import partial
 from typing import Any, ClassVar, Self, Unpack, assert_never
 
 from quartzpy.budget import Budget
 from quartzpy.calendars.calendar import Calendar
+from quartzpy.checks import Check, optional, refuses, whole_number
 from quartzpy.errors import InvalidTriggerError
 from quartzpy.instants import LATEST, MAX_SPAN, Converted, Span, as_instant, as_span
 from quartzpy.keys import DEFAULT_GROUP, check_name
@@ -83,18 +85,25 @@ class SimpleTrigger(Trigger):
     rescheduled_from: tuple[datetime, int | None] | None = field(default=None, compare=False, repr=False, kw_only=True)
     """The original start time and repeat count, if a misfire instruction has changed them."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "interval", as_span(self.interval, "interval", InvalidTriggerError))
+    _checks: ClassVar[Mapping[str, Check]] = {
+        "interval": partial(as_span, subject="interval", error=InvalidTriggerError),
+        "repeat_count": optional(
+            whole_number(
+                0,
+                MAX_REPEAT_COUNT,
+                f"repeat_count: must be from 0 to {MAX_REPEAT_COUNT}, or None to repeat for ever",
+                InvalidTriggerError,
+            )
+        ),
+    }
+
+    @refuses("repeat_count", "interval")
+    def _take_repeat_count(self) -> None:
         if self.repeat_count is _BY_INTERVAL:
             object.__setattr__(self, "repeat_count", None if self.interval else 0)
-        if self.repeat_count is not None and (
-            type(self.repeat_count) is not int or not 0 <= self.repeat_count <= MAX_REPEAT_COUNT
-        ):
-            raise InvalidTriggerError(
-                f"repeat_count: must be from 0 to {MAX_REPEAT_COUNT}, or None to repeat for ever"
-                f" (got {quoted(self.repeat_count)})"
-            )
+
+    @refuses("interval", "repeat_count")
+    def _check_interval(self) -> None:
         shortest = SHORTEST_INTERVAL if self.repeat_count != 0 else timedelta()
         if self.interval < shortest:
             raise InvalidTriggerError(f"interval: must be at least 1 ms (got {self.interval})")

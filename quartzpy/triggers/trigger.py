@@ -18,11 +18,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from functools import partial
 from itertools import islice
 from typing import Any, ClassVar, Literal, Self, TypeAlias, TypedDict
 
 from quartzpy.budget import Budget
 from quartzpy.calendars.calendar import Calendar
+from quartzpy.checks import Check, check_values, checking, optional, refuses, whole_number
 from quartzpy.errors import InvalidKeyError, InvalidTriggerError, TriggerNeverFiresError, UnsupportedKindError
 from quartzpy.expect import Expect, as_expectation
 from quartzpy.foreign_names import misfire_instruction
@@ -171,6 +173,22 @@ class Trigger(NameHints, ABC):
     derives_nothing: ClassVar[bool] = False
     """True if no value of this kind depends on those that all kinds have. It does not hold for subclasses."""
 
+    _checks: ClassVar[Mapping[str, Check]] = {
+        "name": optional(partial(check_name, subject="trigger name")),
+        "group": partial(check_name, subject="trigger group"),
+        "description": checking(check_description, InvalidTriggerError),
+        "start_time": optional(partial(as_instant, subject="start_time")),
+        "end_time": optional(partial(as_instant, subject="end_time")),
+        "priority": whole_number(-_INT32, _INT32 - 1, "priority: must be an integer of 32 bits", InvalidTriggerError),
+        "misfire_threshold": lambda span: checked_span(span, "misfire_threshold"),
+        "calendar": optional(partial(check_name, subject="calendar name")),
+        "catch_up_within": lambda span: checked_span(span, "catch_up_within"),
+        "catch_up_max": optional(
+            whole_number(1, _INT32 - 1, "catch_up_max: must be an integer of 32 bits, at least 1", InvalidTriggerError)
+        ),
+        "expect": as_expectation,
+    }
+
     def __init_subclass__(cls, **rest: Any) -> None:
         super().__init_subclass__(**rest)
         if "kind" in cls.__dict__:
@@ -201,23 +219,37 @@ class Trigger(NameHints, ABC):
         Raises:
             InvalidKeyError, InvalidTriggerError: a value is wrong. The message names it.
         """
-        set_value = object.__setattr__
-        if self.name is not None:
-            check_name(self.name, "trigger name")
-        check_name(self.group, "trigger group")
-        if self.description is not None:
-            check_description(self.description, InvalidTriggerError)
-        start_time, end_time = checked_bounds(self.start_time, self.end_time)
-        set_value(self, "start_time", start_time)
-        set_value(self, "end_time", end_time)
-        check_priority(self.priority)
-        set_value(self, "misfire_threshold", checked_span(self.misfire_threshold, "misfire_threshold"))
-        if self.calendar is not None:
-            check_name(self.calendar, "calendar name")
-        set_value(self, "misfire", checked_instruction(self.misfire, self.misfire_type, self.kind))
-        set_value(self, "catch_up_within", checked_span(self.catch_up_within, "catch_up_within"))
-        check_catch_up(self.misfire, self.catch_up_max, self.catch_up_within)
-        set_value(self, "expect", as_expectation(self.expect))
+        check_values(self)
+
+    @refuses("end_time", "start_time")
+    def _check_order(self) -> None:
+        check_order(self.start_time, self.end_time)
+
+    @refuses("misfire")
+    def _take_instruction(self) -> None:
+        object.__setattr__(self, "misfire", checked_instruction(self.misfire, self.misfire_type, self.kind))
+
+    @refuses("misfire", "catch_up_max", "catch_up_within")
+    def _need_bounds_of_catching_up(self) -> None:
+        if self.misfire == FIRE_ALL and self.catch_up_max is None and self.catch_up_within is None:
+            raise InvalidTriggerError(
+                "misfire: fire_all needs catch_up_max, catch_up_within or both; ignore has no bounds"
+            )
+
+    @refuses("catch_up_max", "misfire")
+    def _check_catch_up_max(self) -> None:
+        self._only_catching_up("catch_up_max")
+
+    @refuses("catch_up_within", "misfire")
+    def _check_catch_up_within(self) -> None:
+        self._only_catching_up("catch_up_within")
+
+    def _only_catching_up(self, name: str) -> None:
+        value = getattr(self, name)
+        if value is not None and self.misfire != FIRE_ALL:
+            raise InvalidTriggerError(
+                f"{name}: only with misfire='fire_all' (got {name}={value!r}, misfire={str(self.misfire)!r})"
+            )
 
     @property
     def key(self) -> TriggerKey:
@@ -257,8 +289,8 @@ class Trigger(NameHints, ABC):
         """
         if self.start_time is not None:
             return self
-        start, _ = checked_bounds(now, self.end_time)
-        assert start is not None
+        start = as_instant(now, "start_time")
+        check_order(start, self.end_time)
         return self.with_checked({"start_time": self._start_at(start)})
 
     def _start_at(self, instant: datetime) -> datetime:
@@ -531,19 +563,14 @@ class Trigger(NameHints, ABC):
         return progress
 
 
-def checked_bounds(start: datetime | None, end: datetime | None) -> tuple[datetime | None, datetime | None]:
-    """Return the start and the end of a schedule as instants.
+def check_order(start: datetime | None, end: datetime | None) -> None:
+    """Check the bounds of a schedule.
 
     Raises:
-        InvalidTriggerError: one of them is no instant, or the end is before the start.
+        InvalidTriggerError: the end is before the start.
     """
-    if start is not None:
-        start = as_instant(start, "start_time")
-    if end is not None:
-        end = as_instant(end, "end_time")
-        if start is not None and end < start:
-            raise InvalidTriggerError(f"end_time {end.isoformat()} is before start_time {start.isoformat()}")
-    return start, end
+    if start is not None and end is not None and end < start:
+        raise InvalidTriggerError(f"end_time {end.isoformat()} is before start_time {start.isoformat()}")
 
 
 def checked_span(span: Span | None, subject: str) -> timedelta | None:
@@ -553,16 +580,6 @@ def checked_span(span: Span | None, subject: str) -> timedelta | None:
         InvalidTriggerError: it is no span of time, or not above zero.
     """
     return None if span is None else as_span(span, subject, InvalidTriggerError, above_zero=True)
-
-
-def check_priority(priority: object) -> None:
-    """Check a priority.
-
-    Raises:
-        InvalidTriggerError: it is no integer of 32 bits.
-    """
-    if type(priority) is not int or not -_INT32 <= priority < _INT32:
-        raise InvalidTriggerError(f"priority: must be an integer of 32 bits (got {quoted(priority)})")
 
 
 def checked_instruction(misfire: str, allowed: type[StrEnum], kind: str) -> StrEnum:
@@ -578,24 +595,3 @@ def checked_instruction(misfire: str, allowed: type[StrEnum], kind: str) -> StrE
         hint = "" if meant is None else f'; did you mean misfire="{meant}"?'
         text = f"misfire: {kind} triggers accept {', '.join(allowed)} (got {quoted(misfire)}){hint}"
         raise InvalidTriggerError(text) from None
-
-
-def check_catch_up(misfire: str, most: object, within: timedelta | None) -> None:
-    """Check the bounds of catching up on missed fires: `catch_up_max` and `catch_up_within`.
-
-    Raises:
-        InvalidTriggerError: a bound is wrong, is given for another instruction than "fire_all", or both are missing.
-    """
-    if most is not None and (type(most) is not int or not 1 <= most < _INT32):
-        raise InvalidTriggerError(f"catch_up_max: must be an integer of 32 bits, at least 1 (got {quoted(most)})")
-    if misfire == FIRE_ALL:
-        if most is None and within is None:
-            raise InvalidTriggerError(
-                "misfire: fire_all needs catch_up_max, catch_up_within or both; ignore has no bounds"
-            )
-        return
-    for name, value in (("catch_up_max", most), ("catch_up_within", within)):
-        if value is not None:
-            raise InvalidTriggerError(
-                f"{name}: only with misfire='fire_all' (got {name}={value!r}, misfire={str(misfire)!r})"
-            )
