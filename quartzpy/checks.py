@@ -46,7 +46,7 @@ def refuses(*names: str) -> Callable[[_Rule], _Rule]:
 @dataclass(frozen=True, slots=True)
 class _Plan:
     values: tuple[tuple[str, Any, Check], ...]
-    rules: tuple[tuple[frozenset[str], str, str], ...]
+    rules: tuple[tuple[tuple[str, ...], Callable[[Any], None]], ...]
 
 
 @cache
@@ -56,10 +56,10 @@ def _plan(cls: type[Checked]) -> _Plan:
     for base in reversed(cls.__mro__):
         checks |= vars(base).get("_checks", {})
         rules |= {name: getattr(method, _RULE) for name, method in vars(base).items() if hasattr(method, _RULE)}
-    own = {each.name: each.default for each in fields(cls)}
+    defaults = {own.name: own.default for own in fields(cls)}
     return _Plan(
-        tuple((name, own[name], check) for name, check in checks.items()),
-        tuple((frozenset(names), names[0], method) for method, names in rules.items()),
+        tuple((name, defaults[name], check) for name, check in checks.items()),
+        tuple((names, getattr(cls, method)) for method, names in rules.items()),
     )
 
 
@@ -70,31 +70,40 @@ def check_values(checked: Checked) -> None:
         InvalidValueError: one is wrong. `refused` has all that are wrong.
     """
     plan = _plan(type(checked))
+    values = checked.__dict__
+    try:
+        for name, default, check in plan.values:
+            value = values[name]
+            if value is not default:
+                values[name] = check(value)
+        for _, method in plan.rules:
+            method(checked)
+    except WRONG:
+        _check_each(checked, plan)
+
+
+def _check_each(checked: Checked, plan: _Plan) -> None:
+    """Check all values although one is wrong; the others are checked as if that one had not been given."""
+    values = checked.__dict__
     refused: dict[str, InvalidValueError] = {}
-    absent: set[str] = set()
+    absent = {name for name, value in values.items() if value is MISSING}
     for name, default, check in plan.values:
-        value = getattr(checked, name)
-        if value is MISSING:
-            absent.add(name)
-        elif value is not default:
+        if name not in absent and values[name] is not default:
             try:
-                held = check(value)
+                values[name] = check(values[name])
             except WRONG as error:
                 refused[name] = _of_value(name, error)
-                # The others are checked as if it had not been given.
-                held = default
-            if held is not value:
-                object.__setattr__(checked, name, held)
-    for names, name, method in plan.rules:
-        if names.isdisjoint(refused) and names.isdisjoint(absent):
+                values[name] = default
+    for names, method in plan.rules:
+        if absent.isdisjoint(names) and refused.keys().isdisjoint(names):
             try:
-                getattr(checked, method)()
+                method(checked)
             except WRONG as error:
-                refused[name] = _of_value(name, error)
+                refused[names[0]] = _of_value(names[0], error)
     if refused:
         first = next(iter(refused.values()))
         first.refused = tuple(refused.items())
-        raise first
+        raise first from first.__cause__
 
 
 def _of_value(name: str, error: BaseException) -> InvalidValueError:
