@@ -153,7 +153,7 @@ class InvalidJobDataError(InvalidValueError):
 class InvalidDefinitionError(InvalidValueError):
     """A document that defines a job, a trigger or a calendar has faults; nothing was changed.
 
-    `faults` has each of them with its place in the document; see `quartzpy.scheduler.document_faults.Fault`.
+    `faults` has each of them with its place in the document; see `quartzpy.definitions.faults.Fault`.
     """
 
     def __init__(self, message: str, faults: Sequence[Any] = ()) -> None:

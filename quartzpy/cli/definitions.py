@@ -145,7 +145,7 @@ def _plan(scheduler: BaseScheduler, declared: Declarations, options: dict[str, A
 
 
 def _declared(file: Path, modules: Sequence[str]) -> Declarations:
-    from quartzpy.scheduler.declarations import load_definitions
+    from quartzpy.definitions.files import load_definitions
 
     _import_modules(modules)
     return load_definitions(file)
@@ -213,7 +213,7 @@ def export(
     filter, only the calendars that the exported triggers use are, and the windows of their groups. Job data is written
     in full, with its secrets.
     """
-    from quartzpy.scheduler.exporting import written
+    from quartzpy.definitions.writer import written
 
     _import_modules(modules)
     skipped: list[str] = []

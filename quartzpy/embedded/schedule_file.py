@@ -17,6 +17,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from quartzpy.definitions.files import definitions, parsed_document
+from quartzpy.definitions.reader import kind_and_values
 from quartzpy.embedded.machine_zone import zone_of_machine
 from quartzpy.errors import InvalidValueError, QuartzpyError, SettingsError
 from quartzpy.expect import EACH_FAILURE
@@ -29,7 +31,6 @@ from quartzpy.jobs.http_hosts import target_of
 from quartzpy.jobs.job import Job, JobDetail
 from quartzpy.keys import DEFAULT_GROUP, JobKey
 from quartzpy.scheduler.coercion import interval_of
-from quartzpy.scheduler.declarations import definitions, kind_and_values, parsed_document
 from quartzpy.scheduler.sync import Declarations
 from quartzpy.text_files import read_text_file
 from quartzpy.texts import did_you_mean, quoted, reason
@@ -309,7 +310,7 @@ def _trigger_of_mapping(schedule: Mapping[str, Any], zone: Any, options: dict[st
     for part in ("trigger", "triggers"):
         if part in values:
             values[part] = _trigger(values[part], zone, {})
-    kind, _ = kind_and_values(values, "schedule")
+    kind, _ = kind_and_values(values)
     # None is that of a part.
     if any(own.name == "time_zone" and own.default is not None for own in fields(kind)):
         values.setdefault("time_zone", zone)

@@ -10,9 +10,9 @@ from itertools import chain, count
 from pathlib import PurePosixPath
 from typing import Any
 
+from quartzpy.definitions.yaml_text import written_yaml
 from quartzpy.errors import InvalidValueError
 from quartzpy.migrate.plan import ImportedJob, ImportPlan
-from quartzpy.scheduler.yaml_text import written_yaml
 from quartzpy.triggers.cron import CronTrigger
 
 _HOME = "HOME"

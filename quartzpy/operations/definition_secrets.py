@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from quartzpy.scheduler.document_faults import Faults, Place
+from quartzpy.definitions.faults import Faults, Place
 from quartzpy.secret_texts import REDACTED, Redaction
 
 _NOT_STORED = f"{REDACTED} stands for the stored value, and none is stored here; send the value itself"

@@ -7,6 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from quartzpy.calendars.calendar import Calendar
+from quartzpy.definitions import declarations, documents
+from quartzpy.definitions.faults import Faults, Within
+from quartzpy.definitions.forms import DocumentForm, SentFileForm
+from quartzpy.definitions.published_types import PublishedTypes
+from quartzpy.definitions.stored_documents import document_of_declared, job_document, trigger_document
 from quartzpy.errors import (
     ForbiddenError,
     InvalidValueError,
@@ -49,12 +54,9 @@ from quartzpy.operations.stored_definitions import (
     stored_trigger,
     trigger_of,
 )
-from quartzpy.scheduler import documents, sync
-from quartzpy.scheduler.document_faults import Faults, Within
-from quartzpy.scheduler.published_types import PublishedTypes
+from quartzpy.scheduler import sync
 from quartzpy.scheduler.rehearsal import check_cost
 from quartzpy.scheduler.scheduler import BaseScheduler
-from quartzpy.scheduler.stored_documents import document_of_declared, job_document, trigger_document
 from quartzpy.scheduler.sync import Declarations, Existing, SyncPlan
 from quartzpy.scheduler.transactions import OwnTransactionMethods
 from quartzpy.secret_texts import Redaction
@@ -365,7 +367,7 @@ class Definitions:
             stored = transaction._readable_calendar(name)
             current = None if stored is None else definition_of_calendar(stored)
             faults = Faults()
-            calendar = documents.read_calendar_document(document, faults)
+            calendar = declarations.read_sent_calendar(document, DocumentForm(types), faults)
             faults.check()
             assert calendar is not None
             differences = None
@@ -425,7 +427,7 @@ class Definitions:
         declared = Declarations([])
         if self.permits_files():
             # It may take seconds, for which no transaction must be open.
-            declared = documents.read_declarations(document, self._types())
+            declared = declarations.read_declarations(document, SentFileForm(self._types()), Faults())
 
         def work(transaction: OwnTransactionMethods) -> Recorded[SyncPlan]:
             self._check_declared(transaction, declared, version)
@@ -698,6 +700,6 @@ def _check_size(transaction: OwnTransactionMethods, of: JobDetail | Trigger, fau
 
 def _check_pair(trigger: Trigger, job: JobDetail, types: PublishedTypes, faults: Faults) -> None:
     if trigger.follows_end and job.max_concurrent != 1:
-        faults.add(("kind",), documents.follows_end_problem(trigger, job))
+        faults.add(("kind",), declarations.follows_end_problem(trigger, job))
     for within, problem in types.data_problems(job, trigger):
         faults.add(("data", *within) if trigger.data else (), problem)

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from quartzpy.definitions.published_types import PublishedTypes
 from quartzpy.jobs.type_facts import TypeFacts
-from quartzpy.scheduler.published_types import PublishedTypes
 from quartzpy.scheduler.transactions import OwnTransactionMethods
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.records import NodeRecord

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from quartzpy.calendars.calendar import BaseCalendar, Calendar
+from quartzpy.calendars.registry import calendar_to_json
 from quartzpy.errors import CalendarNotFoundError, IllegalStateChangeError, InvalidValueError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey, TriggerKey
 from quartzpy.operations.definition_records import Definition
-from quartzpy.scheduler.stored_documents import calendar_document
 from quartzpy.scheduler.transactions import OwnTransactionMethods
 from quartzpy.store.protocol import NameKind
 from quartzpy.store.queries import TriggerQuery
@@ -76,7 +76,7 @@ def stored_calendar(transaction: OwnTransactionMethods, name: str) -> Calendar:
 def definition_of_calendar(calendar: Calendar) -> Definition:
     """Return a calendar as a document."""
     assert isinstance(calendar, BaseCalendar)
-    return Definition.of(calendar_document(calendar))
+    return Definition.of(calendar_to_json(calendar))
 
 
 def has_trigger(transaction: OwnTransactionMethods, key: JobKey) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from quartzpy.calendars.calendar import BaseCalendar
 from quartzpy.config.file_watch import FileWatch
+from quartzpy.definitions.files import load_definitions
 from quartzpy.errors import (
     OutcomeUnknownError,
     PluginStartError,
@@ -16,7 +17,6 @@ from quartzpy.errors import (
     StoreUnavailableError,
 )
 from quartzpy.instants import Span, as_span
-from quartzpy.scheduler.declarations import load_definitions
 from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.scheduler.sync import Declarations, SyncPlan
 from quartzpy.texts import quoted

@@ -11,7 +11,7 @@ from quartzpy.budget import Budget
 from quartzpy.checks import Check, refuses
 from quartzpy.cron_expressions.transitions import Passes, zone_windows
 from quartzpy.errors import InvalidTriggerError
-from quartzpy.instants import Converted, as_instant, checked_zone, zone
+from quartzpy.instants import as_instant, checked_zone, zone
 from quartzpy.keys import DEFAULT_GROUP
 from quartzpy.name_hints import TRIGGER_ARGUMENTS, constructor_hints
 from quartzpy.triggers.recurrence_rule import RecurrenceSet, recurrence_set, split_start

@@ -126,7 +126,7 @@ def test_an_export_that_fails_leaves_the_file_as_it_was(
         yield "job = []"
         raise StoreUnavailableError("the connection broke")
 
-    monkeypatch.setattr("quartzpy.scheduler.exporting.written", breaking)
+    monkeypatch.setattr("quartzpy.definitions.writer.written", breaking)
     assert terminal.run("export", "-o", str(file)).status != 0
     assert file.read_text() == before
     assert not list(tmp_path.glob("*.part"))

@@ -15,13 +15,13 @@ from pydantic import BaseModel
 
 from quartzpy import Job, JobExecutionContext, WeeklyCalendar, disallow_concurrent_execution, job
 from quartzpy.dashboard.api import definitions, openapi
+from quartzpy.definitions import declarations
 from quartzpy.jobs.continuation import Continuation
 from quartzpy.jobs.job import JobDetail, job_types
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations import Actor, Grant, Role
 from quartzpy.placement import Capabilities
-from quartzpy.scheduler import documents
 from quartzpy.states import TriggerState
 from quartzpy.triggers.calendar_interval import CalendarIntervalTrigger
 from quartzpy.triggers.combined import AnyOf, Jitter
@@ -703,10 +703,10 @@ def test_a_file_with_faults_is_refused_as_a_whole(api: Api, store: Harness) -> N
 def test_a_file_of_ten_thousand_triggers_is_applied_and_a_larger_one_is_refused(
     api: Api, store: Harness, pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert documents.MAX_DEFINED == 10_000
+    assert declarations.MAX_DEFINED == 10_000
     # A long run applies as many; other runs a tenth of them.
     most = 10_000 if is_long(pytestconfig) else 1_000
-    monkeypatch.setattr(documents, "MAX_DEFINED", most)
+    monkeypatch.setattr(declarations, "MAX_DEFINED", most)
 
     def declared(number: int) -> dict[str, Any]:
         triggers = [{"every": "1h", "name": f"t{position}"} for position in range(number)]

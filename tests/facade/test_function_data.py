@@ -12,9 +12,9 @@ import pytest
 from pydantic import BaseModel
 
 from quartzpy import JobDetail, JobExecutionContext, Scheduler, SimpleTrigger, job
+from quartzpy.definitions.files import definitions
 from quartzpy.errors import InvalidJobDataError, InvalidJobTypeError, PluginStartError
 from quartzpy.plugins.declared_jobs import DeclaredJobs
-from quartzpy.scheduler.declarations import definitions
 from quartzpy.states import Outcome
 
 SOON = timedelta(seconds=30)

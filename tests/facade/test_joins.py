@@ -8,6 +8,10 @@ from typing import Any
 import pytest
 
 from quartzpy import Batch, Jitter, JobDetail, JobKey, Join, NoOpJob, SimpleTrigger, every
+from quartzpy.definitions.faults import Faults
+from quartzpy.definitions.forms import TOML, FileForm
+from quartzpy.definitions.plain import plain_value
+from quartzpy.definitions.reader import read_record
 from quartzpy.errors import (
     InvalidJobError,
     InvalidKeyError,
@@ -15,9 +19,8 @@ from quartzpy.errors import (
     JobNotFoundError,
     UnknownTimeZoneError,
 )
+from quartzpy.jobs.job import job_types
 from quartzpy.jobs.join import join_as_text, join_from_text
-from quartzpy.scheduler.declarations import read_join
-from quartzpy.scheduler.exporting import plain_value
 from quartzpy.states import JoinState
 from quartzpy.testing import SchedulerHarness
 from tests.facade import jobs
@@ -102,7 +105,8 @@ def test_a_job_cannot_run_after_itself() -> None:
 def test_a_join_survives_the_store_and_a_file(join: Join) -> None:
     assert join_from_text(join_as_text(join)) == join
     written = plain_value(join)
-    assert read_join(written if isinstance(written, dict) else {"jobs": written}) == join
+    values = written if isinstance(written, dict) else {"jobs": written}
+    assert read_record(Join, values, FileForm(TOML, job_types), Faults(), ()) == join
 
 
 def test_a_wrong_batch_is_refused() -> None:

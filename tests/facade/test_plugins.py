@@ -26,9 +26,9 @@ from quartzpy import (
     at,
     every,
 )
+from quartzpy.definitions.files import definitions, load_definitions
 from quartzpy.errors import PluginStartError, SettingsError, StoreUnavailableError
 from quartzpy.plugins import DeclaredJobs, ExecutionLog, InterruptLongRunners
-from quartzpy.scheduler.declarations import definitions, load_definitions
 from quartzpy.states import Outcome
 from tests.facade import jobs
 from tests.waiting import wait_until
@@ -193,7 +193,7 @@ def test_an_error_speaks_the_language_of_the_file(document: object, in_yaml: str
         ("", r"declares no job; if that is intended, write job = \[\]"),
         ("[job]", r"job is a list of tables"),
         ("jobs = 3", r"'jobs' is not known; did you mean job\?"),
-        ('[[job]]\nname = "x"', "job 1: type is missing"),
+        ('[[job]]\nname = "x"', r"job 1 \(x\): type is missing"),
         ('[[job]]\ntype = "x"', "job 1: name is missing"),
         ('[[job]]\ntype = "x"\nname = "x"\ndurabel = true', r"'durabel' is not known; did you mean durable\?"),
         ('[[job]]\ntype = "nowhere:X"\nname = "x"', r"job 1 \(x\): No module named 'nowhere'"),

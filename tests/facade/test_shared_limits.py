@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from quartzpy import JobDetail, Limit, Scheduler, every, job
+from quartzpy.definitions.files import load_definitions
 from quartzpy.errors import InvalidLimitError, LimitNotFoundError
-from quartzpy.scheduler.declarations import load_definitions
 from tests.waiting import wait_until
 
 _running, _most, _ended = 0, 0, 0

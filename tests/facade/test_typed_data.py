@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from quartzpy import Job, JobDetail, JobExecutionContext, JobKey, RetryPolicy, Scheduler, SimpleTrigger
+from quartzpy.definitions.files import definitions
 from quartzpy.errors import InvalidJobDataError, JobNotFoundError
-from quartzpy.scheduler.declarations import definitions
 from quartzpy.states import Outcome
 from quartzpy.store.records import ExecutionRecord
 from quartzpy.testing import SchedulerHarness

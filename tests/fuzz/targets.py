@@ -19,10 +19,10 @@ from quartzpy.cron_expressions.crontab import CrontabExpression
 from quartzpy.cron_expressions.expression import CronExpression
 from quartzpy.cron_expressions.schedule import DaylightSaving
 from quartzpy.dashboard.api.definitions import _parsed
+from quartzpy.definitions.files import load_definitions
 from quartzpy.errors import TriggerNeverFiresError
 from quartzpy.ics import calendar_from_ics
 from quartzpy.jobs.retry import RetryPolicy
-from quartzpy.scheduler.declarations import load_definitions
 from quartzpy.store.postgresql.schema import rows
 from quartzpy.triggers.business_days import Rolled
 from quartzpy.triggers.combined import AllOf, AnyOf, Jitter

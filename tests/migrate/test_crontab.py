@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from quartzpy import CronTrigger, Job, JobExecutionContext
+from quartzpy.definitions.files import load_definitions
 from quartzpy.embedded.schedule_file import read_schedule
 from quartzpy.expect import EACH_FAILURE, Expect
 from quartzpy.migrate import ImportPlan
 from quartzpy.migrate.crontab import read_crontab
 from quartzpy.migrate.schedule_text import program_of, schedule_text
-from quartzpy.scheduler.declarations import load_definitions
 from tests.cli.test_commands import quartzpy
 
 TYPE = "migrate.Command"

@@ -35,8 +35,8 @@ from quartzpy.config.config import SchedulerConfig
 from quartzpy.config.sources import PREFIX, load_settings
 from quartzpy.cron_expressions.crontab import CrontabExpression
 from quartzpy.cron_expressions.expression import CronExpression
+from quartzpy.definitions.files import load_definitions
 from quartzpy.jobs.job import JobTypes
-from quartzpy.scheduler.declarations import load_definitions
 from tests.facade import jobs
 
 LATER = datetime(2090, 1, 1, tzinfo=UTC)

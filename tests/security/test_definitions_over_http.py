@@ -18,11 +18,12 @@ from starlette.testclient import TestClient
 from quartzpy import Job, JobExecutionContext, Scheduler
 from quartzpy.dashboard import create_app, token_auth
 from quartzpy.dashboard.api.definitions import MAX_YAML_BYTES
+from quartzpy.definitions.forms import JOB_WORDS
+from quartzpy.definitions.reader import trigger_words
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey
 from quartzpy.operations import Actor, Grant, Role
 from quartzpy.placement import Capabilities
-from quartzpy.scheduler.declarations import JOB_WORDS, trigger_words
 from quartzpy.triggers.trigger import Trigger, trigger_kinds
 from tests.security.test_web_requests import Sender
 

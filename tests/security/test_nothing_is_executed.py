@@ -11,10 +11,10 @@ from sqlalchemy import create_engine, text
 
 import quartzpy
 from quartzpy import JobDetail, Scheduler, SimpleTrigger
+from quartzpy.definitions.files import load_definitions
 from quartzpy.errors import InvalidJobDataError, SettingsError
 from quartzpy.job_data import decode
 from quartzpy.jobs.job import JobTypes
-from quartzpy.scheduler.declarations import load_definitions
 from tests.facade import jobs
 
 PACKAGE = Path(quartzpy.__file__).parent

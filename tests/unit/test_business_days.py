@@ -20,9 +20,12 @@ from quartzpy.calendars.calendar import BaseCalendar
 from quartzpy.calendars.days import EVERY_DAY, HolidayCalendar, WeeklyCalendar
 from quartzpy.calendars.registry import calendar_from_json
 from quartzpy.calendars.times import CronCalendar, DailyCalendar
+from quartzpy.definitions.faults import Faults
+from quartzpy.definitions.forms import TOML, FileForm
+from quartzpy.definitions.reader import read_trigger
 from quartzpy.errors import InvalidCalendarError, InvalidTriggerError, TriggerNeverFiresError
+from quartzpy.jobs.job import job_types
 from quartzpy.operations.views.schedules import in_words, schedule_text, zone_text
-from quartzpy.scheduler.declarations import read_trigger
 from quartzpy.triggers.combined import AnyOf, Jitter
 from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.fixed_delay import FixedDelayTrigger
@@ -279,28 +282,33 @@ def test_schedules_are_described() -> None:
     assert schedule_text(BusinessDayTrigger(at="09:00", calendar="c")) == "at 09:00 on every business day"
 
 
+def read(declared: object) -> Trigger:
+    faults = Faults()
+    trigger = read_trigger(declared, "DEFAULT", FileForm(TOML, job_types), faults, ())
+    faults.check()
+    assert trigger is not None
+    return trigger
+
+
 def test_a_file_declares_them() -> None:
     part = {"expression": "0 0 18 L * ?", "time_zone": "Europe/Berlin"}
     declared = {"kind": "rolled", "trigger": part, "roll": "preceding", "offset": -1, "calendar": "target"}
-    assert read_trigger(declared, "DEFAULT") == Rolled(
+    assert read(declared) == Rolled(
         trigger=CronTrigger("0 0 18 L * ?", time_zone="Europe/Berlin"), roll="preceding", offset=-1, calendar="target"
     )
     brief = {"kind": "rolled", "trigger": "0 0 18 L * ?", "calendar": "target"}
-    assert read_trigger(brief, "DEFAULT") == Rolled(trigger=CronTrigger("0 0 18 L * ?"), calendar="target")
+    assert read(brief) == Rolled(trigger=CronTrigger("0 0 18 L * ?"), calendar="target")
     nth = {"kind": "business_day", "nth": [1, -1], "at": ["09:00", "18:00"], "calendar": "target"}
-    assert read_trigger(nth, "DEFAULT") == BusinessDayTrigger(nth=[1, -1], at=["09:00", "18:00"], calendar="target")
+    assert read(nth) == BusinessDayTrigger(nth=[1, -1], at=["09:00", "18:00"], calendar="target")
     several = {"kind": "any_of", "triggers": ["0 0 18 L * ?", {"every": "1h"}]}
-    assert read_trigger(several, "DEFAULT") == AnyOf(triggers=[CronTrigger("0 0 18 L * ?"), every("1h")])
+    assert read(several) == AnyOf(triggers=[CronTrigger("0 0 18 L * ?"), every("1h")])
 
 
 def test_the_file_of_the_how_to_page_declares_what_it_says() -> None:
     page = Path(__file__).parents[2] / "docs" / "how-to" / "bank-calendar.md"
     declared = yaml.safe_load(page.read_text().split("```yaml\n")[1].split("```")[0])
     calendar = calendar_from_json(json.loads(json.dumps({**declared["calendar"]["target"]}, default=str)))
-    fires = {
-        each["name"]: days(read_trigger(each["trigger"], "DEFAULT").anchored(START), 4, calendar)
-        for each in declared["job"]
-    }
+    fires = {each["name"]: days(read(each["trigger"]).anchored(START), 4, calendar) for each in declared["job"]}
     assert fires == {
         "close-month": ["01-30 17", "02-27 17", "03-31 16", "04-30 16"],
         "interest": ["01-15 06", "02-16 06", "03-16 06", "04-15 05"],

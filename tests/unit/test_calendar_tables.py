@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from quartzpy.calendars.calendar import MAX_CHAINED, BaseCalendar, WholeDayCalendar
 from quartzpy.calendars.days import AnnualCalendar, HolidayCalendar, MonthlyCalendar, WeeklyCalendar
 from quartzpy.calendars.times import CronCalendar, DailyCalendar
+from quartzpy.definitions.files import definitions
+from quartzpy.definitions.writer import exported
 from quartzpy.errors import SettingsError
-from quartzpy.scheduler.declarations import definitions
-from quartzpy.scheduler.exporting import exported
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,15 @@ import pytest
 
 from quartzpy.calendars.days import HolidayCalendar, WeeklyCalendar
 from quartzpy.calendars.years import years_in
+from quartzpy.definitions.calendars import read_calendar
+from quartzpy.definitions.files import definitions
+from quartzpy.definitions.writer import _string
+from quartzpy.definitions.yaml_text import parsed_yaml, written_yaml
 from quartzpy.embedded.schedule_file import read_schedule
 from quartzpy.errors import InvalidValueError, SettingsError
 from quartzpy.expect import EACH_FAILURE, Expect
 from quartzpy.jobs.join import as_join
 from quartzpy.keys import JobKey
-from quartzpy.scheduler.declarations import definitions, read_calendar
-from quartzpy.scheduler.exporting import _string
-from quartzpy.scheduler.yaml_text import parsed_yaml, written_yaml
 from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.simple import SimpleTrigger
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from quartzpy import Expect, every, job
+from quartzpy.definitions.documents import read_trigger_document
+from quartzpy.definitions.faults import Faults
+from quartzpy.definitions.stored_documents import document_of_declared
 from quartzpy.errors import InvalidJobError
 from quartzpy.operations.telling.expectations import time_zone_of
-from quartzpy.scheduler.document_faults import Faults
-from quartzpy.scheduler.documents import read_trigger_document
-from quartzpy.scheduler.stored_documents import document_of_declared
 from quartzpy.triggers.combined import Jitter
 from quartzpy.triggers.cron import CronTrigger
 

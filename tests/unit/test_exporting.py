@@ -34,9 +34,10 @@ from quartzpy import (
     disallow_concurrent_execution,
     persist_job_data_after_execution,
 )
+from quartzpy.definitions.files import definitions
+from quartzpy.definitions.plain import span_text
+from quartzpy.definitions.writer import exported, written
 from quartzpy.errors import SettingsError
-from quartzpy.scheduler.declarations import definitions
-from quartzpy.scheduler.exporting import exported, span_text, written
 from quartzpy.scheduler.sync import Definitions
 from quartzpy.store.definition_differences import job_differences, trigger_differences
 from quartzpy.triggers.trigger import Trigger

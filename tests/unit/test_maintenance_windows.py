@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from quartzpy import CronTrigger, MaintenanceWindow
 from quartzpy.calendars.maintenance_window import WINDOW_LEAD, window_due_at
 from quartzpy.cron_expressions.schedule import DaylightSaving
+from quartzpy.definitions.files import definitions
 from quartzpy.errors import SettingsError
 from quartzpy.instants import zone
-from quartzpy.scheduler.declarations import definitions
 
 BERLIN = "Europe/Berlin"
 DAY = timedelta(days=1)
@@ -106,7 +106,7 @@ def test_files_declare_windows_by_their_names() -> None:
     [
         ({"w": {"crn": "0 2 * * *"}}, "f.yaml: window 'w': 'crn' is not known; did you mean cron"),
         ({"w": {"cron": "0 2", "duration": "1h"}}, "f.yaml: window 'w': expected"),
-        ({"w": 5}, "f.yaml: window 'w': a mapping is needed"),
+        ({"w": 5}, "f.yaml: window 'w': must be a mapping (got 5)"),
         ([1], "f.yaml: window is a mapping of mappings"),
         ({"w": {"start": "soon", "end": "2026-01-01T00:00Z"}}, "f.yaml: window 'w': "),
     ],

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from quartzpy import job
+from quartzpy.definitions.declarations import read_declarations
+from quartzpy.definitions.documents import read_job_document
+from quartzpy.definitions.faults import Faults
+from quartzpy.definitions.files import definitions
+from quartzpy.definitions.forms import SentFileForm
+from quartzpy.definitions.published_types import PublishedTypes
 from quartzpy.errors import InvalidDefinitionError, SettingsError
 from quartzpy.jobs.job import job_types
 from quartzpy.keys import JobKey
-from quartzpy.scheduler.declarations import definitions
-from quartzpy.scheduler.document_faults import Faults
-from quartzpy.scheduler.documents import read_declarations, read_job_document
-from quartzpy.scheduler.published_types import PublishedTypes
-
-one_description = pytest.mark.xfail(strict=True, reason="one description of definitions cures it")
 
 
 @job
@@ -41,7 +41,6 @@ def pointers(document: dict[str, Any]) -> list[str]:
     return [fault.pointer for fault in faults.entries]
 
 
-@one_description
 def test_the_order_of_its_keys_does_not_decide_which_value_of_a_document_is_wrong() -> None:
     document = {"type": TYPE, "durable": True, "max_concurrent": 3, "disallow_concurrent": True}
     assert pointers(document) == pointers(dict(reversed(document.items())))
@@ -49,7 +48,7 @@ def test_the_order_of_its_keys_does_not_decide_which_value_of_a_document_is_wron
 
 def test_a_document_over_http_names_all_its_mistakes() -> None:
     with pytest.raises(InvalidDefinitionError) as refused:
-        read_declarations(THREE_MISTAKES, TYPES)
+        read_declarations(THREE_MISTAKES, SentFileForm(TYPES), Faults())
     assert [fault.pointer for fault in refused.value.faults] == [
         "/job/0/max_concurrent",
         "/job/1/timeout",
@@ -63,7 +62,6 @@ def test_a_file_names_its_first_mistake() -> None:
         definitions(THREE_MISTAKES, "jobs.yaml")
 
 
-@one_description
 def test_a_file_names_all_its_mistakes() -> None:
     with pytest.raises(SettingsError) as refused:
         definitions(THREE_MISTAKES, "jobs.yaml")

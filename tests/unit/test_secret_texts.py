@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quartzpy.definitions.faults import Faults
 from quartzpy.errors import InvalidJobDataError
 from quartzpy.instants import MAX_SPAN, as_span, span_text
 from quartzpy.jobs.command import Command
 from quartzpy.jobs.http import HttpRequest
 from quartzpy.operations.definition_secrets import hidden, revealed
-from quartzpy.scheduler.document_faults import Faults
 from quartzpy.secret_texts import REDACTED, Redaction
 
 S = "s3cr3t-Value"

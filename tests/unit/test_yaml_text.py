@@ -13,11 +13,11 @@ import pytest
 from quartzpy.config.sources import load_settings
 from quartzpy.cron_expressions.crontab import CrontabExpression
 from quartzpy.cron_expressions.expression import CronExpression
+from quartzpy.definitions.files import read_document
+from quartzpy.definitions.yaml_text import parsed_yaml, written_yaml
 from quartzpy.errors import InvalidCronError, InvalidValueError, SettingsError
 from quartzpy.ics import calendar_from_ics
 from quartzpy.instants import as_span
-from quartzpy.scheduler.declarations import read_document
-from quartzpy.scheduler.yaml_text import parsed_yaml, written_yaml
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from quartzpy.dashboard.api.reads import Parameter, boolean
+from quartzpy.definitions.documents import check_nesting
 from quartzpy.errors import InvalidValueError
 from quartzpy.jobs.internal_entries import BatchKey
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations.definition_records import Definition, DefinitionResult, Expected
 from quartzpy.operations.definitions import Definitions
-from quartzpy.scheduler.documents import check_nesting
 from quartzpy.scheduler.sync import Existing
 from quartzpy.text_files import decoded
 from quartzpy.texts import quoted, reason
@@ -209,7 +209,7 @@ def file_document(request: Request, body: bytes) -> Any:
     if media_type == JSON_TYPE:
         return _parsed(body)
     # Imported here, because YAML is an extra.
-    from quartzpy.scheduler.yaml_text import parsed_yaml
+    from quartzpy.definitions.yaml_text import parsed_yaml
 
     if len(body) > MAX_YAML_BYTES:
         raise InvalidValueError(

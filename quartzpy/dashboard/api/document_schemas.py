@@ -11,6 +11,9 @@ from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from quartzpy.calendars.calendar import CALENDAR_KINDS
+from quartzpy.definitions.declarations import MAX_DEFINED
+from quartzpy.definitions.forms import SCHEDULE, STORED_DATA
+from quartzpy.definitions.reader import trigger_words
 from quartzpy.expect import Expect
 from quartzpy.instants import Converted
 from quartzpy.jobs.continuation import FOLLOWED
@@ -18,8 +21,6 @@ from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.join import MAX_JOBS, ON
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.retry import RetryPolicy
-from quartzpy.scheduler.declarations import SCHEDULE, STORED_DATA, trigger_words
-from quartzpy.scheduler.documents import MAX_DEFINED
 from quartzpy.states import Missed
 from quartzpy.triggers.trigger import Trigger, trigger_kinds
 

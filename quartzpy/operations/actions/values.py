@@ -9,6 +9,7 @@ from typing import Any
 from quartzpy.calendars.calendar import BaseCalendar
 from quartzpy.calendars.maintenance_window import MaintenanceWindow
 from quartzpy.calendars.registry import calendar_to_json
+from quartzpy.definitions.plain import window_table
 from quartzpy.errors import InvalidValueError
 from quartzpy.jobs.continuation import Continuation
 from quartzpy.jobs.job import JobDetail
@@ -16,7 +17,6 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations.actions.log import Change
 from quartzpy.operations.views.schedules import schedule_text, zone_text
 from quartzpy.scheduler import sync
-from quartzpy.scheduler.exporting import window_table
 from quartzpy.scheduler.methods.queries import MAX_FIRE_ID
 from quartzpy.scheduler.transactions import OwnTransactionMethods
 from quartzpy.secret_texts import Redaction

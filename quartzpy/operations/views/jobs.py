@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
 
+from quartzpy.definitions.plain import definition_of
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.join import as_join
 from quartzpy.keys import JobKey, nearest
@@ -34,7 +35,6 @@ from quartzpy.operations.views.triggers import summary as trigger_summary
 from quartzpy.operations.views.waiting import Surroundings
 from quartzpy.scheduler.batched_reads import BatchedReads, Deferred
 from quartzpy.scheduler.explain_joins import JOINS_SHOWN, explain_joins
-from quartzpy.scheduler.exporting import definition_of
 from quartzpy.scheduler.querying import Page
 from quartzpy.states import JobMode
 from quartzpy.store.postgresql.admin import admin

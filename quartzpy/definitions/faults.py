@@ -42,6 +42,8 @@ class Faults:
 
     def __init__(self) -> None:
         self.entries: list[Fault] = []
+        self.places: list[Place] = []
+        self.causes: list[BaseException | None] = []
 
     def add(self, place: Place, problem: str | BaseException) -> None:
         """Add a fault at a place.
@@ -56,6 +58,8 @@ class Faults:
             fault = replace(fault, field=problem.field, position=problem.position)
         if fault not in self.entries:
             self.entries.append(fault)
+            self.places.append(place)
+            self.causes.append(problem if isinstance(problem, BaseException) else None)
         if len(self.entries) >= MAX_FAULTS:
             self.check()
 

@@ -7,6 +7,7 @@ always a text, and whatever has two readings is refused, with its line and the w
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -190,6 +191,22 @@ def parsed_yaml(text: str, where: str, *, takes_aliases: bool = True) -> object:
         raise SettingsError(f"{where}: not YAML: {error}") from error
     except Exception as error:
         raise SettingsError(f"{where}: not YAML: {reason(error)}") from error
+
+
+def yaml_line(place: Sequence[str | int], text: str) -> int | None:
+    """Return the line, from 1, of a key or an item in a YAML text that can be parsed; None if there is none."""
+    node, line = _loader()(text.removeprefix("\ufeff")).get_single_node(), None
+    for part in place:
+        if isinstance(part, int) and isinstance(node.value, list) and part < len(node.value):
+            node = node.value[part]
+            line = node.start_mark.line + 1
+        else:
+            pairs = [pair for pair in node.value if isinstance(pair, tuple) and pair[0].value == part]
+            if not pairs:
+                return None
+            key, node = pairs[0]
+            line = key.start_mark.line + 1
+    return line
 
 
 def _explained(text: str, error: Any) -> str:

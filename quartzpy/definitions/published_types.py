@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from quartzpy.definitions.faults import Place
 from quartzpy.errors import InvalidJobDataError
 from quartzpy.jobs import typed_data
 from quartzpy.jobs.function_arguments import arguments_of
 from quartzpy.jobs.job import Job, JobDetail, JobTypes
 from quartzpy.jobs.type_facts import TypeFacts
-from quartzpy.scheduler.document_faults import Place
 from quartzpy.triggers.trigger import Trigger
 
 

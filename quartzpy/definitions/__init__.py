@@ -1,0 +1,1 @@
+"""Definitions of jobs, triggers, calendars and windows: one reader and one writer for files and for documents."""
