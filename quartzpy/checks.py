@@ -18,7 +18,7 @@ Check: TypeAlias = Callable[[Any], Any]
 """Returns the value that is held in place of the one that is given, or raises an error that says why it is wrong."""
 WRONG = (InvalidValueError, TypeError, ValueError, ArithmeticError, AttributeError, LookupError, RecursionError)
 """What checks and constructors raise for values from outside."""
-_RULE = "_refuses"
+_RULE, _IS_PARTIAL = "_refuses", "_is_partial"
 _T = TypeVar("_T")
 _Rule = TypeVar("_Rule", bound=Callable[[Any], None])
 
@@ -71,6 +71,9 @@ def check_values(checked: Checked) -> None:
     """
     plan = _plan(type(checked))
     values = checked.__dict__
+    if _IS_PARTIAL in values:
+        _check_each(checked, plan)
+        return
     try:
         for name, default, check in plan.values:
             value = values[name]
@@ -123,6 +126,7 @@ def assembled(cls: type[_T], values: Mapping[str, Any]) -> _T | None:
     if MISSING not in values.values():
         return cls(**values)
     made = object.__new__(cls)
+    made.__dict__[_IS_PARTIAL] = True
     for own in fields(cast(Any, cls)):
         if own.init:
             object.__setattr__(made, own.name, values.get(own.name, own.default))

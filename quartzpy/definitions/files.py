@@ -64,6 +64,8 @@ from quartzpy.text_files import alike_in_line, read_text_file
 from quartzpy.texts import quoted, reason
 
 _YAML = (".yaml", ".yml")
+_MAX_SHOWN = 10
+"""The number of faults that one error shows."""
 
 
 def load_definitions(path: str | Path, *, types: JobTypes = job_types) -> Declarations:
@@ -114,10 +116,12 @@ def definitions(document: object, where: str, *, types: JobTypes = job_types, te
         return read_declarations(document, FileForm(YAML if is_yaml else TOML, types), faults)
     except InvalidDefinitionError as error:
         lines = []
-        for fault, place in zip(faults.entries, faults.places, strict=True):
+        for fault, place in zip(faults.entries[:_MAX_SHOWN], faults.places, strict=False):
             number = line_of(place, text, is_yaml=is_yaml) if text else None
-            of_fault = [where if number is None else f"{where}:{number}", *_labels(document, place), fault.detail]
-            lines.append(": ".join(_without_repetition(of_fault)))
+            labels = [where if number is None else f"{where}:{number}", *_labels(document, place)]
+            lines.append(": ".join([*_without_repetition(labels, fault.detail), fault.detail]))
+        if len(faults.entries) > _MAX_SHOWN:
+            lines.append(f"{where}: {len(faults.entries) - _MAX_SHOWN} more")
         raise SettingsError("\n".join(lines)) from (faults.causes[0] or error)
 
 
@@ -143,7 +147,6 @@ def _labels(document: object, place: tuple[str | int, ...]) -> list[str]:
     return labels
 
 
-def _without_repetition(parts: list[str]) -> list[str]:
-    """Return the parts without the label before the detail that begins with the same words."""
-    *labels, detail = parts
-    return [*labels[:-1], detail] if detail.startswith(f"{labels[-1]}:") else parts
+def _without_repetition(labels: list[str], detail: str) -> list[str]:
+    """Return the labels without the last one if the detail begins with it."""
+    return labels[:-1] if detail.startswith(f"{labels[-1]}:") else labels

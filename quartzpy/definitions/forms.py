@@ -21,8 +21,7 @@ from quartzpy.texts import did_you_mean, quoted, reason, stored_object
 from quartzpy.triggers.trigger import Trigger
 
 STORED_DATA, SCHEDULE = "stored_data", "schedule"
-JOB_WORDS = {field.name for field in fields(JobDetail)} - {"job", "name", "group"} | {"type", ARGS, KWARGS, STORED_DATA}
-"""The words of a job, besides its name, its group and its triggers."""
+JOB_WORDS = {field.name for field in fields(JobDetail)} - {"job"} | {"type", "trigger", ARGS, KWARGS, STORED_DATA}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,27 +95,47 @@ class Form:
         return iter(())
 
 
-class FileForm(Form):
+class _Declared(Form):
+    """A declared file, with data as the file has it, or as the text in which it is stored."""
+
+    def read_data(self, values: dict[str, Any], faults: Faults, place: Place) -> None:
+        arguments = {word: values.pop(word) for word in (ARGS, KWARGS) if word in values}
+        if STORED_DATA in values:
+            written = values.pop(STORED_DATA)
+            if "data" in values or arguments:
+                faults.add((*place, STORED_DATA), f"data and {STORED_DATA} are the same; give one of them")
+            else:
+                values["data"] = self.stored_data(written, faults, (*place, STORED_DATA))
+            return
+        data = values.get("data")
+        if data is not None and not isinstance(data, Mapping):
+            faults.add((*place, "data"), f"must be {self.language.table} (got {quoted(values.pop('data'))})")
+            return
+        if arguments:
+            values["data"] = {ARGS: [], KWARGS: {}, **arguments, **(data or {})}
+        self.check_data(data or {}, faults, (*place, "data"))
+
+    def stored_data(self, written: object, faults: Faults, place: Place) -> Mapping[str, Any]:
+        """Return the data that is stored as a text."""
+        raise NotImplementedError
+
+    def check_data(self, data: Mapping[str, Any], faults: Faults, place: Place) -> None:
+        """Report what must not stand in the data."""
+
+
+class FileForm(_Declared):
     """A file of the user, whose job types are imported."""
 
     def __init__(self, language: Language, types: JobTypes) -> None:
         self.language = language
         self._types = types
 
-    def read_data(self, values: dict[str, Any], faults: Faults, place: Place) -> None:
-        if ARGS in values or KWARGS in values:
-            function = {ARGS: values.pop(ARGS, []), KWARGS: values.pop(KWARGS, {})}
-            values["data"] = {**function, **(values.get("data") or {})}
-        if STORED_DATA not in values:
-            return
-        stored = values.pop(STORED_DATA)
-        if "data" in values:
-            faults.add((*place, STORED_DATA), f"data and {STORED_DATA} are the same; give one of them")
-            return
+    def stored_data(self, written: object, faults: Faults, place: Place) -> Mapping[str, Any]:
         try:
-            values["data"] = decode(stored)
+            return decode(written)  # type: ignore[arg-type]
         except WRONG as error:
-            faults.add((*place, STORED_DATA), error)
+            faults.add(place, error)
+        return {}
 
     def stored_schedule(self, written: object) -> Mapping[str, Any]:
         return stored_object(str(written), SCHEDULE, SettingsError)
@@ -209,7 +228,7 @@ class DocumentForm(_Sent):
     `data` is that of the same job, which need not be read again if the document has exactly that.
     """
 
-    job_words = JOB_WORDS - {ARGS, KWARGS, STORED_DATA}
+    job_words = JOB_WORDS - {"trigger", ARGS, KWARGS, STORED_DATA}
     refused_words = frozenset({STORED_DATA})
 
     def __init__(self, types: PublishedTypes, data: Mapping[str, Any] | None = None) -> None:
@@ -235,28 +254,18 @@ class DocumentForm(_Sent):
         super().complete(values, job_type, faults, place)
 
 
-class SentFileForm(_Sent):
-    """A declared file that is sent, with data as the file has it, or as the text in which it is stored."""
+class SentFileForm(_Sent, _Declared):
+    """A declared file that is sent."""
 
-    def read_data(self, values: dict[str, Any], faults: Faults, place: Place) -> None:
-        if isinstance(values.get(STORED_DATA), str):
-            try:
-                written = json.loads(values.pop(STORED_DATA))
-            except (ValueError, RecursionError) as error:
-                faults.add((*place, STORED_DATA), f"must be JSON: {reason(error)}")
-                return
-            if "data" in values:
-                faults.add((*place, STORED_DATA), f"data and {STORED_DATA} are the same; give one of them")
-            values["data"] = _checked_data(written, faults, (*place, STORED_DATA))
-            return
-        arguments = {word: values.pop(word) for word in (ARGS, KWARGS) if word in values}
-        data = values.get("data")
-        if data is not None and not isinstance(data, Mapping):
-            faults.add((*place, "data"), f"must be an object (got {quoted(data)})")
-            del values["data"]
-        elif arguments:
-            values["data"] = {ARGS: [], KWARGS: {}, **arguments, **(data or {})}
-        _refuse_internal(data, faults, (*place, "data"))
+    def stored_data(self, written: object, faults: Faults, place: Place) -> Mapping[str, Any]:
+        try:
+            return _checked_data(json.loads(written), faults, place)  # type: ignore[arg-type]
+        except (TypeError, ValueError, RecursionError) as error:
+            faults.add(place, f"must be JSON: {reason(error)}")
+        return {}
+
+    def check_data(self, data: Mapping[str, Any], faults: Faults, place: Place) -> None:
+        _refuse_internal(data, faults, place)
 
     def stored_schedule(self, written: object) -> Mapping[str, Any]:
         read = json.loads(written) if isinstance(written, str) else written
@@ -285,7 +294,6 @@ def _checked_data(written: object, faults: Faults, place: Place) -> dict[str, An
         return {}
 
 
-def _refuse_internal(data: object, faults: Faults, place: Place) -> None:
-    if isinstance(data, Mapping):
-        for name in sorted(INTERNAL_KEYS & data.keys()):
-            faults.add((*place, name), "is an entry that the scheduler itself writes")
+def _refuse_internal(data: Mapping[str, Any], faults: Faults, place: Place) -> None:
+    for name in sorted(INTERNAL_KEYS & data.keys()):
+        faults.add((*place, name), "is an entry that the scheduler itself writes")

@@ -143,8 +143,6 @@ def _value(cls: type[Any], name: str, value: Any, form: Form, faults: Faults, pl
     """Return a plain value as one of the types that a class accepts by this name; `MISSING` if it has a fault."""
     accepted = accepted_types(cast(Any, cls))[name]
     record = next((each for each in _RECORDS if each in accepted), None)
-    if record is Join and value is not None:
-        value = value if isinstance(value, Mapping) else {"jobs": value}
     if isinstance(value, Mapping) and record is not None:
         return _or_missing(read_record(record, dict(value), form, faults, place))
     try:
@@ -152,15 +150,19 @@ def _value(cls: type[Any], name: str, value: Any, form: Form, faults: Faults, pl
             return JobKey(value.name, value.group)  # type: ignore[arg-type]
         if datetime in accepted and isinstance(value, str):
             return _read_text(datetime, value, name, _INSTANT)
-        if time in accepted and isinstance(value, str):
+        if time in accepted and str not in accepted and isinstance(value, str):
             return _read_text(time, value, name, _TIME_OF_DAY)
     except WRONG as error:
         faults.add(place, error)
         return MISSING
     if Trigger in accepted:
         return _or_missing(read_trigger(value, DEFAULT_GROUP, form, faults, place))
-    if isinstance(value, list):
-        return _items(accepted, value, form, faults, place)
+    if record is Join and value is not None:
+        jobs = _items(accepted, value, form, faults, place) if isinstance(value, list) else value
+        return _or_missing(made(Join, {"jobs": jobs}, faults, place, {"jobs": ""}))
+    if isinstance(value, list) and any(map(get_args, accepted)):
+        items = _items(accepted, value, form, faults, place)
+        return tuple(items) if isinstance(items, list) and issubclass(cls, Trigger) else items
     return value
 
 
@@ -171,7 +173,7 @@ _ITEMS = frozenset({Trigger, Continuation, JobKey})
 def _items(accepted: Collection[Any], items: list[Any], form: Form, faults: Faults, place: Place) -> Any:
     of_items = {part for hint in accepted for argument in get_args(hint) for part in _members(argument)} & _ITEMS
     read = [_item(of_items, item, form, faults, (*place, number)) for number, item in enumerate(items)]
-    return MISSING if MISSING in read else tuple(read)
+    return MISSING if MISSING in read else read
 
 
 def _item(accepted: AbstractSet[Any], item: Any, form: Form, faults: Faults, place: Place) -> Any:

@@ -483,6 +483,7 @@ class JobDetail(_Derived):
         "expect": optional(Expect.of),
         "continuations": as_continuations,
         "after": optional(as_join),
+        "requires": lambda labels: Placement.of(None, None, labels).requires,
         "executor": optional(lambda name: _place_name(name, "executor")),
         "execution_group": optional(lambda name: _place_name(name, "execution_group")),
     }

@@ -72,7 +72,11 @@ class CronTrigger(RecurringTrigger, _Expression):
     kind: ClassVar[str] = "cron"
     misfire_type: ClassVar[type[StrEnum]] = CronMisfire
     derives_nothing: ClassVar[bool] = True
-    _checks: ClassVar[Mapping[str, Check]] = {"expression": checked_text, "time_zone": checked_zone}
+    _checks: ClassVar[Mapping[str, Check]] = {
+        "expression": checked_text,
+        "dialect": lambda dialect: _dialect(dialect),
+        "time_zone": checked_zone,
+    }
 
     name: str | None = None
     group: str = DEFAULT_GROUP
@@ -81,12 +85,10 @@ class CronTrigger(RecurringTrigger, _Expression):
     dialect: str = ""
     day_or: bool | None = None
 
-    @refuses("dialect", "expression")
+    @refuses("expression")
     def _take_dialect(self) -> None:
         if not self.dialect:
             object.__setattr__(self, "dialect", CRONTAB if is_crontab(self.expression) else QUARTZ)
-        if self.dialect not in (QUARTZ, CRONTAB):
-            raise InvalidTriggerError(f"dialect: must be {QUARTZ!r} or {CRONTAB!r} (got {quoted(self.dialect)})")
 
     @refuses("start_time")
     def _take_start(self) -> None:
@@ -105,7 +107,7 @@ class CronTrigger(RecurringTrigger, _Expression):
                 f"day_or: must be True, False or None (got {quoted(self.day_or)})", expression=str(self.expression)
             )
 
-    @refuses("expression", "dialect")
+    @refuses("expression")
     def _take_expression(self) -> None:
         set_value = object.__setattr__
         set_value(self, "_is_seeded", uses_hash(self.expression))
@@ -260,3 +262,9 @@ class CronTrigger(RecurringTrigger, _Expression):
             day_or=schedule.get("day_or"),
             **common,
         )
+
+
+def _dialect(value: str) -> str:
+    if value not in ("", QUARTZ, CRONTAB):
+        raise InvalidTriggerError(f"dialect: must be {QUARTZ!r} or {CRONTAB!r} (got {quoted(value)})")
+    return value

@@ -31,7 +31,7 @@ IMPORTING = {
     "cli/node.py": "the program that the command line names",
     "cli/definitions.py": "a module that the command line names",
     "embedded/schedule_file.py": "a function that a file of the machine names",
-    "scheduler/declarations.py": "a class of calendars that a file of declarations names",
+    "definitions/calendars.py": "a class of calendars that a file of declarations names",
     "triggers/recurrence_rule.py": "dateutil",
     "calendars/days.py": "holidays",
     "zone_rules.py": "tzdata",

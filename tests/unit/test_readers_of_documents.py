@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,10 +11,10 @@ from quartzpy import job
 from quartzpy.definitions.declarations import read_declarations
 from quartzpy.definitions.documents import read_job_document
 from quartzpy.definitions.faults import Faults
-from quartzpy.definitions.files import definitions
+from quartzpy.definitions.files import definitions, load_definitions
 from quartzpy.definitions.forms import SentFileForm
 from quartzpy.definitions.published_types import PublishedTypes
-from quartzpy.errors import InvalidDefinitionError, SettingsError
+from quartzpy.errors import InvalidDefinitionError, InvalidJobError, SettingsError
 from quartzpy.jobs.job import job_types
 from quartzpy.keys import JobKey
 
@@ -57,12 +58,76 @@ def test_a_document_over_http_names_all_its_mistakes() -> None:
     assert all(word in fault.detail for word, fault in zip(MISTAKES, refused.value.faults, strict=True))
 
 
-def test_a_file_names_its_first_mistake() -> None:
-    with pytest.raises(SettingsError, match=MISTAKES[0]):
-        definitions(THREE_MISTAKES, "jobs.yaml")
-
-
 def test_a_file_names_all_its_mistakes() -> None:
     with pytest.raises(SettingsError) as refused:
         definitions(THREE_MISTAKES, "jobs.yaml")
     assert [word for word in MISTAKES if word not in str(refused.value)] == []
+
+
+def test_python_names_all_mistakes_of_a_job() -> None:
+    with pytest.raises(InvalidJobError, match=MISTAKES[0]) as refused:
+        report.detail("a", max_concurrent=0, timeout="soon")
+    assert [name for name, _ in refused.value.refused] == ["max_concurrent", "timeout"]
+    assert all(word in str(error) for word, (_, error) in zip(MISTAKES, refused.value.refused, strict=False))
+
+
+TOML = f"""
+[[job]]
+type = "{TYPE}"
+name = "a"
+retry = {{ attempts = 1 }}
+data = {{ text = \"\"\"
+timeout = 3
+\"\"\" }}
+
+[[job]]
+type = "{TYPE}"
+name = "b"
+timeout = "soon"
+colour = "red"
+
+  [[job.trigger]]
+  kind = "calendar_interval"
+  interval = 0
+
+[window.w]
+cron = "@weekly"
+"""
+YAML = f"""
+job:
+  - type: {TYPE}
+    name: a
+    retry:
+      attempts: 1
+  - type: {TYPE}
+    name: b
+    timeout: soon
+    colour: red
+    trigger:
+      kind: calendar_interval
+      interval: 0
+window:
+  w:
+    cron: "@weekly"
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "lines"),
+    [("jobs.toml", TOML, [5, 14, 13, 16, 18, 20]), ("jobs.yaml", YAML, [6, 10, 9, 11, 13, 15])],
+)
+def test_a_file_names_the_line_of_each_mistake(tmp_path: Path, name: str, text: str, lines: list[int]) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(SettingsError) as refused:
+        load_definitions(path)
+    mistakes = [
+        "job 1 (a): retry: attempts must be from 2 to 1000 (got 1)",
+        "job 2 (b): 'colour' is not known; ",
+        "job 2 (b): timeout: must be a length of time",
+        "job 2 (b): trigger 1: unit is missing",
+        "job 2 (b): trigger 1: interval: must be a whole number from 1 to ",
+        "window 'w': needs either cron and duration",
+    ]
+    for line, number, mistake in zip(str(refused.value).splitlines(), lines, mistakes, strict=True):
+        assert line.startswith(f"{path}:{number}: {mistake}")
