@@ -185,16 +185,16 @@ class _Sent(Form):
         self._types = types
 
     def type_of(self, name: object, faults: Faults, place: Place) -> type[Job] | str | None:
-        known = self._types.facts
-        if isinstance(name, str) and name in known:
+        published = self._types.facts
+        if isinstance(name, str) and name in published:
             return self._types.class_of(name) or name
         if name is None:
             faults.add(place, "type is missing: the name of a job type that a running node has published")
-        elif not known:
+        elif not published:
             faults.add((*place, "type"), f"no running node has published the job type {quoted(name)}, or any other")
         else:
-            few = known if len(known) <= 10 else [*sorted(known)[:10], "..."]
-            hint = did_you_mean(str(name), known, "types")
+            few = published if len(published) <= 10 else [*sorted(published)[:10], "..."]
+            hint = did_you_mean(str(name), published, "types")
             hint = hint if hint.startswith("did") else f"the types are {', '.join(few)}"
             faults.add((*place, "type"), f"no running node has published the job type {quoted(name)}; {hint}")
         return None
