@@ -6,7 +6,7 @@ again under them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -18,7 +18,6 @@ from quartzpy.store.health_findings import MAX_LISTED_ROWS, Finding, Severity
 from quartzpy.store.postgresql.admin.server import old_snapshots
 from quartzpy.store.postgresql.connection.listen import news
 from quartzpy.store.postgresql.connection.locks import MAKE, LockName
-from quartzpy.store.postgresql.connection.pipeline import Result
 from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.schema.naming import renamed, renamed_sql
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
@@ -35,6 +34,7 @@ NOTIFICATIONS_USED = 0.5
 """The share of the server's queue of notifications from which it is a problem."""
 HELD_LONG = timedelta(seconds=5)
 
+_Rows = Sequence[tuple[Any, ...]]
 _SQL = SqlFile("admin/integrity.sql")
 
 
@@ -43,7 +43,7 @@ def audit(session: SqlSession, config: SchedulerConfig) -> list[Finding]:
     nodes = list_nodes(session)
     late = nodes.setting("misfire_threshold", config.misfire_threshold) + timedelta(minutes=1)
     prefix = {"prefix": config.table_prefix}
-    questions: list[tuple[str, dict[str, Any], Callable[[Result], list[Finding]]]] = [
+    questions: list[tuple[str, dict[str, Any], Callable[[_Rows], Iterable[Finding]]]] = [
         (_SQL.lock_rows, {}, _lock_rows),
         (LOST, {"instances": []}, _unknown_epochs),
         (STUCK, {}, _stuck),
@@ -55,14 +55,13 @@ def audit(session: SqlSession, config: SchedulerConfig) -> list[Finding]:
         (_SQL.autovacuum, {}, _autovacuum),
         (_SQL.notifications, {}, _notifications),
         (_SQL.transactions, {"long": LONG_TRANSACTION}, _transactions),
+        (_SQL.dead, prefix, lambda rows: _dead(rows, old_snapshots(session))),
+        (_SQL.overdue, {"patience": late}, partial(_overdue, nodes.alive())),
     ]
     findings: list[Finding] = []
     for text, values, judged in questions:
-        findings += judged(session.read(session.bind(text, **values))[0])
-    findings += _dead(session.read_one(_SQL.dead, **prefix), old_snapshots(session))
-    return (
-        findings + _overdue(session, late, nodes.alive()) + _nodes(nodes) + zone_findings(session) + _holders(session)
-    )
+        findings += judged(session.read_one(text, **values))
+    return [*findings, *_nodes(nodes), *zone_findings(session), *_holders(session)]
 
 
 def repair(session: SqlSession) -> Repairs:
@@ -90,96 +89,88 @@ def repair(session: SqlSession) -> Repairs:
     )
 
 
-def _listed(names: Sequence[str]) -> tuple[str, ...]:
-    return tuple(names[:MAX_LISTED_ROWS])
+def _found(
+    severity: Severity,
+    check: str,
+    rows: Sequence[str],
+    what: str | tuple[str, str],
+    advice: str,
+    *,
+    repaired: bool = False,
+) -> Iterator[Finding]:
+    """Return a finding about these rows, if there are any. `what` may be its words for one row, and for several."""
+    if rows:
+        said = what if isinstance(what, str) else numbered(len(rows), *what)
+        yield Finding(severity, check, said, advice, tuple(rows[:MAX_LISTED_ROWS]), repaired)
 
 
-def _lock_rows(result: Result) -> list[Finding]:
-    missing = sorted(set(LockName) - {name for (name,) in result.rows})
-    if not missing:
-        return []
-    what = numbered(len(missing), "lock row is missing", "lock rows are missing")
-    return [
-        Finding(Severity.ERROR, "lock-rows", what, "the next use, or --repair, restores them", _listed(missing), True)
-    ]
+_error, _warning = partial(_found, Severity.ERROR), partial(_found, Severity.WARNING)
 
 
-def _unknown_epochs(result: Result) -> list[Finding]:
-    if not result.rows:
-        return []
-    rows = [f"{fire_id}: {trigger} (by {node})" for fire_id, _, trigger, node in result.rows]
-    what = numbered(
-        len(rows),
-        "execution belongs to a node that is not in the cluster",
-        "executions belong to nodes that are not in the cluster",
+def _lock_rows(rows: _Rows) -> Iterator[Finding]:
+    missing = sorted(set(LockName) - {name for (name,) in rows})
+    what = "lock row is missing", "lock rows are missing"
+    return _error("lock-rows", missing, what, "the next use, or --repair, restores them", repaired=True)
+
+
+def _unknown_epochs(rows: _Rows) -> Iterator[Finding]:
+    return _error(
+        "unknown-epoch",
+        [f"{fire_id}: {trigger} (by {node})" for fire_id, _, trigger, node in rows],
+        (
+            "execution belongs to a node that is not in the cluster",
+            "executions belong to nodes that are not in the cluster",
+        ),
+        "--repair recovers them",
+        repaired=True,
     )
-    return [
-        Finding(
-            Severity.ERROR,
-            "unknown-epoch",
-            what,
-            "--repair recovers them",
-            _listed(rows),
-            True,
-        )
-    ]
 
 
 _HELD = {
     "BLOCKED": (
         "blocked-for-nothing",
-        "trigger is BLOCKED without a running execution of its job",
-        "triggers are BLOCKED without a running execution of their job",
+        (
+            "trigger is BLOCKED without a running execution of its job",
+            "triggers are BLOCKED without a running execution of their job",
+        ),
     ),
     "COMPLETE": (
         "never-ended",
-        "trigger is COMPLETE, and its last execution no longer exists",
-        "triggers are COMPLETE, and their last execution no longer exists",
+        (
+            "trigger is COMPLETE, and its last execution no longer exists",
+            "triggers are COMPLETE, and their last execution no longer exists",
+        ),
     ),
 }
 
 
-def _stuck(result: Result) -> list[Finding]:
-    findings = []
-    for state, (check, singular, plural) in _HELD.items():
-        rows = sorted(f"{group}.{name}" for group, name, is_in, *_ in result.rows if is_in == state)
-        if rows:
-            what = numbered(len(rows), singular, plural)
-            findings.append(
-                Finding(Severity.ERROR, check, what, "--repair releases such triggers", _listed(rows), True)
-            )
-    return findings
+def _stuck(rows: _Rows) -> Iterator[Finding]:
+    for state, (check, what) in _HELD.items():
+        held = sorted(f"{group}.{name}" for group, name, is_in, *_ in rows if is_in == state)
+        yield from _error(check, held, what, "--repair releases such triggers", repaired=True)
 
 
-def _copies(result: Result) -> list[Finding]:
-    if not result.rows:
-        return []
-    what = numbered(
-        len(result.rows),
+def _copies(rows: _Rows) -> Iterator[Finding]:
+    what = (
         "trigger differs from its job in type, limit or placement",
         "triggers differ from their job in type, limit or placement",
     )
-    rows = _listed([name for (name,) in result.rows])
-    return [Finding(Severity.ERROR, "stale-copies", what, "--repair copies the values again", rows, True)]
+    return _error("stale-copies", _texts(rows), what, "--repair copies the values again", repaired=True)
 
 
-def _in_error(result: Result) -> list[Finding]:
-    if not result.rows:
-        return []
-    rows = tuple(text for _, text in result.rows)
-    what = numbered(result.rows[0][0], "trigger is in state ERROR", "triggers are in state ERROR")
-    return [Finding(Severity.WARNING, "in-error", what, "remove the cause, then run `quartzpy reset TRIGGER`", rows)]
+def _in_error(rows: _Rows) -> Iterator[Finding]:
+    what = numbered(rows[0][0] if rows else 0, "trigger is in state ERROR", "triggers are in state ERROR")
+    advice = "remove the cause, then run `quartzpy reset TRIGGER`"
+    return _warning("in-error", [text for _, text in rows], what, advice)
 
 
-def _missing_limits(result: Result) -> list[Finding]:
-    if not result.rows:
-        return []
-    what = numbered(len(result.rows), "job shares a limit that is not stored", "jobs share limits that are not stored")
+def _missing_limits(rows: _Rows) -> Iterator[Finding]:
+    what = "job shares a limit that is not stored", "jobs share limits that are not stored"
     advice = "they do not fire; set the limits, as `quartzpy set-limit NAME 5` does"
-    return [Finding(Severity.ERROR, "missing-limit", what, advice, _listed([text for (text,) in result.rows]))]
+    return _error("missing-limit", _texts(rows), what, advice)
 
 
-def _indexes(prefix: str, result: Result) -> list[Finding]:
+def _indexes(prefix: str, rows: _Rows) -> Iterator[Finding]:
     # Each node imports this module to judge what is wrong. Only two checks of the doctor need SQLAlchemy, whose import
     # is a fifth of a node's start.
     from sqlalchemy.dialects import postgresql
@@ -188,163 +179,131 @@ def _indexes(prefix: str, result: Result) -> list[Finding]:
     from quartzpy.store.postgresql.schema.tables import metadata
 
     dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
-    there = dict(result.rows)
+    there: dict[str, bool] = dict(rows)
     wanted = {renamed(str(index.name), prefix): index for table in metadata.sorted_tables for index in table.indexes}
-    findings = []
     missing = sorted(wanted.keys() - there.keys())
-    if missing:
-        made = [renamed_sql(str(CreateIndex(wanted[name]).compile(dialect=dialect)), prefix) for name in missing]
-        what = f"{numbered(len(missing), 'index is', 'indexes are')} missing: {', '.join(missing)}"
-        findings.append(Finding(Severity.ERROR, "missing-index", what, "create what is missing", _listed(made)))
+    made = [renamed_sql(str(CreateIndex(wanted[name]).compile(dialect=dialect)), prefix) for name in missing]
+    what = f"{numbered(len(missing), 'index is', 'indexes are')} missing: {', '.join(missing)}"
+    yield from _error("missing-index", made, what, "create what is missing")
     invalid = sorted(name for name, valid in there.items() if not valid)
-    if invalid:
-        what = f"{numbered(len(invalid), 'index is', 'indexes are')} invalid: {', '.join(invalid)}"
-        advice = "repair each by REINDEX INDEX CONCURRENTLY"
-        findings.append(Finding(Severity.ERROR, "invalid-index", what, advice, _listed(invalid)))
-    return findings
+    what = f"{numbered(len(invalid), 'index is', 'indexes are')} invalid: {', '.join(invalid)}"
+    yield from _error("invalid-index", invalid, what, "repair each by REINDEX INDEX CONCURRENTLY")
 
 
-def _constraints(prefix: str, result: Result) -> list[Finding]:
+def _constraints(prefix: str, rows: _Rows) -> Iterator[Finding]:
     from quartzpy.store.postgresql.schema.tables import metadata
 
-    there = dict(result.rows)
-    wanted = {
-        renamed(str(constraint.name), prefix) for table in metadata.sorted_tables for constraint in table.constraints
-    }
-    missing = sorted(name for name in wanted if not there.get(name))
-    if not missing:
-        return []
-    what = (
-        f"{numbered(len(missing), 'constraint is', 'constraints are')} missing or not validated: {', '.join(missing)}"
-    )
+    there: dict[str, bool] = dict(rows)
+    constraints = [constraint for table in metadata.sorted_tables for constraint in table.constraints]
+    missing = sorted(name for each in constraints if not there.get(name := renamed(str(each.name), prefix)))
+    number = numbered(len(missing), "constraint is", "constraints are")
+    what = f"{number} missing or not validated: {', '.join(missing)}"
     advice = "`quartzpy db sql` prints the statements that create the constraints"
-    return [Finding(Severity.ERROR, "missing-constraint", what, advice, _listed(missing))]
+    return _error("missing-constraint", missing, what, advice)
 
 
-def _dead(tables: Sequence[tuple[Any, ...]], holders: Sequence[str]) -> list[Finding]:
+def _dead(tables: _Rows, holders: Sequence[str]) -> Iterator[Finding]:
     rows = [
         f"{table}: {dead} dead rows, {live} live, last autovacuum {when or 'never'}"
         for table, dead, live, when in tables
     ]
-    if not rows:
-        return []
-    what = numbered(len(rows), "table is not vacuumed often enough", "tables are not vacuumed often enough")
-    if not holders:
-        return [Finding(Severity.WARNING, "dead-rows", what, "check autovacuum, or run VACUUM", _listed(rows))]
-    what = f"{numbered(len(rows), 'table has', 'tables have')} dead rows that an old snapshot keeps from being removed"
+    if not holders or not rows:
+        what = "table is not vacuumed often enough", "tables are not vacuumed often enough"
+        return _warning("dead-rows", rows, what, "check autovacuum, or run VACUUM")
+    said = f"{numbered(len(rows), 'table has', 'tables have')} dead rows that an old snapshot keeps from being removed"
     advice = (
         "end what holds it (pg_terminate_backend(pid), ROLLBACK PREPARED, pg_drop_replication_slot, or"
         " hot_standby_feedback of the standby); VACUUM removes nothing before, and fires become slower meanwhile"
     )
-    return [Finding(Severity.WARNING, "old-snapshot", what, advice, _listed([*holders, *rows]))]
+    return _warning("old-snapshot", [*holders, *rows], said, advice)
 
 
-def _autovacuum(result: Result) -> list[Finding]:
-    if result.rows[0][0] != "off":
-        return []
-    return [Finding(Severity.WARNING, "autovacuum", "autovacuum is off: each fire leaves dead rows", "enable it")]
+def _autovacuum(rows: _Rows) -> Iterator[Finding]:
+    if rows[0][0] == "off":
+        yield Finding(Severity.WARNING, "autovacuum", "autovacuum is off: each fire leaves dead rows", "enable it")
 
 
-def _notifications(result: Result) -> list[Finding]:
-    used, holder = result.rows[0]
-    if used < NOTIFICATIONS_USED:
-        return []
-    what = (
-        f"{used:.0%} of the server's queue of notifications are used: while it is full, nodes learn of new triggers and"
-        " commands only when they look"
-    )
-    advice = "end the session that listens and has stayed in a transaction: pg_terminate_backend(pid)"
-    return [Finding(Severity.WARNING, "notifications", what, advice, () if holder is None else (holder,))]
+def _notifications(rows: _Rows) -> Iterator[Finding]:
+    used, holder = rows[0]
+    if used >= NOTIFICATIONS_USED:
+        what = (
+            f"{used:.0%} of the server's queue of notifications are used: while it is full, nodes learn of new triggers"
+            " and commands only when they look"
+        )
+        advice = "end the session that listens and has stayed in a transaction: pg_terminate_backend(pid)"
+        yield Finding(Severity.WARNING, "notifications", what, advice, () if holder is None else (holder,))
 
 
-def _transactions(result: Result) -> list[Finding]:
-    if not result.rows:
-        return []
-    number = numbered(len(result.rows), "transaction is", "transactions are")
+def _transactions(rows: _Rows) -> Iterator[Finding]:
+    number = numbered(len(rows), "transaction is", "transactions are")
     what = f"{number} older than {LONG_TRANSACTION}: dead rows cannot be removed until the end of such a transaction"
-    rows = _listed([text for (text,) in result.rows])
-    return [Finding(Severity.WARNING, "long-transaction", what, "end it, or call pg_terminate_backend(pid)", rows)]
+    return _warning("long-transaction", _texts(rows), what, "end it, or call pg_terminate_backend(pid)")
 
 
-def _overdue(session: SqlSession, late: timedelta, alive: Sequence[NodeRecord]) -> list[Finding]:
-    waiting = session.read_one(_SQL.overdue, patience=late)
-    if not waiting:
-        return []
+def _overdue(alive: Sequence[NodeRecord], rows: _Rows) -> Iterator[Finding]:
     homeless: list[str] = []
     runnable: list[str] = []
-    for job_type, placement, count, since in waiting:
+    for job_type, placement, count, since in rows:
         row = f"{count} of type {job_type}{' at ' + placement if placement else ''}, due since {since.isoformat()}"
         (runnable if any(_runs(node.capabilities, job_type, placement) for node in alive) else homeless).append(row)
-    findings = []
-    if homeless:
-        what = f"triggers of {numbered(len(homeless), 'kind', 'kinds')} are overdue, and no node can run them"
-        advice = "start a node that knows the job type and has the executor and labels"
-        findings.append(Finding(Severity.ERROR, "no-node", what, advice, _listed(homeless)))
-    if runnable:
-        what = f"triggers of {numbered(len(runnable), 'kind', 'kinds')} are overdue, although nodes can run them"
-        advice = "run `quartzpy why TRIGGER`, and check for busy nodes, wrong clocks and a slow database"
-        findings.append(Finding(Severity.WARNING, "overdue", what, advice, _listed(runnable)))
-    return findings
+    what = f"triggers of {numbered(len(homeless), 'kind', 'kinds')} are overdue, and no node can run them"
+    advice = "start a node that knows the job type and has the executor and labels"
+    yield from _error("no-node", homeless, what, advice)
+    what = f"triggers of {numbered(len(runnable), 'kind', 'kinds')} are overdue, although nodes can run them"
+    advice = "run `quartzpy why TRIGGER`, and check for busy nodes, wrong clocks and a slow database"
+    yield from _warning("overdue", runnable, what, advice)
 
 
 def _runs(node: Capabilities, job_type: str, placement: str) -> bool:
     return job_type in node.job_types and node.allows(placement_from_text(placement))
 
 
-def _nodes(answer: CheckIn) -> list[Finding]:
-    findings = []
+def _nodes(answer: CheckIn) -> Iterator[Finding]:
     states = answer.states()
     silent = [
         f"{record.instance_id} on {record.host}, since {record.last_checkin.isoformat()}"
         for record in answer.nodes
         if not states[record.instance_id].is_alive
     ]
-    if silent:
-        what = numbered(
-            len(silent),
-            "node is silent, and none of the others has recovered its work",
-            "nodes are silent, and none of the others has recovered their work",
-        )
-        advice = "start a node: it recovers the work within its failure_window"
-        findings.append(Finding(Severity.WARNING, "silent-node", what, advice, _listed(silent)))
+    what = (
+        "node is silent, and none of the others has recovered its work",
+        "nodes are silent, and none of the others has recovered their work",
+    )
+    yield from _warning("silent-node", silent, what, "start a node: it recovers the work within its failure_window")
     unhealthy = [
         f"{record.instance_id}: {problem}"
         for record in answer.nodes
         if answer.now - record.last_checkin <= record.failure_window
         for problem in record.problems
     ]
-    if unhealthy:
-        number = sum(1 for record in answer.nodes if record.problems)
-        what = numbered(number, "node checks in and reports", "nodes check in and report") + " problems of its own"
-        advice = "the log of the node and its health() say more"
-        findings.append(Finding(Severity.ERROR, "unhealthy-node", what, advice, _listed(unhealthy)))
+    number = sum(1 for record in answer.nodes if record.problems)
+    said = numbered(number, "node checks in and reports", "nodes check in and report") + " problems of its own"
+    yield from _error("unhealthy-node", unhealthy, said, "the log of the node and its health() say more")
     if not answer.nodes:
-        findings.append(
-            Finding(Severity.INFO, "no-nodes", "no node is running", "start one: quartzpy node --app module:name")
-        )
+        yield Finding(Severity.INFO, "no-nodes", "no node is running", "start one: quartzpy node --app module:name")
     for subject, values in node_metadata.differing_values(answer.metadata).items():
         check = "tzdata" if subject == node_metadata.TZDATA else "nodes-differ"
         advice = TZDATA_ADVICE if check == "tzdata" else "use the same value everywhere"
-        what = f"nodes differ in {subject}: {node_metadata.listed_by_value(values)}"
-        findings.append(Finding(Severity.WARNING, check, what, advice))
+        said = f"nodes differ in {subject}: {node_metadata.listed_by_value(values)}"
+        yield Finding(Severity.WARNING, check, said, advice)
     for zone, nodes_by_rules in node_metadata.differing_zones(answer.metadata).items():
-        what = f"nodes have different rules of {zone}: {node_metadata.listed_by_value(nodes_by_rules)}"
-        findings.append(Finding(Severity.WARNING, "tzdata", what, TZDATA_ADVICE))
+        said = f"nodes have different rules of {zone}: {node_metadata.listed_by_value(nodes_by_rules)}"
+        yield Finding(Severity.WARNING, "tzdata", said, TZDATA_ADVICE)
     skewed = [
         f"{name}: {ahead:+.1f} s"
         for name, metadata in answer.metadata.items()
         if abs(ahead := float(metadata.get(node_metadata.CLOCK_AHEAD, 0))) > node_metadata.REPORTED_CLOCK_SKEW
     ]
-    if skewed:
-        what = numbered(len(skewed), "node has a clock", "nodes have clocks") + " that differs from the database's"
-        advice = "synchronize the nodes by NTP; fire times follow the database's clock and are not affected"
-        findings.append(Finding(Severity.WARNING, "clock-skew", what, advice, _listed(skewed)))
-    return findings
+    what = "node has a clock that differs from the database's", "nodes have clocks that differ from the database's"
+    advice = "synchronize the nodes by NTP; fire times follow the database's clock and are not affected"
+    yield from _warning("clock-skew", skewed, what, advice)
 
 
-def _holders(session: SqlSession) -> list[Finding]:
+def _holders(session: SqlSession) -> Iterator[Finding]:
     long = [text for text, seconds in session.diagnosis.held() if seconds > HELD_LONG.total_seconds()]
-    if not long:
-        return []
     what = "rows of our tables have been locked for a long time, which may block the cluster"
-    return [Finding(Severity.WARNING, "lock-held", what, "end that transaction", _listed(long))]
+    return _warning("lock-held", long, what, "end that transaction")
+
+
+def _texts(rows: _Rows) -> list[str]:
+    return [text for (text,) in rows]
