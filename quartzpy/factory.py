@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 IN_MEMORY = "memory://"
 PLUGINS = "quartzpy.plugins"
-JUDGES_AFTER = 5.0
+HEALTH_CHECKS_AFTER = 5.0
 """The time, in seconds, after which a node begins to judge what is wrong."""
 _SchedulerT = TypeVar("_SchedulerT")
 
@@ -108,10 +108,10 @@ def _judge_of(scheduler: BaseScheduler) -> Callable[[], Sequence[LastingIncident
         return tuple
     # A scheduler that only schedules does not need these modules. A node imports them before it runs jobs, because an
     # import takes the interpreter for a tenth of a second.
-    from quartzpy.operations.telling.health_check import IncidentJudge
+    from quartzpy.operations.telling.health_check import HealthCheck
 
-    clock, judge_now = scheduler._clock, IncidentJudge(scheduler)
-    first = clock.monotonic() + JUDGES_AFTER
+    clock, judge_now = scheduler._clock, HealthCheck(scheduler)
+    first = clock.monotonic() + HEALTH_CHECKS_AFTER
 
     def judge() -> Sequence[LastingIncident]:
         return judge_now() if clock.monotonic() >= first else ()

@@ -222,11 +222,11 @@ CREATE TABLE qrtz_notifications (
 
 CREATE INDEX qrtz_notifications_created ON qrtz_notifications ((sched_name || ''), created_at);
 
-CREATE TABLE qrtz_judgements (
+CREATE TABLE qrtz_health_runs (
     sched_name VARCHAR(200) COLLATE "C" NOT NULL,
     due_at TIMESTAMP WITH TIME ZONE NOT NULL,
     listed_at TIMESTAMP WITH TIME ZONE,
-    CONSTRAINT qrtz_judgements_pkey PRIMARY KEY (sched_name)
+    CONSTRAINT qrtz_health_runs_pkey PRIMARY KEY (sched_name)
 )
  WITH (fillfactor = 50);
 
@@ -272,7 +272,7 @@ CREATE TABLE qrtz_expectations (
     trigger_name VARCHAR(200) COLLATE "C" NOT NULL,
     generation BIGINT NOT NULL,
     due_at TIMESTAMP WITH TIME ZONE NOT NULL,
-    watch JSONB NOT NULL,
+    checkpoint JSONB NOT NULL,
     CONSTRAINT qrtz_expectations_pkey PRIMARY KEY (trigger_group, trigger_name, sched_name),
     CONSTRAINT qrtz_expectations_instants_check CHECK (least(due_at) >= timestamptz '0001-01-01 00:00:00+00' AND greatest(due_at) < timestamptz '10000-01-01 00:00:00+00')
 )

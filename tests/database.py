@@ -154,7 +154,7 @@ def empty_tables(connection: psycopg.Connection[Any]) -> None:
         " DELETE FROM qrtz_owners; DELETE FROM qrtz_audit;"
         " DELETE FROM qrtz_limits; DELETE FROM qrtz_zone_rules;"
         " DELETE FROM qrtz_scheduler_state; DELETE FROM qrtz_locks;"
-        " DELETE FROM qrtz_joins; DELETE FROM qrtz_incidents; DELETE FROM qrtz_judgements;"
+        " DELETE FROM qrtz_joins; DELETE FROM qrtz_incidents; DELETE FROM qrtz_health_runs;"
         " DELETE FROM qrtz_maintenance_windows; DELETE FROM qrtz_notifications;"
         " DELETE FROM qrtz_expectations; DELETE FROM qrtz_breaches;"
         " DROP TABLE IF EXISTS test_clock"

@@ -99,7 +99,7 @@ class Housekeeping:
         self._apply_time_off(epoch)
         self._renew_zones(epoch)
         if judges:
-            self._judge_incidents()
+            self._check_health()
         self._repair(self._clock.monotonic())
         rest = self.rest(self._purge(self._clock.monotonic()))
         return min(rest, ZONE_REST) if self._zones.has_more else rest
@@ -148,7 +148,7 @@ class Housekeeping:
         if len(renewal.moved) > ZONE_LINES:
             logger.warning("the rules of time zones have changed: %d triggers more", len(renewal.moved) - ZONE_LINES)
 
-    def _judge_incidents(self) -> None:
+    def _check_health(self) -> None:
         """Judge what is wrong with the cluster. A failure ends nothing here, and it is tried again at the next turn."""
         try:
             with self._during("judging what is wrong with the cluster"):

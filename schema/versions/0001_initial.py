@@ -33,7 +33,7 @@ TABLES = (
     "qrtz_incidents",
     "qrtz_joins",
     "qrtz_notifications",
-    "qrtz_judgements",
+    "qrtz_health_runs",
     "qrtz_maintenance_windows",
     "qrtz_expectations",
     "qrtz_breaches",
@@ -759,11 +759,11 @@ def upgrade() -> None:
         schema=schema,
     )
     op.create_table(
-        "qrtz_judgements",
+        "qrtz_health_runs",
         sa.Column("sched_name", Name, nullable=False),
         sa.Column("due_at", Instant, nullable=False),
         sa.Column("listed_at", Instant, nullable=True),
-        sa.PrimaryKeyConstraint("sched_name", name="qrtz_judgements_pkey"),
+        sa.PrimaryKeyConstraint("sched_name", name="qrtz_health_runs_pkey"),
         **filled_to(50),
         schema=schema,
     )
@@ -835,7 +835,7 @@ def upgrade() -> None:
         sa.Column("trigger_name", Name, nullable=False),
         sa.Column("generation", sa.BigInteger(), nullable=False),
         sa.Column("due_at", Instant, nullable=False),
-        sa.Column("watch", JSONB(), nullable=False),
+        sa.Column("checkpoint", JSONB(), nullable=False),
         sa.CheckConstraint(
             "least(due_at) >= timestamptz '0001-01-01 00:00:00+00'"
             " AND greatest(due_at) < timestamptz '10000-01-01 00:00:00+00'",

@@ -14,9 +14,9 @@ from quartzpy import Job, JobExecutionContext, every
 from quartzpy.dashboard import create_app
 from quartzpy.operations import Operations
 from quartzpy.operations.incidents import kinds
-from quartzpy.operations.telling.health_check import LISTED_EVERY, IncidentJudge
+from quartzpy.operations.telling.health_check import LISTED_EVERY, HealthCheck
 from quartzpy.store.postgresql.admin import admin
-from quartzpy.store.postgresql.admin.records import JudgementTurn
+from quartzpy.store.postgresql.admin.records import HealthRun
 from tests.cli.conftest import Terminal
 from tests.dashboard.conftest import LOCAL
 from tests.docs import incidents_page
@@ -81,14 +81,14 @@ def test_a_kind_of_incident_costs_one_file(terminal: Terminal) -> None:
         assert what in browser.get("/").text
 
     store = admin(terminal.scheduler._store)
-    turns: list[JudgementTurn] = []
+    turns: list[HealthRun] = []
 
     def has_turn() -> bool:
-        turns.append(store.take_turn(timedelta(microseconds=1), LISTED_EVERY))
+        turns.append(store.take_slot(timedelta(microseconds=1), LISTED_EVERY))
         return turns[-1].turn is not None
 
     wait_until(has_turn)
-    IncidentJudge(terminal.scheduler).judge(turns[-1])
+    HealthCheck(terminal.scheduler).judge(turns[-1])
     [recorded] = Operations(terminal.scheduler).open_incidents()
     assert (recorded.kind, recorded.what) == ("no-description", what)
     [listed] = json.loads(terminal.run("incidents", "--json").out)

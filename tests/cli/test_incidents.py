@@ -14,9 +14,9 @@ from quartzpy import Job, JobExecutionContext, JobKey, SimpleTrigger, TriggerKey
 from quartzpy.cli.cluster import command_of
 from quartzpy.operations import Operations, Selection
 from quartzpy.operations.incidents.incident import Remedy
-from quartzpy.operations.telling.health_check import LISTED_EVERY, IncidentJudge
+from quartzpy.operations.telling.health_check import LISTED_EVERY, HealthCheck
 from quartzpy.store.postgresql.admin import admin
-from quartzpy.store.postgresql.admin.records import JudgementTurn
+from quartzpy.store.postgresql.admin.records import HealthRun
 from tests.cli.conftest import Terminal
 from tests.database import execute
 from tests.waiting import wait_until
@@ -90,13 +90,13 @@ def judge(terminal: Terminal) -> None:
     store = terminal.scheduler._store
     wait_until(
         lambda: (
-            (turn := admin(store).take_turn(timedelta(microseconds=1), LISTED_EVERY)).turn and _judged(terminal, turn)
+            (turn := admin(store).take_slot(timedelta(microseconds=1), LISTED_EVERY)).turn and _judged(terminal, turn)
         )
     )
 
 
-def _judged(terminal: Terminal, turn: JudgementTurn) -> bool:
-    IncidentJudge(terminal.scheduler).judge(turn)
+def _judged(terminal: Terminal, turn: HealthRun) -> bool:
+    HealthCheck(terminal.scheduler).judge(turn)
     return True
 
 

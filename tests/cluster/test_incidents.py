@@ -42,7 +42,7 @@ def proxy(postgres_dsn: str) -> Iterator[Proxy]:
 
 @pytest.fixture
 def nodes(postgres_dsn: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Scheduler]]:
-    monkeypatch.setattr("quartzpy.factory.JUDGES_AFTER", 0.0)
+    monkeypatch.setattr("quartzpy.factory.HEALTH_CHECKS_AFTER", 0.0)
     url = proxy.through(over_tcp(postgres_dsn))
     nodes = [Scheduler(url, instance_id=name, **SETTINGS) for name in "ab"]
     for node in nodes:

@@ -74,7 +74,7 @@ def world(store: Harness) -> int:
     store.misfire(node)
     views = admin(store.store)
     views.record_action(ActionEntry("ann", "admin", "pause", "trigger DEFAULT.x"))
-    views.take_turn(EVERY, LISTED_EVERY)
+    views.take_slot(EVERY, LISTED_EVERY)
     turn = store.clock.now() + EVERY
     views.record_incidents(turn, opened=[an_incident("lasts"), an_incident("is-over")])
     lasting, over = sorted(views.open_incidents(2), key=lambda record: record.subject, reverse=True)

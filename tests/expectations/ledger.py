@@ -1,4 +1,4 @@
-"""The watermarks and breaches of expectations in memory, as a database keeps them."""
+"""The checkpoints and breaches of expectations in memory, as a database keeps them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from itertools import count
 
 from quartzpy.expect import Breach, BreachRecord, JudgedBreach
 from quartzpy.keys import UNSCHEDULED_GROUPS, TriggerKey
-from quartzpy.operations.telling.expectation_check import DueLook, Looked
-from quartzpy.operations.telling.expectations import Watch, time_zone_of
+from quartzpy.operations.telling.expectation_check import CheckedTriggers, DueCheck
+from quartzpy.operations.telling.expectations import Checkpoint, time_zone_of
 from quartzpy.operations.views.triggers import expected_of
 from quartzpy.store.protocol import JobStore
 from quartzpy.store.queries import TriggerQuery
@@ -28,7 +28,7 @@ class MemoryLedger:
 
     def __init__(self, store: JobStore, now: Callable[[], datetime]) -> None:
         self._store, self._now = store, now
-        self._watches: dict[TriggerKey, tuple[datetime, Watch, int]] = {}
+        self._checkpoints: dict[TriggerKey, tuple[datetime, Checkpoint, int]] = {}
         self._heap: list[tuple[datetime, TriggerKey]] = []
         self._ids = count(1)
         self._listed_at = now()
@@ -40,7 +40,7 @@ class MemoryLedger:
         """Return the instant of the next look."""
         while self._heap:
             at, key = self._heap[0]
-            if key in self._watches and self._watches[key][0] == at:
+            if key in self._checkpoints and self._checkpoints[key][0] == at:
                 return at
             heapq.heappop(self._heap)
         return None
@@ -52,15 +52,15 @@ class MemoryLedger:
         ]
         jobs = self._store.jobs({record.job_key for record in records})
         for record in records:
-            trigger, before = record.trigger, self._watches.get(record.key)
+            trigger, before = record.trigger, self._checkpoints.get(record.key)
             expect = expected_of(trigger, jobs.get(record.job_key))
             if expect is None:
                 continue
             if before is None:
-                watch = Watch(
+                checkpoint = Checkpoint(
                     self._listed_at, self._listed_at, expect=expect, zone=time_zone_of(trigger), job_key=record.job_key
                 )
-                self._put(record.key, self._now(), watch, record.generation)
+                self._put(record.key, self._now(), checkpoint, record.generation)
             elif (
                 before[2] != record.generation
                 or before[1].resumed != record.resumed_at
@@ -69,29 +69,29 @@ class MemoryLedger:
                 self._put(record.key, self._now(), before[1], record.generation)
         self._listed_at = self._now()
 
-    def _put(self, key: TriggerKey, due_at: datetime, watch: Watch, generation: int) -> None:
-        self._watches[key] = due_at, watch, generation
+    def _put(self, key: TriggerKey, due_at: datetime, checkpoint: Checkpoint, generation: int) -> None:
+        self._checkpoints[key] = due_at, checkpoint, generation
         heapq.heappush(self._heap, (due_at, key))
 
-    def due(self, limit: int) -> Sequence[DueLook]:
+    def due(self, limit: int) -> Sequence[DueCheck]:
         due = []
         while len(due) < limit and (at := self.next_due()) is not None and at <= self._now():
             _, key = heapq.heappop(self._heap)
             # As a database stores it.
-            due.append(DueLook(key, Watch.from_json(self._watches[key][1].as_json())))
+            due.append(DueCheck(key, Checkpoint.from_json(self._checkpoints[key][1].as_json())))
         self.looks += len(due)
         return due
 
-    def record(self, looked: Looked) -> Sequence[BreachRecord]:
+    def record(self, looked: CheckedTriggers) -> Sequence[BreachRecord]:
         new = []
         for key, judgement in looked.judgements.items():
             for kind, at in judgement.met.items():
                 if (record := self.open.get((key, kind))) is not None and record.scheduled_fire_time < at:
                     del self.open[key, kind]
             new += [record for breach in judgement.broken if (record := self._broken(breach)) is not None]
-            self._put(key, judgement.due_at, judgement.watch, looked.generations.get(key, 0))
+            self._put(key, judgement.due_at, judgement.checkpoint, looked.generations.get(key, 0))
         for key in looked.over:
-            self._watches.pop(key, None)
+            self._checkpoints.pop(key, None)
         assert not looked.failed, looked.failed
         return new
 

@@ -20,7 +20,7 @@ from quartzpy.expect import Breach, Expect
 from quartzpy.jobs.fired_trigger import FiredTrigger
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import MANUAL_TRIGGERS, TriggerKey
-from quartzpy.operations.telling.expectation_check import judge_expectations
+from quartzpy.operations.telling.expectation_check import check_expectations
 from quartzpy.operations.telling.health_check import EVERY
 from quartzpy.states import JobMode, Missed, Outcome, TriggerState
 from quartzpy.store.protocol import Acquisition, TriggersOfJobs
@@ -252,7 +252,7 @@ class Simulation:
         # Of a turn that was planned before a sooner one, nothing is left to do.
         if self._expected_turn == self.clock.now():
             self._expected_turn = None
-            judge_expectations(self.store, self.ledger)
+            check_expectations(self.store, self.ledger)
 
     def _purge(self) -> None:
         self.store.purge_history(20 * HOUR, limit=100_000)
@@ -260,9 +260,9 @@ class Simulation:
     def _watch_triggers(self, plan: Plan) -> None:
         """Plan the steps at which the triggers of a job become due."""
         for record in self.store.triggers([TriggerKey(trigger.name or "") for trigger in plan.triggers]).values():
-            self._watch(record.key, record.next_fire_time)
+            self._checkpoint(record.key, record.next_fire_time)
 
-    def _watch(self, key: TriggerKey, at: datetime | None) -> None:
+    def _checkpoint(self, key: TriggerKey, at: datetime | None) -> None:
         if at is not None and self._due.get(key) != at:
             self._due[key] = at
             self._at(at, lambda: self._becomes_due(key, at))
@@ -272,7 +272,7 @@ class Simulation:
         if record is None:
             return
         if record.next_fire_time != at or record.state is not TriggerState.WAITING:
-            self._watch(key, record.next_fire_time)
+            self._checkpoint(key, record.next_fire_time)
             self._step(self.plans[record.job_key])
             return
         plan = self.plans[record.job_key]
@@ -309,7 +309,7 @@ class Simulation:
         if may_be_late:
             misfired = self.store.recover_misfires(self.node, threshold=THRESHOLD, limit=100)
             for key in misfired.misfired:
-                self._watch(key, self.store.triggers([key])[key].next_fire_time)
+                self._checkpoint(key, self.store.triggers([key])[key].next_fire_time)
         took = self._acquire(plan)
         self._take(took)
         if took.unfilled:

@@ -47,13 +47,13 @@ with psycopg.connect(plain) as connection:
 scheduler.shutdown()
 print(json.dumps(sorted(sys.modules)))
 """
-JUDGING_NODE = """
+CHECKING_NODE = """
 import json, sys, time
 import psycopg
 import quartzpy.factory
 from quartzpy import Scheduler, job
 
-quartzpy.factory.JUDGES_AFTER = 0.0
+quartzpy.factory.HEALTH_CHECKS_AFTER = 0.0
 
 @job(type_name="work")
 def work() -> None: ...
@@ -64,7 +64,7 @@ at_start = set(sys.modules)
 scheduler.schedule_job(work, "* * * * * ?")
 end = time.monotonic() + 60
 with psycopg.connect(sys.argv[1].replace("+psycopg", ""), autocommit=True) as connection:
-    while not (connection.execute("SELECT due_at FROM qrtz_judgements").fetchone() and scheduler.executions()):
+    while not (connection.execute("SELECT due_at FROM qrtz_health_runs").fetchone() and scheduler.executions()):
         assert time.monotonic() < end, "nothing was judged, or nothing ran"
         time.sleep(0.1)
 scheduler.shutdown()
@@ -117,4 +117,4 @@ def test_a_node_does_not_import_what_it_does_not_need(postgres_dsn: str) -> None
 
 
 def test_a_node_that_runs_jobs_imports_nothing_more_because_an_import_would_delay_them(postgres_dsn: str) -> None:
-    assert imported(JUDGING_NODE, postgres_dsn) == set()
+    assert imported(CHECKING_NODE, postgres_dsn) == set()

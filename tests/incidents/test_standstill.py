@@ -140,7 +140,7 @@ def stage(administrator_dsn: str, monkeypatch: pytest.MonkeyPatch, caplog: pytes
     monkeypatch.setattr(executors, "STUCK_FOR", 0.5)
     monkeypatch.setattr(schema_watch, "SCHEMA_CHECK_EVERY", 0.5)
     monkeypatch.setattr(health_check, "EVERY", timedelta(seconds=0.5))
-    monkeypatch.setattr(factory, "JUDGES_AFTER", 0.0)
+    monkeypatch.setattr(factory, "HEALTH_CHECKS_AFTER", 0.0)
     Hanging.ends.clear()
     role = f"standstill_{uuid.uuid4().hex[:8]}"
     execute(

@@ -15,13 +15,13 @@ from quartzpy.config.config import SchedulerConfig
 from quartzpy.matchers import GroupMatcher
 from quartzpy.operations import Incident, Operations, Overview
 from quartzpy.operations.incidents.incident import MORE
-from quartzpy.operations.telling.health_check import EVERY, LISTED_EVERY, IncidentJudge
+from quartzpy.operations.telling.health_check import EVERY, LISTED_EVERY, HealthCheck
 from quartzpy.placement import Capabilities
 from quartzpy.states import NodeMode, Outcome, TriggerState
 from quartzpy.store.node_problems import NodeProblem
 from quartzpy.store.node_states import NodeState, states_of
 from quartzpy.store.postgresql.admin import admin
-from quartzpy.store.postgresql.admin.records import JudgementTurn
+from quartzpy.store.postgresql.admin.records import HealthRun
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import JobGroups, NamedTriggers, Node, TriggerGroups
 from quartzpy.texts import numbered
@@ -123,9 +123,9 @@ def test_the_tiles_the_tables_the_incidents_and_why_agree(
     monkeypatch.setattr(
         SqlJobStore, "ask", lambda store, questions: flights.append(len(questions)) or ask(store, questions)
     )
-    admin(store.store).take_turn(EVERY, LISTED_EVERY)
-    turn = JudgementTurn(store.clock.now() + EVERY, EVERY, timedelta())
-    judge = IncidentJudge(operations.scheduler)
+    admin(store.store).take_slot(EVERY, LISTED_EVERY)
+    turn = HealthRun(store.clock.now() + EVERY, EVERY, timedelta())
+    judge = HealthCheck(operations.scheduler)
     for _ in range(STEPS):
         scene.happen()
         judge.judge(turn)

@@ -20,7 +20,7 @@ from quartzpy.jobs.shared_limit import Limit
 from quartzpy.matchers import GroupMatcher
 from quartzpy.metrics.recorder import Recorder
 from quartzpy.operations import Operations
-from quartzpy.operations.telling.health_check import EVERY, LISTED_EVERY, IncidentJudge
+from quartzpy.operations.telling.health_check import EVERY, LISTED_EVERY, HealthCheck
 from quartzpy.states import JobMode, Outcome
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.protocol import (
@@ -35,7 +35,7 @@ from quartzpy.store.protocol import (
 from tests.contract.harness import MINUTE, SECOND, Harness, at, every, job, job_key, key, once
 from tests.database import execute
 from tests.operations.test_incidents import a_node, of_kind
-from tests.operations.test_judging import judge_once
+from tests.operations.test_health_check import judge_once
 
 STARTS = Expect(starts_within="2m")
 
@@ -143,11 +143,11 @@ def test_whoever_has_lost_the_turn_records_nothing(store: Harness, operations: O
     store.schedule(expecting(STARTS), every(3600, start=at(600)))
     judge_at(store, operations, node, 65)
     store.clock.set(at(730))
-    slow = admin(store.store).take_turn(EVERY, LISTED_EVERY)
+    slow = admin(store.store).take_slot(EVERY, LISTED_EVERY)
     assert slow.turn is not None
     judge_at(store, operations, node, 740)
     [breach] = lasting(store)
-    IncidentJudge(operations.scheduler).judge(slow)
+    HealthCheck(operations.scheduler).judge(slow)
     assert lasting(store) == [breach]
 
 

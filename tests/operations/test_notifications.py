@@ -16,12 +16,12 @@ from quartzpy.config.notifying import Channel, Route
 from quartzpy.keys import NOTIFICATIONS, JobKey
 from quartzpy.operations import Actor, Operations, Role
 from quartzpy.operations.telling.delivery import Notification, send
-from quartzpy.operations.telling.health_check import EVERY, LEAST_GAP, LISTED_EVERY, IncidentJudge
+from quartzpy.operations.telling.health_check import EVERY, LEAST_GAP, LISTED_EVERY, HealthCheck
 from quartzpy.operations.telling.notifications import RETRY, job_key_of
 from quartzpy.outgoing import OutgoingError
 from quartzpy.states import NodeMode, TriggerState
 from quartzpy.store.postgresql.admin import admin, incidents
-from quartzpy.store.postgresql.admin.records import JudgementTurn
+from quartzpy.store.postgresql.admin.records import HealthRun
 from quartzpy.store.protocol import Node
 from quartzpy.store.queries import TriggerQuery
 from tests.contract.harness import Harness, at, every, job, key
@@ -62,16 +62,16 @@ def server() -> Iterator[Receiver]:
 def _begun(store: Harness, node: Node, server: Receiver) -> None:
     server.requests.clear()
     server.decide = lambda path, headers: 200
-    admin(store.store).take_turn(EVERY, LISTED_EVERY)
+    admin(store.store).take_slot(EVERY, LISTED_EVERY)
 
 
-def judge(store: Harness, operations: Operations, node: Node) -> JudgementTurn:
+def judge(store: Harness, operations: Operations, node: Node) -> HealthRun:
     """Let the time of a turn pass, and judge."""
     store.clock.advance(EVERY)
     store.store.check_in(node)
-    turn = admin(store.store).take_turn(EVERY, LISTED_EVERY)
+    turn = admin(store.store).take_slot(EVERY, LISTED_EVERY)
     assert turn.turn is not None
-    IncidentJudge(operations.scheduler).judge(turn)
+    HealthCheck(operations.scheduler).judge(turn)
     return turn
 
 
@@ -194,9 +194,9 @@ def test_a_judgement_whose_turn_is_another_ones_notifies_nobody(
 ) -> None:
     break_triggers(store, "bad")
     store.clock.advance(EVERY)
-    stale = admin(store.store).take_turn(EVERY, LISTED_EVERY)
+    stale = admin(store.store).take_slot(EVERY, LISTED_EVERY)
     judge(store, operations_of(store), node)
-    IncidentJudge(operations.scheduler).judge(stale)
+    HealthCheck(operations.scheduler).judge(stale)
     assert execute(postgres_dsn, SENT) == [("ops", "began", "1", 0)]
 
 
@@ -236,7 +236,7 @@ def test_a_calendar_and_groups_decide_as_they_are_stored(store: Harness, node: N
 def test_without_channels_nothing_is_asked_and_nothing_is_stored(
     store: Harness, node: Node, postgres_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(IncidentJudge, "_deliver_in_spite_of", lambda self, pauses: None)
+    monkeypatch.setattr(HealthCheck, "_deliver_in_spite_of", lambda self, pauses: None)
     break_triggers(store, "bad")
     judge(store, operations_of(store, notify_channels={}), node)
     assert execute(postgres_dsn, "SELECT count(*), count(notified) FROM qrtz_incidents") == [(1, 0)]

@@ -71,7 +71,7 @@
 \set display_name_list {NULL,NULL}
 \set documentation_url_list {NULL,https://wiki.example.com/nightly}
 \set breach_kinds '{starts-late,ends-late}'
-\set watches '{NULL,"{\\"created\\": \\"2026-01-01T00:00:00+00:00\\"}"}'
+\set checkpoints '{NULL,"{\\"created\\": \\"2026-01-01T00:00:00+00:00\\"}"}'
 \set due_ats {2026-01-01T00:00:00Z,2026-01-02T00:00:00Z}
 \set scheduled {2026-01-01T00:00:00Z,2026-01-02T00:00:00Z}
 \set scheduled_times {2026-01-01T00:00:00Z,2026-01-02T00:00:00Z}

@@ -168,7 +168,7 @@ class Fill:
 
 TABLES = (
     "qrtz_executions, qrtz_fired_triggers, qrtz_triggers, qrtz_job_details, qrtz_misfires, qrtz_audit,"
-    " qrtz_incidents, qrtz_judgements, qrtz_expectations, qrtz_breaches, qrtz_notifications, qrtz_job_upstreams"
+    " qrtz_incidents, qrtz_health_runs, qrtz_expectations, qrtz_breaches, qrtz_notifications, qrtz_job_upstreams"
 )
 
 
@@ -727,7 +727,7 @@ def test_purging_reads_nothing_of_what_stays(
 
 
 FILL_INCIDENTS = """
-INSERT INTO qrtz_judgements (sched_name, due_at) VALUES ('plans', '2026-01-01 00:00:00+00');
+INSERT INTO qrtz_health_runs (sched_name, due_at) VALUES ('plans', '2026-01-01 00:00:00+00');
 INSERT INTO qrtz_incidents (id, sched_name, kind, subject, identity, severity, cause, began_as, what, why, opened_at,
     confirmed_at, closed_at)
 SELECT n, CASE n % 2 WHEN 0 THEN 'plans' ELSE 'another' END, 'trigger-error', 't' || n, md5(n::text), 'error', '',
@@ -749,7 +749,7 @@ OF_INCIDENTS: dict[str, tuple[str, dict[str, Any], int]] = {
     "those that last": (incidents.OPEN_INCIDENTS, {"limit": 5_000}, 30),
     "one": (incidents.INCIDENT, {"incident_id": 10_000}, 1),
     # With those that last, which each node is told.
-    "a turn": (incidents.TAKE_TURN, {"every": "5 s", "listed_every": "1 min", "most": 20}, 3 + 20),
+    "a turn": (incidents.TAKE_SLOT, {"every": "5 s", "listed_every": "1 min", "most": 20}, 3 + 20),
     "the end of some": (incidents.CLOSE, {"incident_ids": [2, 4], "turn": "2026-01-01 00:00:00+00"}, 32),
     "some notifications": (incidents.NOTIFICATIONS, {"notification_ids": ["n2", "n4", "n6"]}, 3),
     "the attempt of one": (incidents.NOTE_ATTEMPT, {"notification_id": "n2", "error": None, "is_last": False}, 1),
@@ -800,8 +800,8 @@ def test_incidents_are_read_by_their_indices(
 
 
 FILL_EXPECTATIONS = """
-INSERT INTO qrtz_judgements (sched_name, due_at, listed_at) VALUES ('plans', now(), now());
-INSERT INTO qrtz_expectations (sched_name, trigger_group, trigger_name, generation, due_at, watch)
+INSERT INTO qrtz_health_runs (sched_name, due_at, listed_at) VALUES ('plans', now(), now());
+INSERT INTO qrtz_expectations (sched_name, trigger_group, trigger_name, generation, due_at, checkpoint)
 SELECT CASE n % 2 WHEN 0 THEN 'plans' ELSE 'another' END, 'DEFAULT', 'w' || n, n,
        now() + (n - 100) * interval '1 min', '{"created": "2026-01-01T00:00:00+00:00"}'
   FROM generate_series(1, 20000) AS n;

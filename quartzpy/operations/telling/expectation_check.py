@@ -15,9 +15,9 @@ from quartzpy.jobs.join import Join, as_join, instant_of_occasion, short_occasio
 from quartzpy.jobs.shared_limit import Limit
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations.telling.expectations import (
+    Checkpoint,
+    CheckResult,
     Facts,
-    Judgement,
-    Watch,
     busy_until,
     judge,
     rate_opens,
@@ -57,18 +57,18 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class DueLook:
+class DueCheck:
     """A trigger at which it is time to look, and what is judged of it already."""
 
     trigger_key: TriggerKey
-    watch: Watch
+    checkpoint: Checkpoint
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class CheckedTriggers:
     """What one turn has found, by trigger."""
 
-    judgements: Mapping[TriggerKey, Judgement] = field(default_factory=dict)
+    judgements: Mapping[TriggerKey, CheckResult] = field(default_factory=dict)
     over: Collection[TriggerKey] = ()
     """Triggers of which nothing is expected any more."""
     generations: Mapping[TriggerKey, int] = field(default_factory=dict)
@@ -77,16 +77,16 @@ class Looked:
 
 
 class Ledger(Protocol):
-    """Where the watermarks and the breaches are kept."""
+    """Where the checkpoints and the breaches are kept."""
 
-    def due(self, limit: int) -> Sequence[DueLook]:
+    def due(self, limit: int) -> Sequence[DueCheck]:
         """Return the triggers whose look is due, the soonest first, after looking for new ones from time to time."""
 
-    def record(self, looked: Looked) -> Sequence[BreachRecord]:
+    def record(self, looked: CheckedTriggers) -> Sequence[BreachRecord]:
         """Record what was found in one transaction, and return the breaches that were not recorded before."""
 
 
-def judge_expectations(store: JobStore, ledger: Ledger) -> Sequence[BreachRecord]:
+def check_expectations(store: JobStore, ledger: Ledger) -> Sequence[BreachRecord]:
     """Look at the triggers whose look is due, record what was found, and return the new breaches.
 
     Raises:
@@ -102,7 +102,7 @@ def judge_expectations(store: JobStore, ledger: Ledger) -> Sequence[BreachRecord
     return breaches
 
 
-def look(store: JobStore, due: Sequence[DueLook]) -> Looked:
+def look(store: JobStore, due: Sequence[DueCheck]) -> CheckedTriggers:
     """Judge triggers by what the store says of them, in a few round trips."""
     reading = BatchedReads(lambda: store)
     keys = [each.trigger_key for each in due]
@@ -117,7 +117,7 @@ def look(store: JobStore, due: Sequence[DueLook]) -> Looked:
     for each in questions:
         each.job = None if each.job_key is None else jobs.get(each.job_key)
     _follow(reading, questions)
-    judgements, failed, over = dict[TriggerKey, Judgement](), dict[TriggerKey, datetime](), list[TriggerKey]()
+    judgements, failed, over = dict[TriggerKey, CheckResult](), dict[TriggerKey, datetime](), list[TriggerKey]()
     for each in questions:
         try:
             judgement = _judged(store, each, running, now)
@@ -131,22 +131,22 @@ def look(store: JobStore, due: Sequence[DueLook]) -> Looked:
         if judgement is not None:
             judgements[each.key] = judgement
         # What the last fire of a trigger has broken lasts for a day, so that somebody sees it.
-        if judgement is None or (each.record is None and not judgement.watch.fires and not judgement.broken):
+        if judgement is None or (each.record is None and not judgement.checkpoint.fires and not judgement.broken):
             over.append(each.key)
     generations = {each.key: each.record.generation for each in questions if each.record is not None}
-    return Looked(judgements, over, generations, failed)
+    return CheckedTriggers(judgements, over, generations, failed)
 
 
 class _Questions:
     """The questions about one trigger."""
 
-    def __init__(self, reading: BatchedReads, due: DueLook) -> None:
-        self.key, self.watch = due.trigger_key, due.watch
+    def __init__(self, reading: BatchedReads, due: DueCheck) -> None:
+        self.key, self.checkpoint = due.trigger_key, due.checkpoint
         self.record: TriggerRecord | None = None
         self.job: JobDetail | None = None
         self.repeats: dict[TriggerKey, ExecutionRecord | None] = {}
         self.removed: set[TriggerKey] = set()
-        executions = ExecutionQuery(trigger_key=self.key, since=self.watch.reads_from)
+        executions = ExecutionQuery(trigger_key=self.key, since=self.checkpoint.reads_from)
         # Few triggers misfire, so this is one probe of an index for nearly all of them.
         misfires = MisfireQuery(trigger_key=self.key)
         self.ended: Deferred[list[ExecutionRecord]] = reading.defer(lambda store: store.find(executions, None))
@@ -154,7 +154,7 @@ class _Questions:
 
     @property
     def job_key(self) -> JobKey | None:
-        return self.watch.job_key if self.record is None else self.record.job_key
+        return self.checkpoint.job_key if self.record is None else self.record.job_key
 
     def to_follow(self) -> TriggerKey | None:
         """Return a trigger that repeats an execution, and whose own execution is not known yet."""
@@ -193,11 +193,11 @@ def _execution_of(reading: BatchedReads, key: TriggerKey) -> Deferred[list[Execu
     return reading.defer(lambda store: store.find(query, 1))
 
 
-def _judged(store: JobStore, each: _Questions, running: Sequence[RunningRecord], now: datetime) -> Judgement | None:
+def _judged(store: JobStore, each: _Questions, running: Sequence[RunningRecord], now: datetime) -> CheckResult | None:
     """Return what a look at a trigger finds; None if nothing is expected of it."""
-    record, watch, job = each.record, each.watch, each.job
+    record, checkpoint, job = each.record, each.checkpoint, each.job
     trigger = None if record is None else record.trigger
-    expect = watch.expect if trigger is None else expected_of(trigger, job)
+    expect = checkpoint.expect if trigger is None else expected_of(trigger, job)
     job_key = each.job_key
     if expect is None or job_key is None:
         return None
@@ -218,7 +218,7 @@ def _judged(store: JobStore, each: _Questions, running: Sequence[RunningRecord],
     facts = Facts(
         trigger_key=each.key,
         job_key=job_key,
-        zone=watch.zone if trigger is None else time_zone_of(trigger),
+        zone=checkpoint.zone if trigger is None else time_zone_of(trigger),
         trigger=record,
         job=job,
         ended=each.ended(),
@@ -227,7 +227,7 @@ def _judged(store: JobStore, each: _Questions, running: Sequence[RunningRecord],
         repeats=repeats,
         busy_until=busy,
     )
-    return judge(expect, watch, facts, now)
+    return judge(expect, checkpoint, facts, now)
 
 
 def _full_until(
@@ -261,7 +261,7 @@ def _held_until(
 # --- jobs that wait for others
 
 
-def judge_joins(store: JobStore, turn: datetime) -> Sequence[BreachRecord]:
+def check_joins(store: JobStore, turn: datetime) -> Sequence[BreachRecord]:
     """Record which jobs have waited for too long since the last turn, and return the new breaches.
 
     Raises:

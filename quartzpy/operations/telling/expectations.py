@@ -36,8 +36,8 @@ _HELD_BACK = _PAUSED | {TriggerState.ERROR, TriggerState.COMPLETE}
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
-    """What is judged already of a trigger, and what is not over: its watermark."""
+class Checkpoint:
+    """What is judged already of a trigger, and what is not over: its checkpoint."""
 
     created: datetime
     """Nothing is expected of fires that were due before."""
@@ -83,7 +83,7 @@ class Watch:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Return the watch with this stored form; that of a new one has no more than its beginning."""
+        """Return the checkpoint with this stored form; that of a new one has no more than its beginning."""
         stored: dict[str, Any] = json.loads(text)
         backlog, expect, job = stored.get("backlog_until"), stored.get("expect"), stored.get("job")
         following, resumed, held = stored.get("next"), stored.get("resumed"), stored.get("held")
@@ -111,7 +111,7 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the store says about a trigger with an expectation, and about its fires since the watermark."""
+    """What the store says about a trigger with an expectation, and about its fires since the checkpoint."""
 
     trigger_key: TriggerKey
     job_key: JobKey
@@ -131,10 +131,10 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class CheckResult:
     """What a look at a trigger has found."""
 
-    watch: Watch
+    checkpoint: Checkpoint
     due_at: datetime
     """The instant of the next look."""
     broken: tuple[JudgedBreach, ...] = ()
@@ -195,7 +195,7 @@ class _Fire:
 
 
 class _Fires:
-    """The fires of a trigger since the watermark, by their scheduled instants."""
+    """The fires of a trigger since the checkpoint, by their scheduled instants."""
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
@@ -239,36 +239,36 @@ def _of_running(record: RunningRecord) -> _Attempt:
     return _Attempt(record.fire_time, None, None, None)
 
 
-def judge(expect: Expect, watch: Watch, facts: Facts, now: datetime) -> Judgement:
-    """Judge the fires of a trigger since its watermark."""
-    return _Look(expect, watch, facts, now).judgement()
+def judge(expect: Expect, checkpoint: Checkpoint, facts: Facts, now: datetime) -> CheckResult:
+    """Judge the fires of a trigger since its checkpoint."""
+    return _Look(expect, checkpoint, facts, now).judgement()
 
 
 class _Look:
     """One look at a trigger."""
 
-    def __init__(self, expect: Expect, watch: Watch, facts: Facts, now: datetime) -> None:
-        self._expect, self._watch, self._facts, self._now = expect, watch, facts, now
+    def __init__(self, expect: Expect, checkpoint: Checkpoint, facts: Facts, now: datetime) -> None:
+        self._expect, self._checkpoint, self._facts, self._now = expect, checkpoint, facts, now
         self._zone = facts.zone
         self._trigger = facts.trigger
-        self._backlog = watch.backlog_until
-        self._outcomes = watch.outcomes
+        self._backlog = checkpoint.backlog_until
+        self._outcomes = checkpoint.outcomes
         self._broken: list[JudgedBreach] = []
         self._met: dict[Breach, datetime] = {}
         self._looks: list[datetime] = [now + MAX_REST]
-        self._resumed, self._held = watch.resumed, watch.held
+        self._resumed, self._held = checkpoint.resumed, checkpoint.held
         if self._trigger is not None:
             due = self._trigger.next_fire_time
             self._resumed = self._trigger.resumed_at
             self._held = due if self._trigger.state in _PAUSED and due is not None and due <= now else None
 
-    def judgement(self) -> Judgement:
+    def judgement(self) -> CheckResult:
         for misfire in sorted(self._facts.misfires, key=lambda misfire: misfire.misfire_id):
-            if misfire.misfire_id > self._watch.misfire_id:
+            if misfire.misfire_id > self._checkpoint.misfire_id:
                 self._misfire(misfire)
         fires = _Fires(self._facts)
-        watched = dict(self._watch.fires)
-        new = [at for at in fires.instants if at > self._watch.since]
+        watched = dict(self._checkpoint.fires)
+        new = [at for at in fires.instants if at > self._checkpoint.since]
         still = []
         for at in sorted({*watched, *new}):
             fire = fires.fire(at)
@@ -283,13 +283,13 @@ class _Look:
                 still.append((at, counted))
         self._next_fire()
         misfire_ids = [misfire.misfire_id for misfire in self._facts.misfires]
-        watch = replace(
-            self._watch,
-            since=max([self._watch.since, *new]),
+        checkpoint = replace(
+            self._checkpoint,
+            since=max([self._checkpoint.since, *new]),
             fires=tuple(still[-MAX_OPEN:]),
             outcomes=self._outcomes,
             backlog_until=self._backlog,
-            misfire_id=max([self._watch.misfire_id, *misfire_ids]),
+            misfire_id=max([self._checkpoint.misfire_id, *misfire_ids]),
             expect=self._expect,
             zone=self._zone,
             job_key=self._facts.job_key,
@@ -297,13 +297,13 @@ class _Look:
             resumed=self._resumed,
             held=self._held,
         )
-        return Judgement(watch, min(self._looks), tuple(self._broken), self._met)
+        return CheckResult(checkpoint, min(self._looks), tuple(self._broken), self._met)
 
     # --- starts
 
     def _begins(self, at: datetime, until: datetime) -> datetime:
         """Return the instant from which on the fire of an instant could start, as far as it had to wait by rule."""
-        begins = max(at, self._watch.created)
+        begins = max(at, self._checkpoint.created)
         if self._resumed is not None and self._resumed > at:
             begins = max(begins, self._resumed)
         if self._trigger is None:
@@ -352,7 +352,7 @@ class _Look:
             f"No node started it before {instant_text(handled)}. Then {what}, as the misfire instruction"
             f" {misfire.misfire} says."
         )
-        if at > self._watch.created:
+        if at > self._checkpoint.created:
             within = self._expect.starts_within
             if within is not None and self._is_late(at, handled) and not self._in_backlog(at, handled):
                 self._breaks(
@@ -381,7 +381,7 @@ class _Look:
             # Its resumption is noticed.
             return
         is_caught_up = trigger.catch_up_until is not None and at <= trigger.catch_up_until
-        if is_caught_up or at <= self._watch.since or state is TriggerState.BLOCKED or within is None:
+        if is_caught_up or at <= self._checkpoint.since or state is TriggerState.BLOCKED or within is None:
             self._looks.append(self._now + MAX_POLL)
         elif self._is_late(at, self._now):
             self._looks.append(self._now + MAX_POLL)
@@ -394,10 +394,10 @@ class _Look:
                 )
         else:
             self._looks.append(max(self._begins(at, self._now) + within, self._now + timedelta(seconds=1)))
-        if is_caught_up or at <= self._watch.since or end is None:
+        if is_caught_up or at <= self._checkpoint.since or end is None:
             return
         self._looks.append(max(end, self._now + SHORTEST_POLL))
-        if end <= self._now and end > self._watch.created and not self._was_held(at, self._now):
+        if end <= self._now and end > self._checkpoint.created and not self._was_held(at, self._now):
             self._breaks(
                 Breach.ENDS_LATE,
                 at,
@@ -454,7 +454,7 @@ class _Look:
             return False
         began = fire.attempts[0].began
         is_part = self._backlog is not None and fire.at <= self._backlog and end <= began
-        if end > self._watch.created and not is_part and not self._was_held(fire.at, began):
+        if end > self._checkpoint.created and not is_part and not self._was_held(fire.at, began):
             if succeeded is not None:
                 why = f"It ended at {instant_text(succeeded)}."
             elif fire.is_over:

@@ -17,8 +17,8 @@ from quartzpy.operations.incidents.diagnosis import Diagnosis
 from quartzpy.operations.incidents.incident import MAX_OF_A_KIND, Incident, by_severity, capped
 from quartzpy.operations.incidents.kinds.not_judged import not_judged
 from quartzpy.operations.read_context import ReadContext
-from quartzpy.operations.telling.expectation_check import DueLook, Looked, judge_expectations, judge_joins
-from quartzpy.operations.telling.expectations import Watch
+from quartzpy.operations.telling.expectation_check import CheckedTriggers, DueCheck, check_expectations, check_joins
+from quartzpy.operations.telling.expectations import Checkpoint
 from quartzpy.operations.telling.notifications import Planned, Subject, compose, job_key_of, plan
 from quartzpy.scheduler.batched_reads import BatchedReads
 from quartzpy.scheduler.scheduler import BaseScheduler
@@ -26,7 +26,7 @@ from quartzpy.secret_texts import Redaction
 from quartzpy.store.postgresql.admin import admin, of_steps
 from quartzpy.store.postgresql.admin.incidents import MAX_LASTING
 from quartzpy.store.postgresql.admin.operators import Admin
-from quartzpy.store.postgresql.admin.records import JudgementTurn, WatchRecord
+from quartzpy.store.postgresql.admin.records import CheckpointRecord, HealthRun
 from quartzpy.store.protocol import JobStore
 from quartzpy.store.protocol.scheduling import StoredCalendar, TriggersOfJobs
 from quartzpy.store.records import IncidentRecord, JudgedIncident, LastingIncident, Pauses
@@ -44,7 +44,7 @@ LISTED_EVERY = timedelta(minutes=1)
 """The time between two looks for triggers with a new expectation."""
 
 
-class IncidentJudge:
+class HealthCheck:
     """Judges what is wrong whenever it is this node's turn. Nodes that have the same incidents open record each once.
 
     A node that ends between its turn and its record leaves the judgement to the next turn. One that takes longer than a
@@ -80,16 +80,16 @@ class IncidentJudge:
             QuartzpyError: the store cannot be reached, or refuses it; nothing was recorded.
         """
         if self._steady() >= self._look_at:
-            turn = self._admin.take_turn(EVERY, LISTED_EVERY)
+            turn = self._admin.take_slot(EVERY, LISTED_EVERY)
             self._look_at = self._steady() + turn.next_in.total_seconds()
             self._lasting = turn.lasting
             if turn.turn is not None:
                 self.judge(turn)
         return self._lasting
 
-    def judge(self, turn: JudgementTurn) -> None:
+    def judge(self, turn: HealthRun) -> None:
         """Record what is wrong: what begins, what lasts and what is over, with the notifications about it."""
-        failure = self._judge_expectations(turn) if turn.expects else None
+        failure = self._check_expectations(turn) if turn.expects else None
         store = self._store
         # The reading uses the store itself, because a node judges to the end of its drain.
         diagnosis = Diagnosis(ReadContext(self._scheduler, Redaction(), page=BatchedReads(lambda: store)))
@@ -176,7 +176,7 @@ class IncidentJudge:
             keys = {job_key_of(name) for name in channels}
             self._scheduler._changed(self._store.resume(TriggersOfJobs(keys)))
 
-    def _beat(self, turn: JudgementTurn, is_in_order: bool) -> None:
+    def _beat(self, turn: HealthRun, is_in_order: bool) -> None:
         """Call the monitor of the cluster, if that is due by now and was not due at the judgement before."""
         config = self._scheduler.config
         if config.heartbeat_url is None or turn.turn is None:
@@ -194,7 +194,7 @@ class IncidentJudge:
         else:
             self._pinger.put(ping(url, Moment.HEARTBEAT, config.name, what="the heartbeat"))
 
-    def _judge_expectations(self, turn: JudgementTurn) -> Exception | None:
+    def _check_expectations(self, turn: HealthRun) -> Exception | None:
         """Record what fires have not done that is expected of them, and tell listeners and observers of what is new.
 
         Return the error because of which that could not be judged.
@@ -202,8 +202,8 @@ class IncidentJudge:
         assert turn.turn is not None
         try:
             breaches = [
-                *judge_expectations(self._store, _DatabaseLedger(self._store, turn.turn)),
-                *judge_joins(self._store, turn.turn),
+                *check_expectations(self._store, _DatabaseLedger(self._store, turn.turn)),
+                *check_joins(self._store, turn.turn),
             ]
         except StoreUnavailableError:
             raise
@@ -217,7 +217,7 @@ class IncidentJudge:
             self._scheduler.listeners.post(ExpectationBroken(breach))
         return None
 
-    def _gap(self, turn: JudgementTurn, now: datetime) -> tuple[JudgedIncident, datetime, datetime] | None:
+    def _gap(self, turn: HealthRun, now: datetime) -> tuple[JudgedIncident, datetime, datetime] | None:
         """Return the time in which nobody judged, if it was long."""
         if turn.late_by < max(LEAST_GAP, 3 * self._scheduler.config.checkin_interval):
             return None
@@ -226,25 +226,25 @@ class IncidentJudge:
 
 
 class _DatabaseLedger:
-    """The watermarks and breaches in the database, for one turn."""
+    """The checkpoints and breaches in the database, for one turn."""
 
     def __init__(self, store: JobStore, turn: datetime) -> None:
         self._admin, self._turn = admin(store), turn
 
-    def due(self, limit: int) -> Sequence[DueLook]:
+    def due(self, limit: int) -> Sequence[DueCheck]:
         due = self._admin.due_expectations(limit, LISTED_EVERY)
-        return [DueLook(key, Watch.from_json(watch)) for key, watch in due]
+        return [DueCheck(key, Checkpoint.from_json(checkpoint)) for key, checkpoint in due]
 
-    def record(self, looked: Looked) -> Sequence[BreachRecord]:
+    def record(self, looked: CheckedTriggers) -> Sequence[BreachRecord]:
         judgements = looked.judgements
-        watches = {
-            key: WatchRecord(judgement.due_at, judgement.watch.as_json(), looked.generations.get(key))
+        checkpoints = {
+            key: CheckpointRecord(judgement.due_at, judgement.checkpoint.as_json(), looked.generations.get(key))
             for key, judgement in judgements.items()
         }
-        watches |= {key: WatchRecord(due_at, None, None) for key, due_at in looked.failed.items()}
+        checkpoints |= {key: CheckpointRecord(due_at, None, None) for key, due_at in looked.failed.items()}
         return self._admin.record_expectations(
             self._turn,
-            watches=watches,
+            checkpoints=checkpoints,
             gone=looked.over,
             broken=[breach for judgement in judgements.values() for breach in judgement.broken],
             met={(key, kind): at for key, judgement in judgements.items() for kind, at in judgement.met.items()},

@@ -278,7 +278,7 @@ SELECT * FROM added
 -- name: watch_new
 -- What is expected of the fires of new triggers is noted with their rows, so that the first fire is judged as well, and
 -- the only one of a trigger that is gone before the nodes look for new expectations.
-INSERT INTO qrtz_expectations (sched_name, trigger_group, trigger_name, generation, due_at, watch)
+INSERT INTO qrtz_expectations (sched_name, trigger_group, trigger_name, generation, due_at, checkpoint)
 SELECT t.sched_name, t.trigger_group, t.trigger_name, t.generation, clock.at,
        jsonb_build_object('created', clock.at, 'since', least(clock.at, t.next_fire_time) - interval '1 microsecond',
                           'expect', x.expect, 'zone', coalesce(t.schedule ->> 'time_zone', 'UTC'),

@@ -1,4 +1,4 @@
-"""The watermarks of triggers with an expectation, and the breaches that were found."""
+"""The checkpoints of triggers with an expectation, and the breaches that were found."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from quartzpy.expect import Breach, BreachRecord, JudgedBreach
 from quartzpy.jobs.join import predecessors_from_json
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.store.postgresql.admin.records import LateJoin, WatchRecord
+from quartzpy.store.postgresql.admin.records import CheckpointRecord, LateJoin
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement
 from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.schema.rows import key_columns
@@ -29,21 +29,21 @@ MAX_LISTED = 5_000
 
 
 def due_expectations(session: SqlSession, limit: int, listed_every: timedelta) -> list[tuple[TriggerKey, str]]:
-    """Return the triggers whose look is due, the soonest first, with their watermarks as JSON.
+    """Return the triggers whose look is due, the soonest first, with their checkpoints as JSON.
 
     Triggers with a new expectation are listed first, if that was not done for a time.
     """
     _, due = session.unlocked(
         session.bind(LIST_EXPECTED, every=listed_every, among=MAX_LISTED), session.bind(DUE_EXPECTATIONS, limit=limit)
     )
-    return [(TriggerKey(name, group), watch) for group, name, watch in due.rows]
+    return [(TriggerKey(name, group), checkpoint) for group, name, checkpoint in due.rows]
 
 
 def record_expectations(
     session: SqlSession,
     turn: datetime,
     *,
-    watches: Mapping[TriggerKey, WatchRecord],
+    checkpoints: Mapping[TriggerKey, CheckpointRecord],
     gone: Collection[TriggerKey],
     broken: Sequence[JudgedBreach],
     met: Mapping[tuple[TriggerKey, Breach], datetime],
@@ -53,7 +53,7 @@ def record_expectations(
     Args:
         session: the session.
         turn: the turn that the caller has taken.
-        watches: the watermarks.
+        checkpoints: the checkpoints.
         gone: the triggers of which nothing is expected any more.
         broken: what fires did not keep.
         met: what fires kept, with the last of them.
@@ -62,22 +62,22 @@ def record_expectations(
         The breaches that were not recorded before.
     """
     statements = []
-    if watches:
+    if checkpoints:
         statements.append(
             session.bind(
-                _SQL.move_watches,
+                _SQL.move_checkpoints,
                 turn=turn,
-                **key_columns(watches),
-                generations=[watch.generation for watch in watches.values()],
-                due_ats=[watch.due_at for watch in watches.values()],
-                watches=[watch.watch for watch in watches.values()],
+                **key_columns(checkpoints),
+                generations=[checkpoint.generation for checkpoint in checkpoints.values()],
+                due_ats=[checkpoint.due_at for checkpoint in checkpoints.values()],
+                checkpoints=[checkpoint.checkpoint for checkpoint in checkpoints.values()],
             )
         )
     after = []
     if met:
         after.append(_closed(session, turn, met))
     if gone:
-        after.append(session.bind(_SQL.drop_watches, turn=turn, **key_columns(gone)))
+        after.append(session.bind(_SQL.drop_checkpoints, turn=turn, **key_columns(gone)))
     return _recorded(session, turn, statements, broken, after)
 
 

@@ -7,12 +7,12 @@
 -- expectation was stored since the last time, so its fires are judged from then on. Continuations have one fire, which
 -- is judged whenever it was: those that have ended since the last time are found among the latest executions.
 WITH before AS MATERIALIZED (
-    SELECT listed_at FROM qrtz_judgements
+    SELECT listed_at FROM qrtz_health_runs
      WHERE sched_name = :'sched'
        AND (listed_at IS NULL OR listed_at <= :now - :'every'::interval OR listed_at > :now + :'every'::interval)
 ),
 taken AS (
-    UPDATE qrtz_judgements SET listed_at = :now FROM before WHERE sched_name = :'sched'
+    UPDATE qrtz_health_runs SET listed_at = :now FROM before WHERE sched_name = :'sched'
     RETURNING coalesce(before.listed_at, :now) AS since
 ),
 expected AS (
@@ -42,7 +42,7 @@ expected AS (
         ON j.sched_name = :'sched' AND j.job_group = e.job_group AND j.job_name = e.job_name AND j.expect IS NOT NULL
      WHERE e.trigger_group = 'CONTINUATIONS'
 )
-INSERT INTO qrtz_expectations AS e (sched_name, trigger_group, trigger_name, generation, due_at, watch)
+INSERT INTO qrtz_expectations AS e (sched_name, trigger_group, trigger_name, generation, due_at, checkpoint)
 SELECT DISTINCT ON (x.trigger_group, x.trigger_name) :'sched', x.trigger_group, x.trigger_name, x.generation, :now,
        jsonb_build_object('created', first.at, 'since', first.at, 'expect', x.expect,
                           'job', jsonb_build_array(x.job_group, x.job_name))
@@ -57,36 +57,36 @@ SELECT DISTINCT ON (x.trigger_group, x.trigger_name) :'sched', x.trigger_group, 
    AND NOT EXISTS (
        SELECT FROM qrtz_expectations k
         WHERE k.trigger_group = x.trigger_group AND k.trigger_name = x.trigger_name AND k.sched_name = :'sched'
-          AND k.generation = x.generation AND k.watch -> 'expect' = x.expect
-          AND x.resumed_at IS NOT DISTINCT FROM (k.watch ->> 'resumed')::timestamptz
+          AND k.generation = x.generation AND k.checkpoint -> 'expect' = x.expect
+          AND x.resumed_at IS NOT DISTINCT FROM (k.checkpoint ->> 'resumed')::timestamptz
           AND (x.next_fire_time IS NULL
-               OR coalesce((k.watch ->> 'next')::timestamptz, 'infinity') <= x.next_fire_time))
+               OR coalesce((k.checkpoint ->> 'next')::timestamptz, 'infinity') <= x.next_fire_time))
  ORDER BY x.trigger_group, x.trigger_name
     ON CONFLICT (trigger_group, trigger_name, sched_name) DO UPDATE
    SET generation = excluded.generation, due_at = least(e.due_at, :now);
 
 -- name: due_expectations
-SELECT trigger_group, trigger_name, watch::text
+SELECT trigger_group, trigger_name, checkpoint::text
   FROM qrtz_expectations
  WHERE sched_name = :'sched' AND due_at <= (SELECT :now)
  ORDER BY due_at LIMIT :'limit'::int;
 
--- name: move_watches
+-- name: move_checkpoints
 -- Whoever has judged for so long that the turn is another one's changes nothing.
 UPDATE qrtz_expectations e
-   SET due_at = w.due_at, watch = coalesce(w.watch::jsonb, e.watch), generation = coalesce(w.generation, e.generation)
+   SET due_at = w.due_at, checkpoint = coalesce(w.checkpoint::jsonb, e.checkpoint), generation = coalesce(w.generation, e.generation)
   FROM unnest(:'groups'::text[], :'names'::text[], :'generations'::bigint[], :'due_ats'::timestamptz[],
-              :'watches'::text[])
-       AS w(trigger_group, trigger_name, generation, due_at, watch)
+              :'checkpoints'::text[])
+       AS w(trigger_group, trigger_name, generation, due_at, checkpoint)
  WHERE e.trigger_group = w.trigger_group AND e.trigger_name = w.trigger_name AND e.sched_name = :'sched'
-   AND EXISTS (SELECT FROM qrtz_judgements WHERE sched_name = :'sched' AND due_at = :'turn'::timestamptz);
+   AND EXISTS (SELECT FROM qrtz_health_runs WHERE sched_name = :'sched' AND due_at = :'turn'::timestamptz);
 
--- name: drop_watches
+-- name: drop_checkpoints
 WITH gone AS (
     DELETE FROM qrtz_expectations e
      USING unnest(:'groups'::text[], :'names'::text[]) AS w(trigger_group, trigger_name)
      WHERE e.trigger_group = w.trigger_group AND e.trigger_name = w.trigger_name AND e.sched_name = :'sched'
-       AND EXISTS (SELECT FROM qrtz_judgements WHERE sched_name = :'sched' AND due_at = :'turn'::timestamptz)
+       AND EXISTS (SELECT FROM qrtz_health_runs WHERE sched_name = :'sched' AND due_at = :'turn'::timestamptz)
     RETURNING e.trigger_group, e.trigger_name
 )
 UPDATE qrtz_breaches b SET over_at = :now
@@ -100,7 +100,7 @@ INSERT INTO qrtz_breaches (id, sched_name, trigger_group, trigger_name, job_grou
                            why, found_at, in_a_row, since)
 SELECT nextval('qrtz_fire_ids'), j.sched_name, n.trigger_group, n.trigger_name, n.job_group, n.job_name,
        n.scheduled_time, n.kind, n.what, n.why::jsonb, :now, coalesce(last.in_a_row, 0) + 1, coalesce(last.since, :now)
-  FROM qrtz_judgements j
+  FROM qrtz_health_runs j
  CROSS JOIN unnest(:'groups'::text[], :'names'::text[], :'job_groups'::text[], :'job_names'::text[],
                    :'scheduled_times'::timestamptz[], :'breach_kinds'::text[], :'whats'::text[], :'whys'::text[])
        AS n(trigger_group, trigger_name, job_group, job_name, scheduled_time, kind, what, why)
@@ -122,7 +122,7 @@ UPDATE qrtz_breaches b SET over_at = :now
        AS k(trigger_group, trigger_name, kind, scheduled_time)
  WHERE b.trigger_group = k.trigger_group AND b.trigger_name = k.trigger_name AND b.sched_name = :'sched'
    AND b.kind = k.kind AND b.over_at IS NULL AND b.scheduled_time < k.scheduled_time
-   AND EXISTS (SELECT FROM qrtz_judgements WHERE sched_name = :'sched' AND due_at = :'turn'::timestamptz);
+   AND EXISTS (SELECT FROM qrtz_health_runs WHERE sched_name = :'sched' AND due_at = :'turn'::timestamptz);
 
 -- name: lasting_breaches
 SELECT
@@ -167,4 +167,4 @@ SELECT job_group, job_name, occasion, ended::text
 UPDATE qrtz_joins j SET due_at = NULL
   FROM unnest(:'groups'::text[], :'names'::text[], :'occasions'::text[]) AS k(job_group, job_name, occasion)
  WHERE j.sched_name = :'sched' AND j.job_group = k.job_group AND j.job_name = k.job_name AND j.occasion = k.occasion
-   AND EXISTS (SELECT FROM qrtz_judgements WHERE sched_name = :'sched' AND due_at = :'turn'::timestamptz);
+   AND EXISTS (SELECT FROM qrtz_health_runs WHERE sched_name = :'sched' AND due_at = :'turn'::timestamptz);

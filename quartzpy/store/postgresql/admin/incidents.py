@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from quartzpy.store.health_findings import Severity
-from quartzpy.store.postgresql.admin.records import JudgementTurn, NewNotification, NotificationMessage
+from quartzpy.store.postgresql.admin.records import HealthRun, NewNotification, NotificationMessage
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement
 from quartzpy.store.postgresql.connection.session import SqlSession, Transaction
 from quartzpy.store.postgresql.incident_pages import record_of
@@ -19,7 +19,7 @@ from quartzpy.store.records import IncidentRecord, JudgedIncident, LastingIncide
 from quartzpy.triggers.upcoming import prepare
 
 _SQL = SqlFile("admin/incidents.sql")
-TAKE_TURN = _SQL("take_turn")
+TAKE_SLOT = _SQL("take_slot")
 OPEN_INCIDENTS = _SQL("open_incidents")
 INCIDENT = _SQL("incident")
 CLOSE = _SQL("close")
@@ -31,8 +31,8 @@ MAX_LASTING = 100
 """The number of incidents that last which each node knows."""
 
 
-def take_turn(session: SqlSession, every: timedelta, listed_every: timedelta) -> JudgementTurn:
-    """Take the turn to judge what is wrong, unless another node has; see `JudgementTurn`.
+def take_slot(session: SqlSession, every: timedelta, listed_every: timedelta) -> HealthRun:
+    """Take the turn to judge what is wrong, unless another node has; see `HealthRun`.
 
     Args:
         session: the session.
@@ -40,14 +40,14 @@ def take_turn(session: SqlSession, every: timedelta, listed_every: timedelta) ->
         listed_every: the time between two looks for triggers with a new expectation.
     """
     values = {"every": every, "listed_every": listed_every, "most": MAX_LASTING}
-    [result] = session.unlocked(session.bind(TAKE_TURN, **values))
+    [result] = session.unlocked(session.bind(TAKE_SLOT, **values))
     [(turn, due_at, now, expects, texts)] = result.rows
     lasting = tuple(
         LastingIncident(kind, Severity(severity), what, subject) for kind, severity, what, subject in json.loads(texts)
     )
     if turn is not None:
-        return JudgementTurn(turn, every, max(timedelta(), now - due_at), expects, lasting)
-    return JudgementTurn(None, every if due_at is None else due_at - now, timedelta(), lasting=lasting)
+        return HealthRun(turn, every, max(timedelta(), now - due_at), expects, lasting)
+    return HealthRun(None, every if due_at is None else due_at - now, timedelta(), lasting=lasting)
 
 
 def open_incidents(session: SqlSession, limit: int) -> list[IncidentRecord]:
@@ -124,7 +124,7 @@ def _notify(
     transaction: Transaction,
 ) -> datetime | None:
     """Record a judgement with its notifications. The next turn waits for the commit, so that nobody is told twice."""
-    is_held, *results = transaction.execute(session.bind(_SQL.hold_turn, turn=turn), *statements, *begun)
+    is_held, *results = transaction.execute(session.bind(_SQL.hold_slot, turn=turn), *statements, *begun)
     if not is_held.rows:
         transaction.commit()
         return None

@@ -1,18 +1,18 @@
 -- The planner is steered here: see docs/planner.md.
 
--- name: take_turn
+-- name: take_slot
 -- Moves the instant of the next judgement if it has come, or is too far ahead because a clock was set back. Whoever moves
 -- it judges; two that come at once wait for each other, and the second one finds it moved.
 WITH present AS (
-    SELECT due_at, listed_at FROM qrtz_judgements WHERE sched_name = :'sched'
+    SELECT due_at, listed_at FROM qrtz_health_runs WHERE sched_name = :'sched'
 ),
 taken AS (
-    UPDATE qrtz_judgements SET due_at = :now + :'every'::interval
+    UPDATE qrtz_health_runs SET due_at = :now + :'every'::interval
      WHERE sched_name = :'sched' AND (due_at <= :now OR due_at > :now + 2 * :'every'::interval)
     RETURNING due_at
 ),
 begun AS (
-    INSERT INTO qrtz_judgements (sched_name, due_at)
+    INSERT INTO qrtz_health_runs (sched_name, due_at)
     SELECT :'sched', :now + :'every'::interval WHERE NOT EXISTS (SELECT FROM present)
         ON CONFLICT (sched_name) DO NOTHING
 )
@@ -44,9 +44,9 @@ SELECT (SELECT due_at FROM taken), (SELECT due_at FROM present), :now,
   FROM qrtz_incidents
  WHERE sched_name = :'sched' AND id = :'incident_id'::bigint;
 
--- name: hold_turn
+-- name: hold_slot
 -- Whoever notifies keeps the next turn waiting until that is committed, so that it sees who was notified.
-SELECT FROM qrtz_judgements WHERE sched_name = :'sched' AND due_at = :'turn'::timestamptz FOR NO KEY UPDATE;
+SELECT FROM qrtz_health_runs WHERE sched_name = :'sched' AND due_at = :'turn'::timestamptz FOR NO KEY UPDATE;
 
 -- name: open
 -- What is open already stays as it is. Whoever has judged for so long that the turn is another one's changes nothing.
@@ -54,7 +54,7 @@ INSERT INTO qrtz_incidents (id, sched_name, kind, subject, identity, severity, c
                             trigger_name, job_group, job_name, since, opened_at, confirmed_at)
 SELECT nextval('qrtz_fire_ids'), j.sched_name, kind, subject, identity, severity, cause, what, what, why::jsonb,
        trigger_group, trigger_name, job_group, job_name, since, :now, :now
-  FROM qrtz_judgements j
+  FROM qrtz_health_runs j
  CROSS JOIN unnest(:'kinds'::text[], :'subjects'::text[], :'identities'::text[], :'severities'::text[], :'causes'::text[],
               :'whats'::text[], :'whys'::text[], :'trigger_groups'::text[], :'trigger_names'::text[],
               :'job_groups'::text[], :'job_names'::text[], :'sinces'::timestamptz[])
@@ -75,13 +75,13 @@ UPDATE qrtz_incidents i
               :'job_groups'::text[], :'job_names'::text[], :'sinces'::timestamptz[])
        AS c(id, subject, severity, cause, what, why, trigger_group, trigger_name, job_group, job_name, since)
  WHERE i.sched_name = :'sched' AND i.id = c.id AND i.closed_at IS NULL
-   AND EXISTS (SELECT FROM qrtz_judgements WHERE sched_name = :'sched' AND due_at = :'turn'::timestamptz);
+   AND EXISTS (SELECT FROM qrtz_health_runs WHERE sched_name = :'sched' AND due_at = :'turn'::timestamptz);
 
 -- name: close
 -- The clock of a new primary may be behind that of the one before.
 UPDATE qrtz_incidents SET closed_at = greatest(:now, opened_at)
  WHERE sched_name = :'sched' AND id = ANY(:'incident_ids'::bigint[]) AND closed_at IS NULL
-   AND EXISTS (SELECT FROM qrtz_judgements WHERE sched_name = :'sched' AND due_at = :'turn'::timestamptz);
+   AND EXISTS (SELECT FROM qrtz_health_runs WHERE sched_name = :'sched' AND due_at = :'turn'::timestamptz);
 
 -- name: record_gap
 -- An incident that is over before anybody could judge it: the time in which nobody judged.
@@ -90,7 +90,7 @@ INSERT INTO qrtz_incidents (id, sched_name, kind, subject, identity, severity, c
 SELECT nextval('qrtz_fire_ids'), j.sched_name, :'incident_kind', :'subject', :'identity', :'severity', '', :'what',
        :'what', :'why_json'::jsonb, :'since'::timestamptz, :'since'::timestamptz, :'until'::timestamptz,
        :'until'::timestamptz
-  FROM qrtz_judgements j
+  FROM qrtz_health_runs j
  WHERE j.sched_name = :'sched' AND j.due_at = :'turn'::timestamptz
 RETURNING id, identity;
 

@@ -104,7 +104,7 @@ class Admin:
 
     # --- what is wrong, and what was
 
-    take_turn = calls(incidents.take_turn)
+    take_slot = calls(incidents.take_slot)
     open_incidents = calls(incidents.open_incidents)
     incident = calls(incidents.incident)
     record_incidents = calls(incidents.record_incidents)

@@ -234,7 +234,7 @@ class OtherScheduler:
 
 
 @dataclass(frozen=True, slots=True)
-class JudgementTurn:
+class HealthRun:
     """Whether it is the caller's turn to judge what is wrong."""
 
     turn: datetime | None
@@ -250,12 +250,12 @@ class JudgementTurn:
 
 
 @dataclass(frozen=True, slots=True)
-class WatchRecord:
+class CheckpointRecord:
     """How far the fires of a trigger with an expectation are judged: a row of `expectations`."""
 
     due_at: datetime
-    watch: str | None
-    """The watermark as JSON; None leaves it as it is."""
+    checkpoint: str | None
+    """The checkpoint as JSON; None leaves it as it is."""
     generation: int | None
     """The generation of the trigger; None leaves it as it is."""
 

@@ -96,7 +96,7 @@ TABLES: Mapping[str, Mapping[Use, tuple[str, ...]]] = {
     # Nodes judge what is wrong; a client acknowledges it.
     "qrtz_incidents": {Use.NODE: _ALL, Use.CLIENT: ("SELECT", _ACKNOWLEDGED), Use.READER: _READ},
     "qrtz_notifications": {Use.NODE: _ALL, Use.CLIENT: _READ, Use.READER: _READ},
-    "qrtz_judgements": {Use.NODE: ("SELECT", "INSERT", "UPDATE"), Use.CLIENT: _READ, Use.READER: _READ},
+    "qrtz_health_runs": {Use.NODE: ("SELECT", "INSERT", "UPDATE"), Use.CLIENT: _READ, Use.READER: _READ},
     # What is expected of a trigger is noted by whoever stores it.
     "qrtz_expectations": {Use.NODE: _ALL, Use.CLIENT: ("SELECT", "INSERT"), Use.READER: _READ},
     "qrtz_breaches": {Use.NODE: _ALL, Use.CLIENT: _READ, Use.READER: _READ},

@@ -76,7 +76,7 @@ TABLES: Mapping[str, tuple[str, ...]] = {
         "trigger_name",
         "generation",
         "due_at",
-        "watch",
+        "checkpoint",
     ),
     "qrtz_fired_triggers": (
         "fire_id",
@@ -103,6 +103,11 @@ TABLES: Mapping[str, tuple[str, ...]] = {
         "progress_message",
         "recent_log",
         "limits",
+    ),
+    "qrtz_health_runs": (
+        "sched_name",
+        "due_at",
+        "listed_at",
     ),
     "qrtz_identity": (
         "id",
@@ -195,11 +200,6 @@ TABLES: Mapping[str, tuple[str, ...]] = {
         "removed",
         "fire_id",
         "due_at",
-    ),
-    "qrtz_judgements": (
-        "sched_name",
-        "due_at",
-        "listed_at",
     ),
     "qrtz_limits": (
         "sched_name",

@@ -155,14 +155,14 @@ notifications = Table(
 Index("qrtz_notifications_created", BY_SCHEDULER, notifications.c.created_at)
 
 judgements = Table(
-    "qrtz_judgements",
+    "qrtz_health_runs",
     metadata,
     Column("sched_name", Name, nullable=False),
     # The instant from which on a node judges what is wrong. Whoever does moves it first, so that nobody else does.
     Column("due_at", Instant, nullable=False),
     # The instant from which on it looks which triggers have an expectation.
     Column("listed_at", Instant),
-    PrimaryKeyConstraint("sched_name", name="qrtz_judgements_pkey"),
+    PrimaryKeyConstraint("sched_name", name="qrtz_health_runs_pkey"),
     **filled_to(50),
 )
 
@@ -178,7 +178,7 @@ expectations = Table(
     # The instant of the next look.
     Column("due_at", Instant, nullable=False),
     # What is judged already, and what is not over.
-    Column("watch", JSONB, nullable=False),
+    Column("checkpoint", JSONB, nullable=False),
     PrimaryKeyConstraint("trigger_group", "trigger_name", "sched_name", name="qrtz_expectations_pkey"),
     CheckConstraint(are_instants("due_at"), name="qrtz_expectations_instants_check"),
     **filled_to(70),

@@ -20,11 +20,11 @@ from quartzpy.operations import Actor, Incident, Operations, Remedy, Role
 from quartzpy.operations.actions.audit_log import undoing
 from quartzpy.operations.telling import health_check
 from quartzpy.operations.telling.expectation_check import Ledger
-from quartzpy.operations.telling.health_check import CONFIRMED_EVERY, EVERY, LISTED_EVERY, IncidentJudge
+from quartzpy.operations.telling.health_check import CONFIRMED_EVERY, EVERY, LISTED_EVERY, HealthCheck
 from quartzpy.states import Outcome, TriggerState
 from quartzpy.store.health_findings import Severity
 from quartzpy.store.postgresql.admin import admin
-from quartzpy.store.postgresql.admin.records import JudgementTurn
+from quartzpy.store.postgresql.admin.records import HealthRun
 from quartzpy.store.protocol import JobStore, Node
 from quartzpy.store.records import IncidentRecord
 from tests.contract.harness import MINUTE, SECOND, Harness, at, every, job, key, once
@@ -38,16 +38,16 @@ def node(store: Harness) -> Node:
 
 
 @pytest.fixture
-def judge(operations: Operations) -> IncidentJudge:
-    return IncidentJudge(operations.scheduler)
+def judge(operations: Operations) -> HealthCheck:
+    return HealthCheck(operations.scheduler)
 
 
-def judge_once(store: Harness, operations: Operations) -> JudgementTurn:
+def judge_once(store: Harness, operations: Operations) -> HealthRun:
     """Let the time of a turn pass, and judge."""
     store.clock.advance(EVERY)
-    turn = admin(store.store).take_turn(EVERY, LISTED_EVERY)
+    turn = admin(store.store).take_slot(EVERY, LISTED_EVERY)
     if turn.turn is not None:
-        IncidentJudge(operations.scheduler).judge(turn)
+        HealthCheck(operations.scheduler).judge(turn)
     return turn
 
 
@@ -150,10 +150,10 @@ def test_another_cause_is_written_at_once(store: Harness, operations: Operations
 def test_a_calm_cluster_writes_only_when_the_next_judgement_is_due(
     store: Harness, operations: Operations, node: Node, postgres_dsn: str
 ) -> None:
-    rows = "SELECT due_at, xmin::text FROM qrtz_judgements"
+    rows = "SELECT due_at, xmin::text FROM qrtz_health_runs"
     before = execute(postgres_dsn, rows)
     store.clock.advance(EVERY / 2)
-    assert admin(store.store).take_turn(EVERY, LISTED_EVERY).turn is None
+    assert admin(store.store).take_slot(EVERY, LISTED_EVERY).turn is None
     assert execute(postgres_dsn, rows) == before
     store.store.check_in(node)
     store.clock.advance(EVERY / 2)
@@ -175,7 +175,7 @@ def test_a_turn_tells_whether_anything_is_expected_so_that_a_calm_cluster_asks_n
     # At first nothing was ever listed.
     assert judge_once(store, operations).expects
     with monkeypatch.context() as patched:
-        patched.setattr(health_check, "judge_expectations", count)
+        patched.setattr(health_check, "check_expectations", count)
         turns = [judge_once(store, operations) for _ in range(int(LISTED_EVERY / EVERY) - 1)]
         assert (asked, any(turn.expects for turn in turns)) == ([], False)
         assert judge_once(store, operations).expects
@@ -191,12 +191,12 @@ def test_a_turn_tells_whether_anything_is_expected_so_that_a_calm_cluster_asks_n
 @pytest.mark.usefixtures("begun")
 def test_of_nodes_that_come_at_once_one_judges(store: Harness, operations: Operations) -> None:
     store.clock.advance(EVERY)
-    turns: list[JudgementTurn] = []
+    turns: list[HealthRun] = []
     barrier = threading.Barrier(4)
 
     def take() -> None:
         barrier.wait()
-        turns.append(admin(store.store).take_turn(EVERY, LISTED_EVERY))
+        turns.append(admin(store.store).take_slot(EVERY, LISTED_EVERY))
 
     threads = [threading.Thread(target=take) for _ in range(4)]
     for thread in threads:
@@ -209,11 +209,11 @@ def test_of_nodes_that_come_at_once_one_judges(store: Harness, operations: Opera
 
 @pytest.mark.usefixtures("begun")
 def test_two_that_judge_at_once_record_an_incident_once(
-    store: Harness, operations: Operations, judge: IncidentJudge
+    store: Harness, operations: Operations, judge: HealthCheck
 ) -> None:
     break_trigger(store)
     store.clock.advance(EVERY)
-    turn = admin(store.store).take_turn(EVERY, LISTED_EVERY)
+    turn = admin(store.store).take_slot(EVERY, LISTED_EVERY)
     both = threading.Barrier(2)
     errors: list[BaseException] = []
 
@@ -237,11 +237,11 @@ def test_two_that_judge_at_once_record_an_incident_once(
 
 @pytest.mark.usefixtures("begun")
 def test_a_node_that_dies_between_its_turn_and_its_record_leaves_it_to_the_next(
-    store: Harness, operations: Operations, node: Node, judge: IncidentJudge
+    store: Harness, operations: Operations, node: Node, judge: HealthCheck
 ) -> None:
     break_trigger(store)
     store.clock.advance(EVERY)
-    late = admin(store.store).take_turn(EVERY, LISTED_EVERY)
+    late = admin(store.store).take_slot(EVERY, LISTED_EVERY)
     assert late.turn is not None
     store.store.check_in(node)
     assert judge_once(store, operations).turn is not None
