@@ -21,8 +21,8 @@ from tests.contract.harness import SECOND, Harness, at, every, job, key
 from tests.dashboard.conftest import LOCAL, THIS_USER
 from tests.dashboard.test_states import do
 from tests.database import execute
-from tests.operations.test_incidents import a_node
 from tests.operations.test_health_check import judge_once
+from tests.operations.test_incidents import a_node
 
 SENTENCE = "Trigger DEFAULT.bad is in ERROR and does not fire."
 

@@ -34,8 +34,8 @@ from quartzpy.store.protocol import (
 )
 from tests.contract.harness import MINUTE, SECOND, Harness, at, every, job, job_key, key, once
 from tests.database import execute
-from tests.operations.test_incidents import a_node, of_kind
 from tests.operations.test_health_check import judge_once
+from tests.operations.test_incidents import a_node, of_kind
 
 STARTS = Expect(starts_within="2m")
 
