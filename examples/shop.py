@@ -98,9 +98,7 @@ def open_shop(scheduler: BaseScheduler, now: datetime) -> None:
     scheduler.add_calendar("weekend", weekend, replace=True)
     scheduler.add_calendar("business-days", HolidayCalendar(holidays, time_zone=BERLIN, base=weekend), replace=True)
     scheduler.schedule_jobs([*_busy_jobs(now + timedelta(seconds=1)), *_jobs_by_the_clock()], replace=True)
-    scheduler.pause_trigger(
-        TriggerKey("tuesday-thursday", "mail"), reason="The template is being translated.", by="ann"
-    )
+    scheduler.pause(TriggerKey("tuesday-thursday", "mail"), reason="The template is being translated.", by="ann")
     scheduler.add_job(JobDetail(Quick, "resend-receipts", "mail", durable=True), replace=True)
     scheduler.trigger_job(JobKey("resend-receipts", "mail"))
 

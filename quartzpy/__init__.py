@@ -40,12 +40,13 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher, KeyMatcher
 from quartzpy.node.health import HealthState, SchedulerHealth, ThreadHealth
 from quartzpy.scheduler.methods.handles import TriggeredExecution
-from quartzpy.scheduler.methods.scheduling import ScheduledJob, SchedulingMethods
+from quartzpy.scheduler.methods.scheduling import ScheduledJob, ScheduledTrigger, SchedulingMethods
 from quartzpy.scheduler.plugin import Plugin
 from quartzpy.scheduler.querying import Page, Query
 from quartzpy.scheduler.scheduler import SchedulerMetadata
 from quartzpy.scheduler.sync import SyncPlan
 from quartzpy.states import CompletionInstruction, ExecutionState, JobMode, Outcome, OverlapPolicy, PublicState
+from quartzpy.store.protocol import EVERYTHING, JobGroups, TriggerGroups
 from quartzpy.store.records import ExecutionRecord, JobRecord, JoinRecord, MisfireRecord, RunningRecord, TriggerRecord
 from quartzpy.triggers.business_days import BusinessDayTrigger, Rolled
 from quartzpy.triggers.calendar_interval import CalendarIntervalTrigger, IntervalUnit
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from quartzpy.jobs.http import HttpJob, HttpRequest
 
 __all__ = [
+    "EVERYTHING",
     "AllOf",
     "AnnualCalendar",
     "AnyOf",
@@ -108,6 +110,7 @@ __all__ = [
     "JobExecutionContext",
     "JobExecutionError",
     "JobFunction",
+    "JobGroups",
     "JobKey",
     "JobListener",
     "JobMode",
@@ -137,6 +140,7 @@ __all__ = [
     "Rolled",
     "RunningRecord",
     "ScheduledJob",
+    "ScheduledTrigger",
     "Scheduler",
     "SchedulerConfig",
     "SchedulerHealth",
@@ -149,6 +153,7 @@ __all__ = [
     "SyncPlan",
     "ThreadHealth",
     "Trigger",
+    "TriggerGroups",
     "TriggerKey",
     "TriggerListener",
     "TriggerRecord",

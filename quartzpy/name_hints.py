@@ -33,16 +33,18 @@ SCHEDULER_NAMES: Mapping[str, str] = {
     "add_listener": "scheduler.listeners.add_listener(callback)",
     "add_schedule": 'scheduler.schedule_job(report, "0 0 2 * * ?")',
     "get_schedules": "scheduler.triggers() lists the triggers with their next fire times",
-    "get_schedule": 'scheduler.get_trigger("nightly")',
-    "remove_schedule": 'scheduler.unschedule_job("nightly") removes a trigger',
-    "pause_schedule": 'scheduler.pause_trigger("nightly")',
-    "unpause_schedule": 'scheduler.resume_trigger("nightly")',
+    "get_schedule": 'scheduler.trigger("nightly") is a handle of a stored trigger',
+    "remove_schedule": 'scheduler.trigger("nightly").delete()',
+    "pause_schedule": 'scheduler.pause(TriggerKey("nightly"))',
+    "unpause_schedule": 'scheduler.resume(TriggerKey("nightly"))',
+    "enable_job": 'scheduler.set_mode("nightly", "ENABLED")',
+    "disable_job": 'scheduler.set_mode("nightly", "DISABLED")',
+    "trace_with": "scheduler.node.trace_with(...)",
+    "add_middleware": "scheduler.node.add_middleware(...)",
     "history": "scheduler.executions() lists the executions, and scheduler.misfires() the missed fires",
     "delete": 'scheduler.delete_job("nightly")',
     "run_until_stopped": _RUN,
     "start_in_background": _RUN,
-    "pause": 'scheduler.pause_job("nightly") pauses a job, scheduler.pause_all() all, scheduler.standby() this node',
-    "resume": 'scheduler.resume_job("nightly") resumes a job, scheduler.resume_all() all, scheduler.start() this node',
     "state": "scheduler.is_started and scheduler.is_in_standby are the state of this node",
     # Celery, Flask-APScheduler, Huey and others
     "task": _DECORATE,
@@ -54,7 +56,6 @@ SCHEDULER_NAMES: Mapping[str, str] = {
     "enqueue": _NOW,
     "run_job": _NOW,
     "run_now": _NOW,
-    "trigger": _NOW,
     "run_forever": _RUN,
     "run_pending": _RUN,
     "start_blocking": _RUN,
@@ -81,7 +82,7 @@ SCHEDULER_NAMES: Mapping[str, str] = {
     **dict.fromkeys(("is_running", "is_alive"), "scheduler.is_started and scheduler.is_in_standby"),
     **dict.fromkeys(("rerun", "retry"), "scheduler.run_again(fire_id) runs an execution that has ended once more"),
     **dict.fromkeys(("cancel_execution", "kill"), "scheduler.cancel(fire_id) asks a running execution to stop"),
-    **dict.fromkeys(("pause_jobs", "pause_group"), 'scheduler.pause_job_group("reports")'),
+    **dict.fromkeys(("pause_jobs", "pause_group"), 'scheduler.pause(JobGroups("reports"))'),
     **dict.fromkeys(("serve", "wait"), _RUN),
     **dict.fromkeys(("at", "schedule_once", "once"), "scheduler.schedule_job(report, at(instant))"),
 }
@@ -96,7 +97,6 @@ HANDLE_NAMES: Mapping[str, str] = {
     "name": "handle.key.name",
     "next": "handle.next_fire_time",
     **dict.fromkeys(("history", "executions"), "scheduler.executions(job=handle.key)"),
-    "why": "scheduler.why(handle.key.name) explains a trigger of that name",
 }
 """The same for the handle of a job."""
 
@@ -290,7 +290,7 @@ def constructor_hints(hints: Mapping[str, str]) -> Callable[[_C], _C]:
 
 
 _KEYS: Mapping[str, str] = {
-    **dict.fromkeys(("JobRef", "JobKey", "JobKey | str", "JobKey | TriggerKey"), "JobKey"),
+    **dict.fromkeys(("JobRef", "JobKey", "JobKey | str", "JobKey | TriggerKey", "PauseSubject"), "JobKey"),
     **dict.fromkeys(("TriggerRef", "TriggerKey", "TriggerKey | JobKey"), "TriggerKey"),
 }
 """The annotations of a parameter that takes a key or a name, with the class of the key."""
@@ -320,7 +320,9 @@ def _taking_one_key(
     """Return a function that refuses the parts of a key. `parameters` are those of the method, without `self`."""
     positional = [parameter for parameter in parameters if parameter.kind is parameter.POSITIONAL_OR_KEYWORD]
     # Other arguments of a method that takes any, or that has hints of its own, are none of this.
-    is_open = hasattr(function, "__wrapped__") or parameters[-1].kind is inspect.Parameter.VAR_KEYWORD
+    is_open = hasattr(function, "__wrapped__") or (
+        parameters[-1].kind is inspect.Parameter.VAR_KEYWORD and parameters[-1].annotation != "Unpack[PauseOptions]"
+    )
     refused = () if is_open else {*_NAMES, *_GROUPS}.difference(parameter.name for parameter in parameters)
     takes_text = len(positional) > 1 and positional[1].annotation == "TriggerLike"
     rest = ", ..." if sum(parameter.default is parameter.empty for parameter in positional) > 1 else ""

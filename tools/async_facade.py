@@ -87,6 +87,7 @@ MODULES = (
             Twin("quartzpy.scheduler.cluster_events:ClusterEvents", "AsyncClusterEvents", is_stream=True),
             Twin("quartzpy.scheduler.querying:Query", "AsyncQuery", is_lazy=True),
             Twin("quartzpy.scheduler.methods.scheduling:ScheduledJob", "AsyncScheduledJob"),
+            Twin("quartzpy.scheduler.methods.scheduling:ScheduledTrigger", "AsyncScheduledTrigger"),
             Twin("quartzpy.scheduler.methods.handles:TriggeredExecution", "AsyncTriggeredExecution"),
         ),
     ),
@@ -226,6 +227,8 @@ class Writer:
         node = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
         if not isinstance(node, ast.FunctionDef) or node.returns is None:
             raise CannotDeriveError(f"{function.__qualname__}: expected an ordinary method with a return type")
+        if getattr(function, "takes_own_key", False):
+            del node.args.args[1]
         return node, source
 
     def _context_manager(self) -> str:

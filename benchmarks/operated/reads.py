@@ -28,7 +28,7 @@ def measure(scheduler: Scheduler, executions: int) -> dict[str, list[float]]:
     return times_of_each(
         {
             "overview": operations.overview,
-            "load for metrics": scheduler.cluster_load,
+            "load for metrics": scheduler.node.cluster_load,
             "jobs": operations.jobs,
             "jobs that contain 999": lambda: operations.jobs(contains="999"),
             "job": lambda: operations.job(JobKey("job-7", "group-7")),
@@ -113,7 +113,7 @@ def measure_crowded(scheduler: Scheduler, triggers: int) -> dict[str, list[float
     middle = scheduler.triggers(group=CROWD).page(limit=triggers // 2).next_cursor
     reads: dict[str, Callable[[], Any]] = {
         "overview": operations.overview,
-        "load for metrics": scheduler.cluster_load,
+        "load for metrics": scheduler.node.cluster_load,
         "jobs": operations.jobs,
         "job": lambda: operations.job(job),
         "triggers of the job": lambda: operations.triggers(job=job),

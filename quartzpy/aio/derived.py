@@ -27,6 +27,7 @@ IMMEDIATE = frozenset(
         "key",
         "metadata",
         "name",
+        "node",
     }
 )
 """Members that ask no database: they stay as they are."""
@@ -36,7 +37,7 @@ BY_HAND = frozenset({"cluster_events", "run", "scheduled_job", "start", "start_d
 """Members that `quartzpy.aio.async_scheduler` has in a form of its own."""
 LAZY = frozenset({"Query"})
 """Classes that ask the database only when they are used: methods return them without being awaited."""
-RETURNED = LAZY | {"ClusterEvents", "ScheduledJob", "TriggeredExecution"}
+RETURNED = LAZY | {"ClusterEvents", "ScheduledJob", "ScheduledTrigger", "TriggeredExecution"}
 """Classes that methods return, and that have an awaitable form."""
 
 _forms: dict[str, Any] = {}

@@ -10,6 +10,7 @@ from quartzpy.aio.derived import Derived
 from quartzpy.scheduler.async_calls import AsyncFacade
 from quartzpy.scheduler.methods.base import Methods
 from quartzpy.scheduler.methods.pausing import PausingMethods
+from quartzpy.scheduler.methods.quartz import QuartzMethods
 from quartzpy.scheduler.methods.queries import QueryMethods
 from quartzpy.scheduler.methods.scheduling import SchedulingMethods
 from quartzpy.scheduler.methods.storing import StoringMethods
@@ -39,7 +40,11 @@ class AsyncTriggeringMethods(AsyncStoringMethods[_BehindT], AsyncQueryMethods[_B
     """The methods of `TriggeringMethods`, each of them awaitable."""
 
 
-class AsyncSchedulingMethods(AsyncTriggeringMethods[_BehindT], AsyncPausingMethods[_BehindT], behind=SchedulingMethods):
+class AsyncQuartzMethods(AsyncTriggeringMethods[_BehindT], AsyncPausingMethods[_BehindT], behind=QuartzMethods):
+    """The methods of `QuartzMethods`, each of them awaitable."""
+
+
+class AsyncSchedulingMethods(AsyncQuartzMethods[_BehindT], behind=SchedulingMethods):
     """The methods of `SchedulingMethods`, each of them awaitable."""
 
 

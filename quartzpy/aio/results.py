@@ -9,7 +9,7 @@ from quartzpy.aio.derived import Derived
 from quartzpy.scheduler.async_calls import AsyncLazyMirror, AsyncMirror
 from quartzpy.scheduler.cluster_events import ClusterEvent, ClusterEvents
 from quartzpy.scheduler.methods.handles import TriggeredExecution
-from quartzpy.scheduler.methods.scheduling import ScheduledJob
+from quartzpy.scheduler.methods.scheduling import ScheduledJob, ScheduledTrigger
 from quartzpy.scheduler.querying import Query
 
 _T = TypeVar("_T")
@@ -42,6 +42,10 @@ class AsyncQuery(Derived, AsyncLazyMirror[Query[_T]], Generic[_T], behind=Query)
 
 class AsyncScheduledJob(Derived, AsyncMirror[ScheduledJob], behind=ScheduledJob):
     """The methods of `ScheduledJob`, each of them awaitable."""
+
+
+class AsyncScheduledTrigger(Derived, AsyncMirror[ScheduledTrigger], behind=ScheduledTrigger):
+    """The methods of `ScheduledTrigger`, each of them awaitable."""
 
 
 class AsyncTriggeredExecution(Derived, AsyncMirror[TriggeredExecution], behind=TriggeredExecution):

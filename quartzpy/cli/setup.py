@@ -176,11 +176,12 @@ def adopt(target: Target, pause_all: bool, yes: bool) -> None:
 
 def _pause_all(target: Target) -> None:
     from quartzpy.factory import Scheduler
+    from quartzpy.store.protocol import EVERYTHING
 
     for name in target.known_names():
         scheduler = Scheduler(target.dsn, **target.settings(name))
         try:
-            scheduler.pause_all(reason="the database is a copy", by="quartzpy db adopt")
+            scheduler.pause(EVERYTHING, reason="the database is a copy", by="quartzpy db adopt")
         finally:
             scheduler.shutdown()
         click.echo(f"paused all triggers of scheduler {name}")

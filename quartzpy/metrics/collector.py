@@ -13,6 +13,7 @@ from quartzpy.errors import QuartzpyError
 from quartzpy.metrics.families import Family, Kind
 from quartzpy.metrics.recorder import Recorder
 from quartzpy.node.health import HealthState, SchedulerHealth
+from quartzpy.scheduler.local_node import LocalNode
 from quartzpy.scheduler.scheduler import SchedulerMetadata
 from quartzpy.store.records import ClusterLoad
 
@@ -39,7 +40,8 @@ class Watched(Protocol):
 
     def health(self) -> SchedulerHealth: ...
 
-    def cluster_load(self) -> ClusterLoad: ...
+    @property
+    def node(self) -> LocalNode: ...
 
 
 class Collector:
@@ -120,7 +122,7 @@ class Collector:
             if self._read_at is None or now - self._read_at >= CLUSTER_EVERY:
                 self._read_at, self._load = now, None
                 try:
-                    self._load = self._scheduler.cluster_load()
+                    self._load = self._scheduler.node.cluster_load()
                 except QuartzpyError as error:
                     logger.debug("the load of the cluster cannot be read: %s", error)
             return self._load

@@ -52,8 +52,8 @@ class OpenTelemetry:
         if self._traces:
             provider = self._tracer_provider or trace.get_tracer_provider()
             tracer = provider.get_tracer(_SCOPE, scheduler.metadata.version)
-            scheduler.add_middleware(ExecutionSpans(tracer, scheduler.name))
-            scheduler.trace_with(current_trace, within=within_trace)
+            scheduler.node.add_middleware(ExecutionSpans(tracer, scheduler.name))
+            scheduler.node.trace_with(current_trace, within=within_trace)
         if self._metrics:
             self._measure(scheduler)
 

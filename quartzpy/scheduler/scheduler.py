@@ -34,7 +34,7 @@ from quartzpy.events.events import (
 from quartzpy.events.execution_log import ExecutionLogger
 from quartzpy.events.listeners import Listeners
 from quartzpy.instants import Span, as_span
-from quartzpy.jobs.context import JobExecutionContext, Middleware
+from quartzpy.jobs.context import Middleware
 from quartzpy.jobs.internal_entries import CurrentTrace, Tracing, Within
 from quartzpy.jobs.job import JobFactory, JobTypes, checked_defaults, new_instance
 from quartzpy.jobs.job_transaction import AsyncJobConnection
@@ -49,6 +49,8 @@ from quartzpy.node.run import RunEnd, run_until_stopped
 from quartzpy.node.workers.execution import Execution
 from quartzpy.scheduler.async_calls import MethodThreads
 from quartzpy.scheduler.cluster_events import ClusterEvents
+from quartzpy.scheduler.local_node import LocalNode
+from quartzpy.scheduler.methods.quartz import QuartzNodeMethods
 from quartzpy.scheduler.methods.queries import FireRef, checked_fire_id
 from quartzpy.scheduler.methods.scheduling import SchedulingMethods
 from quartzpy.scheduler.plugin import Plugin, call_plugin
@@ -90,7 +92,7 @@ class SchedulerMetadata(NameHints):
     jobs_executed: int
 
 
-class BaseScheduler(SchedulingMethods):
+class BaseScheduler(SchedulingMethods, QuartzNodeMethods):
     """A scheduler: it schedules jobs in a store and, once started, runs them as a node of the cluster.
 
     A scheduler that is not started is a client: it can do everything except run jobs. It is thread-safe.
@@ -158,24 +160,17 @@ class BaseScheduler(SchedulingMethods):
         state = "shut down" if self.is_shut_down else "started" if self.is_started else "not started"
         return f"<{type(self).__name__} {self.name!r}: {state}>"
 
-    # --- for plugins, before the start
+    @property
+    def node(self) -> LocalNode:
+        """The node of this process, for plugins."""
+        return LocalNode(self)
 
-    def add_middleware(self, middleware: Middleware) -> None:
-        """Surround the executions of this scheduler with one more middleware, outside of those that it has.
-
-        Raises:
-            SchedulerStateError: the scheduler was started.
-        """
+    def _add_middleware(self, middleware: Middleware) -> None:
         if self._node is not None:
             raise SchedulerStateError("add_middleware: the scheduler was started already")
         self._middleware = (middleware, *self._middleware)
 
-    def trace_with(self, current: CurrentTrace, *, within: Within | None = None) -> None:
-        """Store the trace context that `current` returns with each trigger, for its executions.
-
-        A process worker runs each job in `within(trace)`, where `trace` is the context of the execution in the node. It
-        is a function that can be pickled.
-        """
+    def _trace_with(self, current: CurrentTrace, within: Within | None) -> None:
         self._current_trace = current
         self._tracing = Tracing(current, within)
 
@@ -283,15 +278,7 @@ class BaseScheduler(SchedulingMethods):
         node.start(standby=standby)
         return node
 
-    def start_delayed(self, delay: Span) -> None:
-        """Call `start` in the background after `delay` (seconds, or a span such as "5s"), and return immediately.
-
-        A shutdown before then cancels it.
-
-        Raises:
-            SettingsError: `delay` is not a span of time, or is negative.
-        """
-        seconds = _seconds(delay, "delay")
+    def _start_later(self, seconds: float) -> None:
         with self._lock:
             self._check_not_shut_down()
             self._starting = threading.Timer(seconds, self._start_unless_shut_down)
@@ -548,15 +535,7 @@ class BaseScheduler(SchedulingMethods):
 
     # --- this node
 
-    def set_execution_groups(self, limits: Mapping[str, int]) -> None:
-        """Replace the limits of execution groups on this node, as given by the setting `execution_groups`.
-
-        Running executions continue, even if there are more of them than a new limit allows.
-
-        Raises:
-            SettingsError: a limit is not a whole number of 0 or more.
-            SchedulerStateError: the scheduler was not started.
-        """
+    def _set_execution_groups(self, limits: Mapping[str, int]) -> None:
         self._check_usable()
         if self._node is None:
             raise SchedulerStateError("the scheduler was not started; pass execution_groups as a setting instead")
@@ -573,34 +552,6 @@ class BaseScheduler(SchedulingMethods):
             self._node.allow(self._config)
 
     # --- cancellation
-
-    def currently_executing_jobs(self) -> list[JobExecutionContext]:
-        """Return the contexts of the executions that run on this node. `running` lists those of all nodes."""
-        if self._node is None:
-            return []
-        return [execution.context for execution in self._node.running() if execution.context is not None]
-
-    def interrupt(self, key: JobKey | str) -> bool:
-        """Ask all executions of a job on this node to stop (`context.cancelled`). Return whether there were any.
-
-        `cancel_job` does this in the whole cluster.
-
-        Raises:
-            InvalidKeyError: `key` is neither a JobKey nor a name.
-            UnableToInterruptJobError: the scheduler was not started.
-        """
-        job_key = checked_key(key, JobKey)
-        return self._interrupt(lambda execution: execution.fired.job_key == job_key)
-
-    def interrupt_execution(self, fire_id: FireRef) -> bool:
-        """Ask one execution on this node to stop. Return whether it is running here.
-
-        Raises:
-            InvalidValueError: `fire_id` is not a valid fire id.
-            UnableToInterruptJobError: the scheduler was not started.
-        """
-        checked_id = checked_fire_id(fire_id)
-        return self._interrupt(lambda execution: execution.fired.fire_id == checked_id)
 
     def cancel(self, fire_id: FireRef) -> bool:
         """Ask an execution to stop, on any node of the cluster. Return whether it was still running.
@@ -638,6 +589,9 @@ class BaseScheduler(SchedulingMethods):
         if not requested and not self.check_exists(job_key):
             raise JobNotFoundError(f"job {job_key} is not stored, and no execution of it is running")
         return requested
+
+    def _executions(self) -> Sequence[Execution]:
+        return [] if self._node is None else self._node.running()
 
     def _interrupt(self, chosen: Callable[[Execution], bool]) -> bool:
         self._check_usable()

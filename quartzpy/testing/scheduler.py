@@ -19,7 +19,7 @@ from quartzpy.errors import InvalidValueError, SettingsError
 from quartzpy.events.events import Event, JobPaused, JobSkipped, TriggerFinalized, TriggerMisfired
 from quartzpy.events.listeners import Listeners
 from quartzpy.instants import Span, as_instant, as_span
-from quartzpy.jobs.context import JobExecutionContext, Middleware, Progress
+from quartzpy.jobs.context import Middleware, Progress
 from quartzpy.jobs.internal_entries import CurrentTrace, Within
 from quartzpy.jobs.job import JobFactory, JobTypes, checked_defaults, job_types, new_instance
 from quartzpy.jobs.job_transaction import AsyncJobConnection
@@ -34,7 +34,8 @@ from quartzpy.node.workers.job_runner import JobRunner
 from quartzpy.placement import Capabilities, placement_from_text
 from quartzpy.scheduler.async_calls import MethodThreads
 from quartzpy.scheduler.cluster_events import ClusterEvents
-from quartzpy.scheduler.methods.queries import checked_fire_id
+from quartzpy.scheduler.local_node import LocalNode
+from quartzpy.scheduler.methods.quartz import QuartzNodeMethods
 from quartzpy.scheduler.methods.scheduling import SchedulingMethods
 from quartzpy.scheduler.scheduler import SchedulerMetadata
 from quartzpy.scheduler.transactions import TransactionMethods
@@ -66,7 +67,7 @@ MAX_EXECUTIONS = 1_000_000
 INSTANCE_ID = "testing"
 
 
-class SchedulerHarness(SchedulingMethods):
+class SchedulerHarness(SchedulingMethods, QuartzNodeMethods):
     """A scheduler for tests: all methods on a store in memory, and a clock that `advance` moves.
 
     Jobs run on the calling thread, one after the other, each at its instant of the clock. `async def` jobs run in an
@@ -273,11 +274,6 @@ class SchedulerHarness(SchedulingMethods):
         """Block in real time until `shutdown` is called, for at most `timeout`. Return whether it was called."""
         return self._shut_down.wait(None if timeout is None else as_span(timeout, "timeout").total_seconds())
 
-    def start_delayed(self, delay: Span) -> None:
-        """Do what `start` does, once `delay` is found to be a span: jobs run whenever the clock is moved."""
-        as_span(delay, "delay", SettingsError)
-        self.start()
-
     def run(
         self,
         *,
@@ -292,17 +288,28 @@ class SchedulerHarness(SchedulingMethods):
 
     # --- for plugins, and the settings of this node
 
-    def add_middleware(self, middleware: Middleware) -> None:
-        """Surround the executions with one more middleware, outside of those that there are."""
+    @property
+    def node(self) -> LocalNode:
+        """The one node, for plugins."""
+        return LocalNode(self)
+
+    def _add_middleware(self, middleware: Middleware) -> None:
         self._runner.middleware = (middleware, *self._runner.middleware)
 
-    def trace_with(self, current: CurrentTrace, *, within: Within | None = None) -> None:
-        """Store the trace context that `current` returns with each trigger; no job runs in another process."""
+    def _trace_with(self, current: CurrentTrace, within: Within | None) -> None:
+        """Store the trace context with each trigger; no job runs in another process."""
         self._current_trace = current
 
-    def set_execution_groups(self, limits: Mapping[str, int]) -> None:
-        """Check the limits, as `Scheduler.set_execution_groups` does. One job at a time runs, so none is reached."""
+    def _set_execution_groups(self, limits: Mapping[str, int]) -> None:
+        """Check the limits. One job at a time runs, so none is reached."""
         checked_groups(limits)
+
+    def _start_later(self, seconds: float) -> None:
+        """Do what `start` does: jobs run whenever the clock is moved."""
+        self.start()
+
+    def _executions(self) -> Sequence[Execution]:
+        return self._runner.running()
 
     def cluster_events(self, *, poll_interval: Span = "1s") -> ClusterEvents:
         """Return an iterator over the events of this scheduler, as `Scheduler.cluster_events` does."""
@@ -404,23 +411,6 @@ class SchedulerHarness(SchedulingMethods):
             self._ended.append(completion)
 
     # --- executions
-
-    def currently_executing_jobs(self) -> list[JobExecutionContext]:
-        """Return the contexts of running executions: usually the one of the job that calls it."""
-        return [execution.context for execution in self._runner.running() if execution.context is not None]
-
-    def interrupt(self, key: JobKey) -> bool:
-        """Ask all executions of a job to stop. Returns True if there was one."""
-        return self._interrupt(lambda execution: execution.fired.job_key == key)
-
-    def interrupt_execution(self, fire_id: int | str) -> bool:
-        """Ask one execution to stop. Returns True if it runs.
-
-        Raises:
-            InvalidValueError: The id is not that of an execution.
-        """
-        number = checked_fire_id(fire_id)
-        return self._interrupt(lambda execution: execution.fired.fire_id == number)
 
     def cancel(self, fire_id: int | str) -> bool:
         """Ask one execution to stop, as `interrupt_execution` does: all executions are those of this node."""

@@ -142,10 +142,10 @@ def test_what_cannot_be_done_says_why_and_changes_nothing(
 
 def test_jobs_are_disabled_enabled_and_deleted(three: Terminal) -> None:
     three.ok("disable", "job")
-    assert three.scheduler.job_mode(JobKey("job")) is JobMode.DISABLED
+    assert three.scheduler.job(JobKey("job")).mode is JobMode.DISABLED
     assert three.run("trigger", "job").status == 9
     three.ok("enable", "--mode", "disabled")
-    assert three.scheduler.job_mode(JobKey("job")) is JobMode.ENABLED
+    assert three.scheduler.job(JobKey("job")).mode is JobMode.ENABLED
     three.ok("skip-next", "a", "--count", "2")
     record = three.scheduler.trigger_record(TriggerKey("a"))
     assert record is not None

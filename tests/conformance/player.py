@@ -529,7 +529,7 @@ class Player:
 
     def _paused(self, scheduler: BaseScheduler) -> list[str]:
         groups = {"DEFAULT" if group == MANUAL_TRIGGERS else group for group in scheduler.paused_trigger_groups()}
-        return sorted(groups | ({ALL_PAUSED} if scheduler.is_all_paused else set()))
+        return sorted(groups | ({ALL_PAUSED} if scheduler.pauses.everything else set()))
 
     def _at(self, seconds: float) -> datetime:
         return self._zero + timedelta(seconds=seconds)

@@ -205,9 +205,9 @@ def test_skip_disable_enable_reset_and_delete(admin: TestClient, scheduler: Sche
     assert "Skipped 2 fires" in notice(admin, do(admin, url_of("skip_next", AT_TWO), count="2"))
     assert do(admin, url_of("skip_next", AT_TWO), count="-1").status_code == 422
     notice(admin, do(admin, url_of("disable", NIGHTLY), reason="broken"))
-    assert scheduler.job_mode(NIGHTLY) is JobMode.DISABLED
+    assert scheduler.job(NIGHTLY).mode is JobMode.DISABLED
     notice(admin, do(admin, url_of("enable", NIGHTLY)))
-    assert scheduler.job_mode(NIGHTLY) is JobMode.ENABLED
+    assert scheduler.job(NIGHTLY).mode is JobMode.ENABLED
     not_now = do(admin, url_of("reset", AT_TWO))
     assert not_now.status_code == 409
     assert "ERROR" in visible_text(not_now.text)
@@ -225,7 +225,7 @@ def test_a_group_and_everything_are_paused(admin: TestClient, scheduler: Schedul
     assert scheduler.paused_trigger_groups() == {"billing"}
     notice(admin, do(admin, url_of("resume", kind="trigger_group", group="billing")))
     notice(admin, do(admin, url_of("pause", kind="everything")))
-    assert scheduler.is_all_paused
+    assert scheduler.pauses.everything
 
 
 def test_a_limit_that_jobs_share_is_set_shown_and_removed(admin: TestClient, scheduler: Scheduler) -> None:

@@ -243,7 +243,7 @@ def test_a_list_offers_what_is_possible_on_the_states_that_it_shows(
     store.schedule(job("ended", durable=True), once("ended"))
     store.schedule(job("running", durable=True), once("running"))
     store.schedule(job("disabled", durable=True))
-    Scheduler(store.store, name="contract").disable_job("disabled")
+    Scheduler(store.store, name="contract").set_mode("disabled", "DISABLED")
     fired = [one for one in store.fire_due(node) if one.trigger_name == "ended"]
     store.complete(node, *fired, outcome=Outcome.FAILED)
     page = client.get(url).text

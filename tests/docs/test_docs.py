@@ -70,7 +70,7 @@ def test_the_version_of_the_package_has_an_entry_in_the_changelog() -> None:
 
 
 def test_public_names_are_sorted_exist_and_say_what_they_are() -> None:
-    assert quartzpy.__all__ == sorted(quartzpy.__all__)
+    assert quartzpy.__all__ == sorted(quartzpy.__all__, key=lambda name: (not name.isupper(), name))
     for name in quartzpy.__all__:
         found = getattr(quartzpy, name)
         if inspect.isclass(found) or inspect.isfunction(found):

@@ -149,7 +149,7 @@ def test_a_disabled_job_does_not_run_again(scheduler: Scheduler) -> None:
     job = JobDetail(jobs.Recorded, "job", durable=True)
     scheduler.schedule_job(job, SimpleTrigger("t"))
     ended(scheduler)
-    scheduler.disable_job(job.key)
+    scheduler.set_mode(job.key, "DISABLED")
     with pytest.raises(IllegalStateChangeError, match="disabled"):
         scheduler.run_again(jobs.next_run().fire_id)
 

@@ -70,7 +70,7 @@ def test_it_has_the_methods_of_the_scheduler_behind_it(make: Callable[..., Async
         assert scheduler.blocking.trigger_state(NEVER_SOON.key) is PublicState.PAUSED
         assert await scheduler.job_keys() == {JobKey("job")}
         await scheduler.pause_all()
-        assert await scheduler.is_all_paused()
+        assert (await scheduler.pauses()).everything
         assert (scheduler.name, scheduler.instance_id, scheduler.is_in_standby) == ("facade", None, True)
         assert scheduler.context == {}
         assert await scheduler.delete_job(JobKey("job"))

@@ -99,7 +99,7 @@ def test_what_cannot_be_backfilled_is_refused_and_nothing_is_stored(client: Sche
     with pytest.raises(IllegalStateChangeError, match="everything is paused"):
         client.backfill(KEY, MONDAY, MONDAY + DAY)
     client.resume_all()
-    client.disable_job("report")
+    client.set_mode("report", "DISABLED")
     with pytest.raises(IllegalStateChangeError, match="is disabled"):
         client.backfill(KEY, MONDAY, MONDAY + DAY)
     assert client.trigger_keys() == {KEY}

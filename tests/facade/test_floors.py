@@ -63,10 +63,10 @@ def resumed(scheduler: Scheduler) -> Iterator[None]:
 
 def job_enabled(scheduler: Scheduler) -> Iterator[None]:
     scheduler.add_job(JOB)
-    scheduler.disable_job(JOB.key)
+    scheduler.set_mode(JOB.key, "DISABLED")
     scheduler.schedule_job(JOB, late(), replace=True)
     yield
-    scheduler.enable_job(JOB.key, missed="misfire")
+    scheduler.set_mode(JOB.key, "ENABLED", missed="misfire")
 
 
 def moved_to_another_slot_pool(scheduler: Scheduler) -> Iterator[None]:

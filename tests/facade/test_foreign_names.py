@@ -127,7 +127,7 @@ listeners: Any = scheduler.listeners
         (lambda: scheduler.get_trigger_state, "`trigger_state(key)`"),
         (lambda: scheduler.getTriggerState, "`trigger_state(key)`"),
         (lambda: scheduler.resetTriggerFromErrorState, "`reset_trigger_from_error(key)`"),
-        (lambda: scheduler.pauseJobs, "pause_job_group"),
+        (lambda: scheduler.pauseJobs, 'pause(JobGroups("reports"))'),
         (lambda: scheduler.add_job_listener, "add_job_listener(listener, *matchers)"),
         (lambda: scheduler.getListenerManager, "scheduler.listeners"),
         (lambda: scheduler.isInStandbyMode, "is_in_standby"),

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from quartzpy import (
+    EVERYTHING,
     AllOf,
     AnyOf,
     CalendarIntervalTrigger,
@@ -183,10 +184,10 @@ def test_pausing_by_trigger_job_group_and_all(client: Scheduler) -> None:
     assert client.pause_all() == {"x", "y", "DEFAULT"}
     client.schedule_job(job("j5", "new"), later("f", "new"))
     assert paused() == {"a", "b", "c", "d", "e", "f"}
-    assert client.is_all_paused
+    assert client.pauses.everything
     assert client.resume_all() == {"x", "y", "DEFAULT", "new"}
     assert paused() == set()
-    assert not client.is_all_paused
+    assert not client.pauses.everything
 
 
 def test_a_group_can_be_paused_before_it_exists(client: Scheduler) -> None:
@@ -339,22 +340,22 @@ def test_every_kind_of_trigger_comes_back_from_the_store_as_it_was(client: Sched
 def test_a_disabled_job_is_explained(client: Scheduler) -> None:
     job = JobDetail(jobs.Recorded, "job", durable=True)
     client.schedule_job(job, SimpleTrigger("t", start_time=LATER))
-    client.disable_job(job.key)
-    assert client.job_mode(job.key) is JobMode.DISABLED
+    client.set_mode(job.key, "DISABLED")
+    assert client.job(job.key).mode is JobMode.DISABLED
     with pytest.raises(IllegalStateChangeError, match="is disabled; enable it first"):
         client.trigger_job(job.key)
     assert "because its job is disabled" in client.why(TriggerKey("t", "DEFAULT"))[0]
-    client.run_job_by_hand_only(job.key)
+    client.set_mode(job.key, "MANUAL")
     assert "because its job runs only when it is triggered by hand" in client.why(TriggerKey("t", "DEFAULT"))[0]
     assert client.trigger_job(job.key)
-    client.enable_job(job.key)
-    client.enter_manual_mode()
-    assert client.is_in_manual_mode
+    client.set_mode(job.key, "ENABLED")
+    client.set_mode(EVERYTHING, "MANUAL")
+    assert client.pauses.is_manual
     assert "because the scheduler is in manual mode" in client.why(TriggerKey("t", "DEFAULT"))[0]
-    client.leave_manual_mode()
+    client.set_mode(EVERYTHING, "ENABLED")
     assert client.trigger_state(TriggerKey("t", "DEFAULT")) is PublicState.NORMAL
     with pytest.raises(JobNotFoundError):
-        client.disable_job(JobKey("none", "DEFAULT"))
+        client.set_mode(JobKey("none", "DEFAULT"), "DISABLED")
 
 
 def test_a_stored_job_is_modified_and_keeps_its_triggers(client: Scheduler) -> None:

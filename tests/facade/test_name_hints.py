@@ -160,7 +160,7 @@ def scheduler() -> Any:
         (lambda s: s.history(), AttributeError, r"scheduler\.executions\(\)"),
         (lambda s: s.rerun(7), AttributeError, r"scheduler\.run_again\(fire_id\)"),
         (lambda s: s.start(block=True), TypeError, r"scheduler\.run\(\) starts the node and blocks"),
-        (lambda s: s.pause("x"), AttributeError, r'pause_job\("nightly"\)'),
+        (lambda s: s.pause_schedule("x"), AttributeError, r'pause\(TriggerKey\("nightly"\)\)'),
         (
             lambda s: s.delete_job("a", "b"),
             TypeError,

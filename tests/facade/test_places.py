@@ -106,15 +106,15 @@ def test_limits_of_groups_can_change_while_the_node_runs(make_scheduler: Make) -
     scheduler.start()
     run_many(scheduler, 4, execution_group="reports")
     assert len(started(1)) == 1
-    scheduler.set_execution_groups({"reports": 3})
+    scheduler.node.set_execution_groups({"reports": 3})
     assert len(started(2)) == 2
     with pytest.raises(SettingsError, match="'reports' must be an integer of 0 or more"):
-        scheduler.set_execution_groups({"reports": -1})
+        scheduler.node.set_execution_groups({"reports": -1})
 
 
 def test_limits_of_groups_cannot_change_before_the_start(client: Scheduler) -> None:
     with pytest.raises(SchedulerStateError, match="pass execution_groups as a setting"):
-        client.set_execution_groups({"reports": 1})
+        client.node.set_execution_groups({"reports": 1})
 
 
 def test_a_job_runs_only_where_all_its_labels_are(make_scheduler: Make) -> None:

@@ -235,10 +235,10 @@ def test_jobs_that_were_stored_before_their_class_changed_are_found(client: Sche
     ]
     for job in [*unchanged, *before, *given]:
         client.add_job(job)
-    found = {(one.key.name, one.option, one.stored, one.declared) for one in client.outdated_jobs()}
+    found = {(one.key.name, one.option, one.stored, one.declared) for one in client.node.outdated_jobs()}
     assert found == {
         ("was-plain", "disallow_concurrent", False, True),
         ("was-plain", "persist_data", False, True),
         ("was-serial", "disallow_concurrent", True, False),
     }
-    assert "store the job again" in str(client.outdated_jobs()[0])
+    assert "store the job again" in str(client.node.outdated_jobs()[0])

@@ -181,8 +181,7 @@ def test_the_test_scheduler_moves_its_clock_while_a_handle_waits() -> None:
 @pytest.mark.parametrize(
     "method",
     [
-        *("pause_job", "resume_job", "disable_job", "enable_job", "run_job_by_hand_only", "trigger_job", "modify_job"),
-        *("delete_job", "job"),
+        *("pause_job", "resume_job", "trigger_job", "modify_job", "delete_job", "job"),
     ],
 )
 def test_a_method_on_a_job_takes_a_key_a_name_or_what_has_a_key_and_says_what_is_not_stored(
@@ -208,7 +207,9 @@ def test_a_method_on_a_job_takes_a_key_a_name_or_what_has_a_key_and_says_what_is
     assert isinstance(client.job_keys(), set)
 
 
-@pytest.mark.parametrize("method", ["pause_trigger", "resume_trigger", "unschedule_job", "reset_trigger_from_error"])
+@pytest.mark.parametrize(
+    "method", ["pause_trigger", "resume_trigger", "unschedule_job", "reset_trigger_from_error", "trigger"]
+)
 def test_a_method_on_a_trigger_does_so_too(client: Scheduler, method: str) -> None:
     trigger = SimpleTrigger("t", start_time=LATER)
     client.schedule_job(jobs.Recorded, trigger)
@@ -259,9 +260,9 @@ def test_enabling_a_job_skips_what_it_missed_and_leaves_other_pauses(client: Sch
     start = datetime.now(UTC) - timedelta(minutes=30)
     hourly = SimpleTrigger("hourly", start_time=start, interval=HOUR, repeat_count=None)
     client.schedule_job(jobs.Recorded, [hourly, SimpleTrigger("paused", start_time=LATER)], name="report")
-    client.disable_job("report")
+    client.set_mode("report", "DISABLED")
     client.pause_trigger("paused")
-    client.enable_job("report")
+    client.set_mode("report", "ENABLED")
     assert client.trigger_state(TriggerKey("paused")) is PublicState.PAUSED
     assert client.trigger_state(TriggerKey("hourly")) is PublicState.NORMAL
     client.start()

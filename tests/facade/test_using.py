@@ -180,7 +180,7 @@ def test_all_methods_work_inside(client: Scheduler, engine: Engine) -> None:
         assert inside.trigger_state(KEY) is PublicState.PAUSED
         inside.resume_trigger(KEY)
         inside.pause_all()
-        assert inside.is_all_paused
+        assert inside.pauses.everything
         inside.resume_all()
         inside.reschedule_job(KEY, CronTrigger("0 0 12 * * ?", "other", calendar="weekly"))
         assert {key.name for key in inside.trigger_keys()} == {"other"}

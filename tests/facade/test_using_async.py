@@ -138,7 +138,7 @@ def test_all_methods_work_inside(client: Scheduler, opened: Opened) -> None:
             await inside.pause_job(JobKey("job"))
             await inside.resume_job(JobKey("job"))
             await inside.pause_all()
-            assert await inside.is_all_paused()
+            assert (await inside.pauses()).everything
             await inside.resume_all()
             await inside.modify_job(JobKey("job"), description="changed")
             await inside.reschedule_job(KEY, CronTrigger("0 0 12 * * ?", "other", calendar="weekly"))

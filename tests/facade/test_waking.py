@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from quartzpy import CronTrigger, HolidayCalendar, JobDetail, JobKey, Scheduler, SimpleTrigger, TriggerKey
+from quartzpy import EVERYTHING, CronTrigger, HolidayCalendar, JobDetail, JobKey, Scheduler, SimpleTrigger, TriggerKey
 from quartzpy.operations.operations import Operations
 from quartzpy.states import TriggerState
 from tests.facade import jobs
@@ -132,12 +132,15 @@ CASES: dict[str, Case] = {
     "resume_job": Case(held_by(lambda s: s.pause_job_group("J")), lambda s: s.resume_job(JOB)),
     "resume_job_group": Case(held_by(lambda s: s.pause_job_group("J")), lambda s: s.resume_job_group("J")),
     "resume_all": Case(held_by(lambda s: s.pause_all()), lambda s: s.resume_all()),
-    "enable_job": Case(held_by(lambda s: s.disable_job(JOB)), lambda s: s.enable_job(JOB, missed="misfire")),
-    "enable_job after by hand only": Case(
-        held_by(lambda s: s.run_job_by_hand_only(JOB)), lambda s: s.enable_job(JOB, missed="misfire")
+    "enabling": Case(
+        held_by(lambda s: s.set_mode(JOB, "DISABLED")), lambda s: s.set_mode(JOB, "ENABLED", missed="misfire")
     ),
-    "leave_manual_mode": Case(
-        held_by(lambda s: s.enter_manual_mode()), lambda s: s.leave_manual_mode(missed="misfire")
+    "enabling after by hand only": Case(
+        held_by(lambda s: s.set_mode(JOB, "MANUAL")), lambda s: s.set_mode(JOB, "ENABLED", missed="misfire")
+    ),
+    "enabling everything": Case(
+        held_by(lambda s: s.set_mode(EVERYTHING, "MANUAL")),
+        lambda s: s.set_mode(EVERYTHING, "ENABLED", missed="misfire"),
     ),
     "reset_trigger_from_error": Case(in_error, lambda s: s.reset_trigger_from_error(KEY)),
     "modify_job, no rate limit": Case(

@@ -66,13 +66,13 @@ def test_no_node_knows_the_type(scheduler: Scheduler) -> None:
     ],
 )
 def test_no_node_has_a_place_for_it(scheduler: Scheduler, asks: dict[str, Any], said: str) -> None:
-    scheduler.set_execution_groups({"closed": 0, "reports": 2})
+    scheduler.node.set_execution_groups({"closed": 0, "reports": 2})
     scheduler.schedule_job(JobDetail(jobs.Recorded, "job", **asks), SimpleTrigger("t"))
     assert scheduler.why(KEY)[1] == f"No node that knows the job type can run it: {scheduler.instance_id} {said}."
 
 
 def test_its_group_is_limited(scheduler: Scheduler) -> None:
-    scheduler.set_execution_groups({"reports": 2})
+    scheduler.node.set_execution_groups({"reports": 2})
     scheduler.schedule_job(JobDetail(jobs.Recorded, "job", execution_group="reports"), later())
     assert scheduler.why(KEY)[1] == f"Concurrency limit of group 'reports' per node: {scheduler.instance_id}=2."
 

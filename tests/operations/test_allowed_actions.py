@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from quartzpy import Scheduler
+from quartzpy import EVERYTHING, Scheduler
 from quartzpy.errors import IllegalStateChangeError, JobNotFoundError
 from quartzpy.keys import JobKey
 from quartzpy.operations import Operations
@@ -45,15 +45,15 @@ def in_error(store: Harness, scheduler: Scheduler) -> None:
 
 
 def disabled(store: Harness, scheduler: Scheduler) -> None:
-    scheduler.disable_job(JOB)
+    scheduler.set_mode(JOB, "DISABLED")
 
 
 def by_hand(store: Harness, scheduler: Scheduler) -> None:
-    scheduler.run_job_by_hand_only(JOB)
+    scheduler.set_mode(JOB, "MANUAL")
 
 
 def manual(store: Harness, scheduler: Scheduler) -> None:
-    scheduler.enter_manual_mode()
+    scheduler.set_mode(EVERYTHING, "MANUAL")
 
 
 def paused(store: Harness, scheduler: Scheduler) -> None:
@@ -192,9 +192,9 @@ def test_an_execution_whose_job_is_gone_cannot_run_again(make: Make) -> None:
     fire_id = fired.fire_id
     assert operations.execution(fire_id).actions == ("cancel",)
     store.complete(node, fired, outcome=Outcome.FAILED)
-    operations.scheduler.disable_job(JOB)
+    operations.scheduler.set_mode(JOB, "DISABLED")
     assert operations.execution(fire_id).actions == ()
-    operations.scheduler.enable_job(JOB)
+    operations.scheduler.set_mode(JOB, "ENABLED")
     assert operations.execution(fire_id).actions == ("run_again",)
     operations.scheduler.delete_job(JOB)
     assert operations.execution(fire_id).actions == ()

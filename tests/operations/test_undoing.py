@@ -59,7 +59,7 @@ def test_what_was_paused_and_disabled_is_as_before_when_that_is_undone(stored: H
         assert remedy is not None
         getattr(operations.actions, remedy.action)(**remedy.arguments)
     assert stored.state("t") == TriggerState.WAITING
-    assert operations.scheduler.job_mode(JobKey("j")) is JobMode.ENABLED
+    assert operations.scheduler.job(JobKey("j")).mode is JobMode.ENABLED
 
 
 @pytest.mark.parametrize(

@@ -356,7 +356,7 @@ def test_middleware_is_added_before_the_start_only(make: Callable[..., Scheduler
     scheduler = make()
     scheduler.start()
     with pytest.raises(SchedulerStateError, match="started already"):
-        scheduler.add_middleware(lambda context: pytest.fail("never called"))
+        scheduler.node.add_middleware(lambda context: pytest.fail("never called"))
 
 
 def test_the_metrics_are_those_of_prometheus(make: Callable[..., Scheduler], telemetry: Telemetry) -> None:

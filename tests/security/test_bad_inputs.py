@@ -130,11 +130,11 @@ def all_excluded(client: Scheduler) -> None:
 
 
 def run_disabled(client: Scheduler) -> None:
-    client.disable_job(JobKey("stored", "DEFAULT"))
+    client.set_mode(JobKey("stored", "DEFAULT"), "DISABLED")
     try:
         client.trigger_job(JobKey("stored", "DEFAULT"))
     finally:
-        client.enable_job(JobKey("stored", "DEFAULT"))
+        client.set_mode(JobKey("stored", "DEFAULT"), "ENABLED")
 
 
 STORED = JobKey("stored", "DEFAULT")

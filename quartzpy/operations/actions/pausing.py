@@ -50,11 +50,9 @@ class PausingActions(ActionMethods):
             return self._pause(selected, reason, note, missed=None)
 
         def change(transaction: OwnTransactionMethods, key: Any) -> Change:
-            if isinstance(key, JobKey):
-                transaction.pause_job(key, reason=note.reason, by=note.by, until=note.until, missed=note.missed)
-            else:
+            if isinstance(key, TriggerKey):
                 _check_fires(transaction, key, "pause")
-                transaction.pause_trigger(key, reason=note.reason, by=note.by, until=note.until, missed=note.missed)
+            transaction.pause(key, reason=note.reason, by=note.by, until=note.until, missed=note.missed)
             return Change(f"Paused {named(selected.kind, key)}{_until(note)}.", after=lasting)
 
         def change_many(transaction: OwnTransactionMethods, keys: Sequence[Any]) -> SliceChange:
@@ -80,11 +78,9 @@ class PausingActions(ActionMethods):
             return self._pause(selected, reason, PauseNote(), missed=treatment)
 
         def change(transaction: OwnTransactionMethods, key: Any) -> Change:
-            if isinstance(key, JobKey):
-                transaction.resume_job(key, missed=treatment)
-            else:
+            if isinstance(key, TriggerKey):
                 _check_fires(transaction, key, "resume")
-                transaction.resume_trigger(key, missed=treatment)
+            transaction.resume(key, missed=treatment)
             held = _held(transaction, key)
             text = f"Resumed {named(selected.kind, key)}{f', but {held}' if held else ''}."
             return Change(text, after={"missed": treatment})

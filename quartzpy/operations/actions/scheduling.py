@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from quartzpy.keys import JobKey, TriggerKey, TriggerRef, checked_key
@@ -17,7 +17,7 @@ from quartzpy.scheduler import singles
 from quartzpy.scheduler.batched_reads import BatchedReads
 from quartzpy.scheduler.sync import Declarations, Existing, SyncPlan
 from quartzpy.scheduler.transactions import OwnTransactionMethods
-from quartzpy.states import Missed, missed_of
+from quartzpy.states import JobMode, Missed, missed_of
 from quartzpy.store.protocol import NamedTriggers, PauseNote
 
 
@@ -100,36 +100,31 @@ class SchedulingActions(ActionMethods):
         return self._change_each("reset", selected, reason, change, values=values_of, change_many=change_many)
 
     def enable(self, selection: Selected, *, missed: str = Missed.SKIP, reason: str = "") -> ActionResult:
-        """Enable jobs that are disabled or run only by hand; see `Scheduler.enable_job`.
+        """Enable jobs that are disabled or run only by hand; see `Scheduler.set_mode`.
 
         Raises:
             JobNotFoundError: it is not stored.
         """
-        treatment = missed_of(missed)
-        return self._set_mode(
-            "enable", selection, reason, lambda transaction, key: transaction.enable_job(key, missed=treatment)
-        )
+        return self._set_mode("enable", selection, reason, JobMode.ENABLED, missed_of(missed))
 
     def disable(self, selection: Selected, *, reason: str = "") -> ActionResult:
-        """Disable jobs: none of their triggers fires, and `trigger` is refused; see `Scheduler.disable_job`.
+        """Disable jobs: none of their triggers fires, and `trigger` is refused; see `Scheduler.set_mode`.
 
         Raises:
             JobNotFoundError: it is not stored.
         """
-        return self._set_mode("disable", selection, reason, lambda transaction, key: transaction.disable_job(key))
+        return self._set_mode("disable", selection, reason, JobMode.DISABLED, Missed.SKIP)
 
-    def _set_mode(
-        self, action: str, selection: Selected, reason: str, set_mode: Callable[[OwnTransactionMethods, JobKey], None]
-    ) -> ActionResult:
+    def _set_mode(self, action: str, selection: Selected, reason: str, mode: JobMode, missed: Missed) -> ActionResult:
         def change(transaction: OwnTransactionMethods, key: JobKey) -> Change:
-            set_mode(transaction, key)
+            transaction.set_mode(key, mode, missed=missed)
             return Change()
 
-        def mode(transaction: OwnTransactionMethods, key: JobKey) -> dict[str, Any]:
-            return {"mode": transaction.job_mode(key)}
+        def values(transaction: OwnTransactionMethods, key: JobKey) -> dict[str, Any]:
+            return {"mode": singles.mode_of_job(transaction.store, key)}
 
         selected = self._selected(action, selection)
-        return self._change_each(action, selected, reason, change, values=mode)
+        return self._change_each(action, selected, reason, change, values=values)
 
     def delete(self, selection: Selected, *, reason: str = "") -> ActionResult:
         """Delete jobs with all their triggers, or triggers with jobs that are not durable. Running executions continue.

@@ -16,7 +16,7 @@ from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations.actions.log import Change
 from quartzpy.operations.views.schedules import schedule_text, zone_text
-from quartzpy.scheduler import sync
+from quartzpy.scheduler import singles, sync
 from quartzpy.scheduler.methods.queries import MAX_FIRE_ID
 from quartzpy.scheduler.transactions import OwnTransactionMethods
 from quartzpy.secret_texts import Redaction
@@ -45,7 +45,7 @@ def checked_incident_id(incident_id: object) -> int:
 def values_of(transaction: OwnTransactionMethods, key: JobKey | TriggerKey) -> dict[str, Any]:
     """Return the values of a job or a trigger that actions change, for the audit log; none if it is not stored."""
     if isinstance(key, JobKey):
-        mode = transaction.job_mode(key)
+        mode = singles.mode_of_job(transaction.store, key)
         triggers = transaction.store.find(TriggerQuery(job_key=key), _MAX_TRIGGERS)
         return {} if mode is None else {"mode": mode, "triggers": [_of_trigger(record) for record in triggers]}
     record = transaction.store.triggers([key]).get(key)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import datetime
 from typing import TypeAlias
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.calendars.maintenance_window import MaintenanceWindow
-from quartzpy.errors import IllegalStateChangeError, InvalidValueError, ObjectNotFoundError
+from quartzpy.errors import IllegalStateChangeError, InvalidKeyError, InvalidValueError, ObjectNotFoundError
 from quartzpy.events.events import (
+    Event,
     JobPaused,
     JobResumed,
     JobsPaused,
@@ -21,200 +22,133 @@ from quartzpy.events.events import (
     TriggersResumed,
 )
 from quartzpy.instants import Span, as_instant, as_span
-from quartzpy.keys import JobKey, JobRef, TriggerKey, TriggerRef, check_name, checked_key
-from quartzpy.matchers import GroupMatcher, as_group_matcher
-from quartzpy.scheduler import singles
+from quartzpy.keys import HasTriggerKey, JobKey, JobRef, Key, TriggerKey, TriggerRef, check_name, checked_key
 from quartzpy.scheduler.methods.base import Methods
+from quartzpy.scheduler.querying import checked_choice
 from quartzpy.states import JobMode, Missed, TriggerState, missed_of
 from quartzpy.store.protocol import (
-    EVERYTHING,
+    Everything,
     JobGroups,
     NamedTriggers,
-    NameKind,
     Notification,
     PauseNote,
+    PauseSubjects,
     TriggerGroups,
     TriggerMove,
     TriggersOfJobs,
 )
-from quartzpy.store.records import TriggerRecord, WindowRecord
+from quartzpy.store.records import Pauses, TriggerRecord, WindowRecord
 from quartzpy.texts import check_description, did_you_mean, quoted
 from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, moved_to
 
 Until: TypeAlias = datetime | Span
 """An instant, or a span from now: "2h"."""
+PauseSubject: TypeAlias = JobRef | TriggerKey | HasTriggerKey | JobGroups | TriggerGroups | Everything
+"""What a user pauses or resumes."""
 MAX_SKIPPED = 10_000
 _TRIES = 20
 _FireTime = Callable[[TriggerRecord, Calendar | None], datetime | None]
 
 
 class PausingMethods(Methods):
-    """Pausing, resuming and skipping; the modes of jobs; triggers in error."""
+    """Pausing, resuming and skipping; the modes of jobs."""
 
-    def pause_trigger(
+    def pause(
         self,
-        key: TriggerRef,
+        what: PauseSubject,
         *,
         reason: str | None = None,
         by: str | None = None,
         until: Until | None = None,
         missed: str = Missed.MISFIRE,
     ) -> None:
-        """Pause a trigger: it does not fire until it is resumed.
+        """Hold back a trigger, the triggers of a job or of groups, or everything, until it is resumed.
 
-        `reason`, a sentence, and `by`, a name, are stored with the trigger. Its record and `why` show them until it is
-        resumed. A reason that is given for a trigger which is paused already replaces the old one.
+        `what` is a job or a trigger (its key, its record, its handle), the name of a job in the group DEFAULT,
+        `JobGroups("billing")`, `TriggerGroups("billing")`, or `EVERYTHING`. The pause of a job holds the triggers that
+        the job has now, and not the next attempt of an execution that is running, whose trigger is stored when it ends.
+        The pauses of groups and of everything hold also what is stored later; a group that is given by its name need
+        have no trigger yet.
+
+        `reason`, a sentence, and `by`, a name, are stored. Records and `why` show them until the end of the pause. A
+        reason that is given for what is paused already replaces the old one.
 
         With `until`, an instant or a span such as "2h", a node resumes it then, and `missed` decides how the fires that
-        it missed are treated (see `Missed`). The latest call decides: without `until`, it is paused until somebody
-        resumes it. A pause of its group holds beside this one, and it fires again when both have ended.
+        were missed are treated (see `Missed`). The latest call decides: without `until`, it is paused until somebody
+        resumes it. The pauses of a trigger and of its group hold beside one another: it fires again when both have
+        ended.
 
         Raises:
-            TriggerNotFoundError: it is not stored.
+            TriggerNotFoundError, JobNotFoundError: it is not stored.
             InvalidValueError: `reason` or `by` is no text, or too long; `until` has passed, or `missed` is unknown.
-            InvalidKeyError: `key` is neither a key nor a name.
+            InvalidKeyError: `what` is none of these.
         """
-        key, note = checked_key(key, TriggerKey), self._note(reason, by, until, missed)
-        self._require_trigger(key)
-        self._usable_store().pause(NamedTriggers([key]), note)
-        self._emit(TriggerPaused(key))
+        self._pause(pause_subject(what), self._note(reason, by, until, missed))
 
-    def resume_trigger(self, key: TriggerRef, *, missed: str = Missed.MISFIRE) -> None:
-        """Resume a trigger; `missed` decides how the fires that it missed are treated (see `Missed`).
+    def resume(self, what: PauseSubject, *, missed: str = Missed.MISFIRE) -> None:
+        """End the pause of what `pause` takes; `missed` decides how the missed fires are treated (see `Missed`).
+
+        `EVERYTHING` ends every pause of a group, a trigger or a job, too.
 
         Raises:
-            TriggerNotFoundError: it is not stored.
+            TriggerNotFoundError, JobNotFoundError: it is not stored.
             InvalidValueError: `missed` has an unknown value.
-            InvalidKeyError: `key` is neither a key nor a name.
+            InvalidKeyError: `what` is neither a job, a trigger, groups nor `EVERYTHING`.
         """
-        key, treatment = checked_key(key, TriggerKey), missed_of(missed)
-        self._require_trigger(key)
-        self._resumed(self._usable_store().resume(NamedTriggers([key]), treatment))
-        self._emit(TriggerResumed(key))
+        self._resume(pause_subject(what), missed_of(missed))
 
-    def pause_job(
-        self,
-        key: JobRef,
-        *,
-        reason: str | None = None,
-        by: str | None = None,
-        until: Until | None = None,
-        missed: str = Missed.MISFIRE,
-    ) -> None:
-        """Pause all triggers that a job has now; `reason`, `by`, `until` and `missed` as in `pause_trigger`.
+    def _pause(self, subject: PauseSubjects, note: PauseNote) -> set[str]:
+        self._require(subject)
+        groups = self._usable_store().pause(subject, note)
+        self._emit(_event(subject, is_pause=True))
+        return groups
 
-        Triggers that are stored later are not paused, and neither is the next attempt of an execution that is running
-        now: its trigger is stored when the execution ends. `disable_job` and `pause_job_group` hold those as well.
+    def _resume(self, subject: PauseSubjects, missed: Missed) -> None:
+        self._require(subject)
+        self._resumed(self._usable_store().resume(subject, missed))
+        self._emit(_event(subject, is_pause=False))
+
+    def _require(self, subject: PauseSubjects) -> None:
+        match subject:
+            case NamedTriggers([key]):
+                self._require_trigger(key)
+            case TriggersOfJobs([key]):
+                self._require_job(key)
+
+    @property
+    def pauses(self) -> Pauses:
+        """The pauses of groups and of everything, and whether the cluster is in manual mode."""
+        return self._usable_store().pauses()
+
+    def set_mode(self, what: JobRef | Everything, mode: str, *, missed: str = Missed.SKIP) -> None:
+        """Let a job run by its triggers (ENABLED), by hand only (MANUAL), or not at all (DISABLED); see `JobMode`.
+
+        MANUAL leaves `trigger_job`, retries and recoveries; DISABLED holds these as well and refuses `trigger_job`.
+        Both hold triggers that are stored later. ENABLED ends them; what is paused for another reason stays paused, and
+        fires that were missed in the meantime are skipped, unless `missed` asks for something else (see `Missed`).
+
+        `EVERYTHING` with MANUAL suspends all schedules of the cluster, until `EVERYTHING` is ENABLED; `resume` does
+        not end that.
 
         Raises:
-            JobNotFoundError: it is not stored.
-            InvalidValueError: `reason` or `by` is no text, or too long; `until` has passed, or `missed` is unknown.
-            InvalidKeyError: `key` is neither a key nor a name.
-        """
-        key, note = checked_key(key, JobKey), self._note(reason, by, until, missed)
-        self._require_job(key)
-        self._usable_store().pause(TriggersOfJobs([key]), note)
-        self._emit(JobPaused(key))
-
-    def resume_job(self, key: JobRef, *, missed: str = Missed.MISFIRE) -> None:
-        """Resume all triggers of a job; `missed` as in `resume_trigger`.
-
-        Raises:
-            JobNotFoundError: it is not stored.
-            InvalidValueError: `missed` has an unknown value.
-            InvalidKeyError: `key` is neither a key nor a name.
-        """
-        key, treatment = checked_key(key, JobKey), missed_of(missed)
-        self._require_job(key)
-        self._resumed(self._usable_store().resume(TriggersOfJobs([key]), treatment))
-        self._emit(JobResumed(key))
-
-    def pause_trigger_group(
-        self,
-        group: str | GroupMatcher,
-        *,
-        reason: str | None = None,
-        by: str | None = None,
-        until: Until | None = None,
-        missed: str = Missed.MISFIRE,
-    ) -> set[str]:
-        """Pause groups of triggers, including triggers that are stored later; return the groups.
-
-        A group that is given by its name is paused even if it has no trigger yet. `reason` and `by` are stored with the
-        group and with the triggers that there are now; see `pause_trigger`, also for `until` and `missed`. At that
-        instant those are resumed that only this pause holds: a trigger that was paused itself stays so.
-        """
-        matcher, note = as_group_matcher(group), self._note(reason, by, until, missed)
-        groups = self._usable_store().pause(TriggerGroups(matcher), note)
-        self._emit(TriggersPaused(matcher))
-        return groups
-
-    def resume_trigger_group(self, group: str | GroupMatcher, *, missed: str = Missed.MISFIRE) -> set[str]:
-        """Resume groups of triggers; return the groups. `missed` as for `resume_trigger`."""
-        matcher, treatment = as_group_matcher(group), missed_of(missed)
-        store = self._usable_store()
-        groups = _matched(matcher, store.names(NameKind.TRIGGER_GROUPS), store.pauses().trigger_groups)
-        self._resumed(store.resume(TriggerGroups(matcher), treatment))
-        self._emit(TriggersResumed(matcher))
-        return groups
-
-    def pause_job_group(
-        self,
-        group: str | GroupMatcher,
-        *,
-        reason: str | None = None,
-        by: str | None = None,
-        until: Until | None = None,
-        missed: str = Missed.MISFIRE,
-    ) -> set[str]:
-        """Pause all triggers of the jobs of groups, including those that are stored later; return the groups.
-
-        The other arguments are as in `pause_trigger_group`.
-        """
-        matcher, note = as_group_matcher(group), self._note(reason, by, until, missed)
-        groups = self._usable_store().pause(JobGroups(matcher), note)
-        self._emit(JobsPaused(matcher))
-        return groups
-
-    def resume_job_group(self, group: str | GroupMatcher, *, missed: str = Missed.MISFIRE) -> set[str]:
-        """Resume all triggers of the jobs in these groups; return the groups. `missed` as for `resume_trigger`."""
-        matcher, treatment = as_group_matcher(group), missed_of(missed)
-        store = self._usable_store()
-        groups = _matched(matcher, store.names(NameKind.JOB_GROUPS), store.pauses().job_groups)
-        self._resumed(store.resume(JobGroups(matcher), treatment))
-        self._emit(JobsResumed(matcher))
-        return groups
-
-    def pause_all(
-        self,
-        *,
-        reason: str | None = None,
-        by: str | None = None,
-        until: Until | None = None,
-        missed: str = Missed.MISFIRE,
-    ) -> set[str]:
-        """Pause all triggers, including those that are stored later, until `resume_all`; return their groups.
-
-        The other arguments are as in `pause_trigger_group`.
-        """
-        note = self._note(reason, by, until, missed)
-        store = self._usable_store()
-        groups = set(store.names(NameKind.TRIGGER_GROUPS))
-        store.pause(EVERYTHING, note)
-        self._emit(TriggersPaused(None))
-        return groups
-
-    def resume_all(self, *, missed: str = Missed.MISFIRE) -> set[str]:
-        """End `pause_all` and every pause of a group, a trigger or a job; return the trigger groups.
-
-        `missed` as for `resume_trigger`.
+            JobNotFoundError: the job is not stored.
+            InvalidValueError: `mode` or `missed` has an unknown value, or `EVERYTHING` is to be DISABLED.
+            InvalidKeyError: `what` is no job.
         """
         treatment = missed_of(missed)
-        store = self._usable_store()
-        groups = set(store.names(NameKind.TRIGGER_GROUPS))
-        self._resumed(store.resume(EVERYTHING, treatment))
-        self._emit(TriggersResumed(None))
-        return groups
+        checked = checked_choice(mode, JobMode, "mode")
+        if checked is None or (isinstance(what, Everything) and checked is JobMode.DISABLED):
+            allowed = "MANUAL, ENABLED" if isinstance(what, Everything) else ", ".join(JobMode)
+            raise InvalidValueError(f"mode: must be one of {allowed} (got {quoted(mode)}); pause(EVERYTHING) holds all")
+        is_pause = checked is not JobMode.ENABLED
+        if isinstance(what, Everything):
+            self._resumed(self._usable_store().set_mode(None, checked, treatment))
+            self._emit(TriggersPaused(None) if is_pause else TriggersResumed(None))
+            return
+        key = checked_key(what, JobKey)
+        self._require_job(key)
+        self._resumed(self._usable_store().set_mode(key, checked, treatment))
+        self._emit(JobPaused(key) if is_pause else JobResumed(key))
 
     def add_maintenance_window(
         self, window: MaintenanceWindow, *, replace: bool = False, by: str | None = None
@@ -252,7 +186,13 @@ class PausingMethods(Methods):
         """Return the maintenance windows, by their names, each with its present or next time."""
         return self._usable_store().windows()
 
-    def _note(self, reason: str | None, by: str | None, until: Until | None, missed: str) -> PauseNote:
+    def _note(
+        self,
+        reason: str | None = None,
+        by: str | None = None,
+        until: Until | None = None,
+        missed: str = Missed.MISFIRE,
+    ) -> PauseNote:
         check_description(reason, InvalidValueError, "reason")
         who, treatment = None if by is None else check_name(by, "by"), missed_of(missed)
         if until is None:
@@ -270,76 +210,6 @@ class PausingMethods(Methods):
 
     def _resumed(self, earliest: datetime | None) -> None:
         self._changed(earliest, Notification.RESUMED)
-
-    def disable_job(self, key: JobRef) -> None:
-        """Stop all triggers of a job, including later ones, and refuse `trigger_job`, until `enable_job`.
-
-        Raises:
-            JobNotFoundError: it is not stored.
-            InvalidKeyError: `key` is neither a key nor a name.
-        """
-        self._set_mode(key, JobMode.DISABLED, Missed.SKIP)
-
-    def enable_job(self, key: JobRef, *, missed: str = Missed.SKIP) -> None:
-        """End `disable_job` or `run_job_by_hand_only`. Triggers that are paused for another reason remain paused.
-
-        Fires that were missed in the meantime are skipped, unless `missed` asks for something else (see `Missed`).
-
-        Raises:
-            JobNotFoundError: it is not stored.
-            InvalidValueError: `missed` has an unknown value.
-            InvalidKeyError: `key` is neither a key nor a name.
-        """
-        self._set_mode(key, JobMode.ENABLED, missed_of(missed))
-
-    def run_job_by_hand_only(self, key: JobRef) -> None:
-        """Run a job by `trigger_job`, retries and recoveries only, until `enable_job`: manual mode of one job.
-
-        Raises:
-            JobNotFoundError: it is not stored.
-            InvalidKeyError: `key` is neither a key nor a name.
-        """
-        self._set_mode(key, JobMode.MANUAL, Missed.SKIP)
-
-    def job_mode(self, key: JobRef) -> JobMode | None:
-        """Return ENABLED, MANUAL or DISABLED; None if the job is not stored."""
-        return singles.mode_of_job(self._usable_store(), checked_key(key, JobKey))
-
-    def _set_mode(self, key: JobRef, mode: JobMode, missed: Missed) -> None:
-        key = checked_key(key, JobKey)
-        self._require_job(key)
-        self._resumed(self._usable_store().set_mode(key, mode, missed))
-        self._emit(JobResumed(key) if mode is JobMode.ENABLED else JobPaused(key))
-
-    def enter_manual_mode(self) -> None:
-        """Suspend all schedules in the whole cluster; `trigger_job` still works.
-
-        `resume_all` does not end it; `leave_manual_mode` does.
-        """
-        self._usable_store().set_mode(None, JobMode.MANUAL)
-        self._emit(TriggersPaused(None))
-
-    def leave_manual_mode(self, *, missed: str = Missed.SKIP) -> None:
-        """End manual mode. Triggers that are paused otherwise remain paused; `missed` as for `enable_job`."""
-        self._resumed(self._usable_store().set_mode(None, JobMode.ENABLED, missed_of(missed)))
-        self._emit(TriggersResumed(None))
-
-    @property
-    def is_in_manual_mode(self) -> bool:
-        """Return True if the cluster is in manual mode."""
-        return self._usable_store().pauses().is_manual
-
-    def reset_trigger_from_error(self, key: TriggerRef) -> None:
-        """Return a trigger in ERROR to its schedule, so that it fires again.
-
-        Raises:
-            TriggerNotFoundError: it is not stored.
-            IllegalStateChangeError: it is not in ERROR.
-            InvalidKeyError: `key` is neither a key nor a name.
-        """
-        key = checked_key(key, TriggerKey)
-        self._require_trigger(key)
-        self._changed(singles.reset_from_error(self._usable_store(), key))
 
     def skip_next(self, key: TriggerRef, count: int = 1) -> datetime | None:
         """Skip the next `count` fires of a trigger, and return its next fire time after them.
@@ -413,5 +283,33 @@ class PausingMethods(Methods):
         raise IllegalStateChangeError(f"trigger {key} fires too often to skip fires of it; pause it instead")
 
 
-def _matched(matcher: GroupMatcher, *groups: Iterable[str]) -> set[str]:
-    return {group for some in groups for group in some if matcher.matches(group)}
+def pause_subject(what: PauseSubject) -> PauseSubjects:
+    """Return what is to be paused or resumed, as the store names it.
+
+    Raises:
+        InvalidKeyError: it is neither a job, a trigger, groups nor everything.
+    """
+    if isinstance(what, JobGroups | TriggerGroups | Everything):
+        return what
+    key = what if isinstance(what, Key) else getattr(what, "key", None)
+    if isinstance(key, TriggerKey):
+        return NamedTriggers([key])
+    if isinstance(what, type) or not isinstance(what if isinstance(what, str) else key, JobKey | str):
+        raise InvalidKeyError(
+            "what: a job or a trigger, its key, the name of a job, JobGroups(...), TriggerGroups(...) or EVERYTHING"
+            f" (got {quoted(what)})"
+        )
+    return TriggersOfJobs([checked_key(what, JobKey)])
+
+
+def _event(subject: PauseSubjects, *, is_pause: bool) -> Event:
+    match subject:
+        case NamedTriggers([key]):
+            return TriggerPaused(key) if is_pause else TriggerResumed(key)
+        case TriggersOfJobs([key]):
+            return JobPaused(key) if is_pause else JobResumed(key)
+        case JobGroups(matcher):
+            return JobsPaused(matcher) if is_pause else JobsResumed(matcher)
+        case TriggerGroups(matcher):
+            return TriggersPaused(matcher) if is_pause else TriggersResumed(matcher)
+    return TriggersPaused(None) if is_pause else TriggersResumed(None)

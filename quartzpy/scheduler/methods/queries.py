@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
-from quartzpy.errors import ExecutionNotFoundError, InvalidValueError, QuartzpyError
-from quartzpy.jobs.job import Job, JobDetail
+from quartzpy.errors import ExecutionNotFoundError, InvalidValueError
 from quartzpy.keys import JobKey, JobRef, TriggerKey, TriggerRef, checked_key
 from quartzpy.matchers import GroupMatcher
-from quartzpy.scheduler import singles
 from quartzpy.scheduler.batched_reads import BatchedReads
 from quartzpy.scheduler.explain import ClusterSnapshot, Explanation
 from quartzpy.scheduler.explain_joins import JOINS_SHOWN, explain_joins
 from quartzpy.scheduler.methods.base import Methods
-from quartzpy.scheduler.querying import Query, group_matcher, query_of
+from quartzpy.scheduler.querying import Query, query_of
 from quartzpy.states import (
     ENDED,
     ExecutionState,
-    PublicState,
     TriggerState,
 )
-from quartzpy.store.protocol import CheckIn, JobStore, NameKind
+from quartzpy.store.protocol import CheckIn, JobStore
 from quartzpy.store.queries import (
     AnyQuery,
     ExecutionQuery,
@@ -37,7 +32,6 @@ from quartzpy.store.queries import (
     TriggerQuery,
 )
 from quartzpy.store.records import (
-    ClusterLoad,
     ExecutionRecord,
     JobRecord,
     JoinRecord,
@@ -46,7 +40,6 @@ from quartzpy.store.records import (
     TriggerRecord,
 )
 from quartzpy.texts import quoted
-from quartzpy.triggers.trigger import Trigger
 
 MAX_FIRE_ID = 2**63 - 1
 _FIRE_ID_DIGITS = 19
@@ -64,43 +57,8 @@ FireRef: TypeAlias = int | str | HasFireId
 """The id of an execution as a number or as its digits, or a record or context of the execution."""
 
 
-@dataclass(frozen=True, slots=True)
-class OutdatedJob:
-    """A value of a stored job that differs from what its class declares.
-
-    A job is stored with the values that its class declares at that time. When a release adds or removes
-    `@disallow_concurrent_execution` or `@persist_job_data_after_execution`, jobs that are stored already keep the old
-    value until they are stored again. The value may also have been set on the job; then the difference is intended.
-    """
-
-    key: JobKey
-    option: str
-    """The option of `JobDetail`: "disallow_concurrent" or "persist_data"."""
-    stored: bool
-    declared: bool
-
-    def __str__(self) -> str:
-        return (
-            f"job {self.key} is stored with {self.option}={self.stored}, and its class now declares {self.declared};"
-            " store the job again to change it"
-        )
-
-
 class QueryMethods(Methods):
     """Read access to stored jobs and triggers, executions and the history."""
-
-    def get_job_detail(self, key: JobKey) -> JobDetail | None:
-        """Return a stored job, or None if it is not stored."""
-        return self._usable_store().jobs([checked_key(key, JobKey)]).get(checked_key(key, JobKey))
-
-    def get_trigger(self, key: TriggerKey) -> Trigger | None:
-        """Return a stored trigger, or None if it is not stored."""
-        record = self.trigger_record(key)
-        return record.trigger if record else None
-
-    def trigger_record(self, key: TriggerKey) -> TriggerRecord | None:
-        """Return a trigger with its state and its fire times, or None if it is not stored."""
-        return self._usable_store().triggers([checked_key(key, TriggerKey)]).get(checked_key(key, TriggerKey))
 
     def why(self, key: TriggerKey | JobKey) -> list[str]:
         """Explain why a trigger has not fired, or when it will fire; of a job, which others it waits for.
@@ -121,52 +79,6 @@ class QueryMethods(Methods):
             return explain_joins(job, joins, BatchedReads(self._usable_store))
         reading = BatchedReads(self._usable_store)
         return Explanation(ClusterSnapshot(reading), checked_key(key, TriggerKey), self._config.misfire_threshold)()
-
-    def triggers_of_job(self, key: JobKey) -> list[Trigger]:
-        """Return the triggers of a job, sorted by key."""
-        return [
-            record.trigger for record in self._usable_store().find(TriggerQuery(job_key=checked_key(key, JobKey)), None)
-        ]
-
-    def trigger_state(self, key: TriggerKey) -> PublicState:
-        """Return the state of a trigger in Quartz's terms; NONE if it is not stored."""
-        checked = checked_key(key, TriggerKey)
-        return singles.state_of_trigger(self._usable_store(), checked)
-
-    def job_group_names(self) -> list[str]:
-        """Return the groups that have jobs, sorted."""
-        return self._usable_store().names(NameKind.JOB_GROUPS)
-
-    def trigger_group_names(self) -> list[str]:
-        """Return the groups that have triggers, sorted."""
-        return self._usable_store().names(NameKind.TRIGGER_GROUPS)
-
-    def paused_trigger_groups(self) -> set[str]:
-        """Return the trigger groups that are paused."""
-        return set(self._usable_store().pauses().trigger_groups)
-
-    def paused_job_groups(self) -> set[str]:
-        """Return the job groups that are paused."""
-        return set(self._usable_store().pauses().job_groups)
-
-    @property
-    def is_all_paused(self) -> bool:
-        """Return True while `pause_all` is in force; triggers that are stored later are paused as well."""
-        return self._usable_store().pauses().everything
-
-    def job_keys(self, group: str | GroupMatcher | None = None) -> set[JobKey]:
-        """Return the keys of the jobs whose group matches; None matches all groups."""
-        return self._usable_store().keys(JobKey, group_matcher(group) or GroupMatcher.anything())
-
-    def trigger_keys(self, group: str | GroupMatcher | None = None) -> set[TriggerKey]:
-        """Return the keys of the triggers whose group matches; None matches all groups."""
-        return self._usable_store().keys(TriggerKey, group_matcher(group) or GroupMatcher.anything())
-
-    def check_exists(self, key: JobKey | TriggerKey) -> bool:
-        """Return True if the job or trigger is stored."""
-        if isinstance(key, TriggerKey):
-            return self.trigger_state(key) is not PublicState.NONE
-        return self._usable_store().job_headers([checked_key(key, JobKey)]).get(checked_key(key, JobKey)) is not None
 
     # --- queries
 
@@ -340,20 +252,6 @@ class QueryMethods(Methods):
             lambda: self._usable_store().count(cast("AnyQuery", query)),
         )
 
-    def outdated_jobs(self) -> list[OutdatedJob]:
-        """Return where stored jobs differ from what the decorators of their classes declare in this release.
-
-        A stored job keeps what its class declared when it was stored. Jobs of types that this process does not know,
-        and rows that it cannot read, are left out.
-        """
-        type_names = set(self._job_types.names())
-        jobs: list[OutdatedJob] = []
-        for record in self.jobs():
-            if record.job_type in type_names:
-                with contextlib.suppress(QuartzpyError):
-                    jobs += _outdated(record.job, self._job_types.find(record.job_type))
-        return jobs
-
     def nodes(self) -> CheckIn:
         """Return the nodes of the cluster, and the store's time."""
         return self._usable_store().list_nodes()
@@ -390,13 +288,6 @@ class QueryMethods(Methods):
             )
         return record.log
 
-    def cluster_load(self) -> ClusterLoad:
-        """Return the load of the cluster in a few numbers: triggers that are due or late, executions and nodes.
-
-        The cost of the query does not grow with the number of jobs and triggers, so it may be repeated often.
-        """
-        return self._usable_store().cluster_load()
-
     def counts(self) -> dict[str, Any]:
         """Return the numbers of jobs, of triggers by state, and of running executions."""
         queries: list[AnyQuery] = [
@@ -428,14 +319,3 @@ def checked_fire_id(fire_id: object) -> int:
     raise InvalidValueError(
         f"fire_id: must be a whole number, as context.fire_id is, or a record that has one (got {quoted(fire_id)})"
     )
-
-
-def _outdated(stored: JobDetail, cls: type[Job]) -> list[OutdatedJob]:
-    """Compare a stored job with its class. A limit above one was set on the job itself, so it is not compared."""
-    is_serial, is_persistent = bool(stored.disallow_concurrent), bool(stored.persist_data)
-    jobs = []
-    if is_serial != cls.disallows_concurrent_execution and (is_serial or stored.max_concurrent is None):
-        jobs.append(OutdatedJob(stored.key, "disallow_concurrent", is_serial, not is_serial))
-    if is_persistent != cls.persists_job_data:
-        jobs.append(OutdatedJob(stored.key, "persist_data", is_persistent, not is_persistent))
-    return jobs

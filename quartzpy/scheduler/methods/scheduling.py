@@ -6,11 +6,13 @@ is kept and which node changes the job.
 
 from __future__ import annotations
 
+import inspect
 from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, Unpack
+from functools import wraps
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack, cast
 
 from quartzpy.errors import InvalidTriggerError, JobNotFoundError
 from quartzpy.instants import Span
@@ -18,27 +20,22 @@ from quartzpy.jobs.function_job import JobFunction
 from quartzpy.jobs.function_job import job as job_of_function
 from quartzpy.jobs.job import JobData, JobDetail
 from quartzpy.jobs.join import Batch
-from quartzpy.jobs.options import DecoratorOptions, JobChanges, ScheduleOptions
-from quartzpy.keys import (
-    DEFAULT_GROUP,
-    JobKey,
-    JobRef,
-    checked_key,
-)
+from quartzpy.jobs.options import DecoratorOptions, ScheduleOptions
+from quartzpy.keys import DEFAULT_GROUP, JobKey, JobRef, Key, TriggerKey, TriggerRef, checked_key
 from quartzpy.name_hints import HANDLE_NAMES, RESCHEDULING_ARGUMENTS, NameHints, argument_hints
+from quartzpy.scheduler import singles
 from quartzpy.scheduler.coercion import JobLike, TriggerLike, as_job_detail, as_triggers, bind, check_named
-from quartzpy.scheduler.methods.handles import TriggeredExecution, wait_for
-from quartzpy.scheduler.methods.pausing import PausingMethods, Until
+from quartzpy.scheduler.methods.handles import wait_for
+from quartzpy.scheduler.methods.quartz import QuartzMethods
 from quartzpy.scheduler.methods.storing import Pairs, names_in
-from quartzpy.scheduler.methods.triggering import TriggeringMethods
-from quartzpy.states import ENDED, Missed
+from quartzpy.states import ENDED, JobMode, PublicState
 from quartzpy.store.protocol import JobStore
 from quartzpy.store.queries import ExecutionQuery, TriggerOrder
-from quartzpy.store.records import ExecutionRecord
+from quartzpy.store.records import ExecutionRecord, TriggerRecord
 from quartzpy.triggers.trigger import Trigger
 
 
-class SchedulingMethods(TriggeringMethods, PausingMethods):
+class SchedulingMethods(QuartzMethods):
     """All methods on jobs and triggers. Each method takes effect completely or not at all.
 
     The exception are pauses, resumptions, modes and deletions of more than 500 triggers on a database. They proceed in
@@ -177,21 +174,72 @@ class SchedulingMethods(TriggeringMethods, PausingMethods):
         self._require_job(key)
         return ScheduledJob(self, key)
 
+    def trigger(self, key: TriggerRef) -> ScheduledTrigger:
+        """Return a handle of a stored trigger.
+
+        Raises:
+            TriggerNotFoundError: it is not stored.
+            InvalidKeyError: `key` is neither a key nor a name.
+        """
+        key = checked_key(key, TriggerKey)
+        self._require_trigger(key)
+        return ScheduledTrigger(self, key)
+
 
 _LAST = 20
-
-
 """The number of recent executions among which one that has ended is looked for."""
+_KeyT = TypeVar("_KeyT", bound=Key)
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
-class ScheduledJob(NameHints):
-    """A stored job. `schedule_job` returns one; `Scheduler.job` makes one for a job that is stored already."""
+class _Handle(NameHints, Generic[_KeyT]):
+    """A stored job or trigger, by its key."""
+
+    def __init__(self, scheduler: SchedulingMethods, key: _KeyT) -> None:
+        self._scheduler = scheduler
+        self._key = key
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self._key)!r})"
+
+
+def _by_key(method: Callable[Concatenate[Any, Any, _P], _R]) -> Callable[Concatenate[_Handle[Any], _P], _R]:
+    """Return a method of the scheduler as one of a handle, which gives its own key: all else is the same."""
+
+    @wraps(method)
+    def called(self: _Handle[Any], *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        bound: Callable[..., _R] = getattr(self._scheduler, method.__name__)
+        return bound(self._key, *args, **kwargs)
+
+    signature = inspect.signature(method)
+    owner, _, *rest = signature.parameters.values()
+    called.__signature__ = signature.replace(parameters=[owner, *rest])  # type: ignore[attr-defined]
+    called.takes_own_key = True  # type: ignore[attr-defined]
+    return cast("Callable[Concatenate[_Handle[Any], _P], _R]", called)
+
+
+class ScheduledJob(_Handle[JobKey]):
+    """A stored job. `schedule_job` returns one; `Scheduler.job` makes one for a job that is stored already.
+
+    The methods of the scheduler that a handle has take the same values, without the key.
+    """
 
     _name_hints = HANDLE_NAMES
 
-    def __init__(self, scheduler: SchedulingMethods, key: JobKey) -> None:
-        self._scheduler = scheduler
-        self._key = key
+    pause = _by_key(QuartzMethods.pause)
+    resume = _by_key(QuartzMethods.resume)
+    set_mode = _by_key(QuartzMethods.set_mode)
+    trigger = _by_key(QuartzMethods.trigger_job)
+    modify = _by_key(QuartzMethods.modify_job)
+    delete = _by_key(QuartzMethods.delete_job)
+    why = _by_key(QuartzMethods.why)
 
     @property
     def key(self) -> JobKey:
@@ -220,45 +268,13 @@ class ScheduledJob(NameHints):
         soonest = self._scheduler.triggers(job=self._key, order_by=TriggerOrder.NEXT_FIRE_TIME).first()
         return None if soonest is None else soonest.next_fire_time
 
-    def pause(
-        self,
-        *,
-        reason: str | None = None,
-        by: str | None = None,
-        until: Until | None = None,
-        missed: str = Missed.MISFIRE,
-    ) -> None:
-        """Pause all triggers that the job has now; values and errors as in `Scheduler.pause_job`."""
-        self._scheduler.pause_job(self._key, reason=reason, by=by, until=until, missed=missed)
-
-    def resume(self, *, missed: str = Missed.MISFIRE) -> None:
-        """Resume all triggers; `missed` and errors as for `Scheduler.resume_job`."""
-        self._scheduler.resume_job(self._key, missed=missed)
-
-    def trigger(
-        self,
-        data: Mapping[str, Any] | JobData | None = None,
-        *,
-        delay: Span | None = None,
-        even_if_paused: bool = False,
-        debounce_key: str | None = None,
-        keep_waiting: bool = False,
-        by: str | None = None,
-    ) -> TriggeredExecution:
-        """Run the job once, now or after `delay`; arguments and errors as for `Scheduler.trigger_job`."""
-        return self._scheduler.trigger_job(
-            self._key,
-            data,
-            delay=delay,
-            even_if_paused=even_if_paused,
-            debounce_key=debounce_key,
-            keep_waiting=keep_waiting,
-            by=by,
-        )
-
-    def modify(self, **changes: Unpack[JobChanges]) -> JobDetail:
-        """Change values of the job; names and errors as for `Scheduler.modify_job`. Its triggers do not change."""
-        return self._scheduler.modify_job(self._key, **changes)
+    @property
+    def mode(self) -> JobMode:
+        """Whether its triggers fire: ENABLED, MANUAL or DISABLED. Raises JobNotFoundError if it is not stored."""
+        mode = singles.mode_of_job(self._scheduler._usable_store(), self._key)
+        if mode is None:
+            raise self._scheduler._no_job(self._key)
+        return mode
 
     @argument_hints(RESCHEDULING_ARGUMENTS)
     def reschedule(self, trigger: Trigger | str | timedelta | datetime) -> datetime:
@@ -282,10 +298,6 @@ class ScheduledJob(NameHints):
                 " use scheduler.reschedule_job(trigger_key, trigger), or schedule(trigger)"
             )
         return self._scheduler.reschedule_job(keys[0], trigger)
-
-    def delete(self, *, missing_ok: bool = False) -> bool:
-        """Remove the job with its triggers; return value and errors as for `Scheduler.delete_job`."""
-        return self._scheduler.delete_job(self._key, missing_ok=missing_ok)
 
     def wait(self, timeout: Span | None = None) -> ExecutionRecord:
         """Wait until the job's next execution has ended, on any node; return its record with its log lines.
@@ -322,11 +334,48 @@ class ScheduledJob(NameHints):
     def _is_running(self) -> bool:
         return any(row.job_key == self._key for row in self._scheduler._usable_store().list_running())
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ScheduledJob) and self._key == other._key
 
-    def __hash__(self) -> int:
-        return hash(self._key)
+class ScheduledTrigger(_Handle[TriggerKey]):
+    """A stored trigger, as `Scheduler.trigger` returns it.
 
-    def __repr__(self) -> str:
-        return f"ScheduledJob({str(self._key)!r})"
+    The methods of the scheduler that a handle has take the same values, without the key.
+    """
+
+    pause = _by_key(QuartzMethods.pause)
+    resume = _by_key(QuartzMethods.resume)
+    reschedule = _by_key(QuartzMethods.reschedule_job)
+    skip_next = _by_key(QuartzMethods.skip_next)
+    skip_until = _by_key(QuartzMethods.skip_until)
+    backfill = _by_key(QuartzMethods.backfill)
+    backfill_times = _by_key(QuartzMethods.backfill_times)
+    reset_from_error = _by_key(QuartzMethods.reset_trigger_from_error)
+    delete = _by_key(QuartzMethods.unschedule_job)
+    why = _by_key(QuartzMethods.why)
+
+    @property
+    def key(self) -> TriggerKey:
+        """The key of the trigger."""
+        return self._key
+
+    @property
+    def record(self) -> TriggerRecord:
+        """The trigger with its state, its pause and its fire times. Raises TriggerNotFoundError if it is not stored."""
+        record = self._scheduler.trigger_record(self._key)
+        if record is None:
+            raise self._scheduler._no_trigger(self._key)
+        return record
+
+    @property
+    def state(self) -> PublicState:
+        """Its state in Quartz's terms; NONE if it is no longer stored."""
+        return self._scheduler.trigger_state(self._key)
+
+    @property
+    def next_fire_time(self) -> datetime | None:
+        """When it fires next; None if it does not fire again."""
+        return self.record.next_fire_time
+
+    @property
+    def job(self) -> ScheduledJob:
+        """The job that it fires."""
+        return ScheduledJob(self._scheduler, self.record.job_key)

@@ -29,7 +29,6 @@ from quartzpy.events.events import (
     JobDeleted,
     JobScheduled,
     JobUnscheduled,
-    SchedulingDataCleared,
     TriggerFinalized,
 )
 from quartzpy.instants import EARLIEST
@@ -49,9 +48,8 @@ from quartzpy.keys import (
     TriggerRef,
     check_name,
     checked_key,
-    checked_keys,
 )
-from quartzpy.name_hints import RESCHEDULING_ARGUMENTS, SCHEDULING_ARGUMENTS, argument_hints
+from quartzpy.name_hints import RESCHEDULING_ARGUMENTS, argument_hints
 from quartzpy.scheduler.coercion import JobLike, TriggerLike, as_job_detail, as_trigger, as_triggers, bind, check_named
 from quartzpy.scheduler.methods.base import Methods
 from quartzpy.scheduler.rehearsal import Dependants, RehearsedError, check_continuations, check_cost
@@ -86,35 +84,6 @@ class StoringMethods(Methods):
     @abstractmethod
     def _inside(self, store: JobStore) -> StoringMethods:
         """Return the methods on another view of the store."""
-
-    @argument_hints(SCHEDULING_ARGUMENTS)
-    def add_job(
-        self,
-        job: JobDetail,
-        *,
-        replace: bool = False,
-        store_non_durable_while_awaiting_scheduling: bool = False,
-    ) -> None:
-        """Store a job without a trigger. Storing the same again changes nothing.
-
-        Raises:
-            InvalidJobError: the job is not durable, so it would be deleted with its last trigger, and
-                `store_non_durable_while_awaiting_scheduling` is false.
-            ObjectAlreadyExistsError: a different job has its key, and `replace` is false.
-            InvalidJobDataError: its data has names that its `data_type` does not have. Missing names are no error,
-                because a trigger may provide them.
-        """
-        job = self._checked_job(job)
-        self._check_data(job)
-        _refuse_internal(job)
-        self._check_typed_data(job)
-        if not job.durable and not store_non_durable_while_awaiting_scheduling:
-            raise InvalidJobError(f"job {job.key} has no trigger and is not durable; pass durable=True")
-        self._usable_store().store_jobs([JobEntry(job)], replace=replace)
-        if replace:
-            # As for `modify_job`: its triggers may fire earlier.
-            self._changed(EARLIEST)
-        self._emit(JobAdded(job))
 
     def _checked_job(self, job: object) -> JobDetail:
         """Return a job with the scheduler's defaults for values that were not passed to it."""
@@ -189,10 +158,10 @@ class StoringMethods(Methods):
         for job, triggers in pairs:
             for trigger in triggers:
                 self._check_data(trigger)
-                _refuse_internal(trigger)
+                refuse_internal_job(trigger)
             if job is not None:
                 self._check_data(job)
-                _refuse_internal(job)
+                refuse_internal_job(job)
                 if not triggers and not job.durable:
                     raise InvalidJobError(
                         f"job {job.key} has no trigger and is not durable: it would be deleted at once"
@@ -262,7 +231,7 @@ class StoringMethods(Methods):
             if not changes.keys().isdisjoint(("data", "job")):
                 self._check_typed_data(changed)
             if not changes.keys().isdisjoint(("data", "continuations")):
-                _refuse_internal(changed)
+                refuse_internal_job(changed)
             return changed
 
         changed = self._usable_store().modify_job(key, change, keeps_data="data" not in changes)
@@ -272,29 +241,6 @@ class StoringMethods(Methods):
         self._changed(EARLIEST)
         self._emit(JobAdded(changed))
         return changed
-
-    def unschedule_job(self, key: TriggerRef, *, missing_ok: bool = False) -> bool:
-        """Remove a trigger; remove its job as well if it has no other trigger and is not durable.
-
-        Return True, or False if the trigger was not stored and `missing_ok` is true.
-
-        Raises:
-            TriggerNotFoundError: it is not stored, and `missing_ok` is false.
-            InvalidKeyError: `key` is neither a key nor a name.
-        """
-        key = checked_key(key, TriggerKey)
-        if self.unschedule_jobs([key]):
-            return True
-        if missing_ok:
-            return False
-        raise self._no_trigger(key)
-
-    def unschedule_jobs(self, keys: Collection[TriggerRef]) -> set[TriggerKey]:
-        """Remove triggers, and jobs as `unschedule_job` does; return the keys of those that were stored."""
-        removed = self._usable_store().delete_triggers(checked_keys(keys, TriggerKey))
-        for key in sorted(removed):
-            self._emit(JobUnscheduled(key))
-        return removed
 
     @argument_hints(RESCHEDULING_ARGUMENTS)
     def reschedule_job(self, key: TriggerRef, trigger: TriggerLike) -> datetime:
@@ -315,7 +261,7 @@ class StoringMethods(Methods):
         if new.name is None:
             new = replace_in(new, name=key.name, group=key.group)
         self._check_data(new)
-        _refuse_internal(new)
+        refuse_internal_job(new)
         new = replace_in(new, job_key=old.job_key)
         start = self._usable_store().now() if new.start_time is None else new.start_time
         prepared = _unprepared(new, self._calendars_of([new])).prepared(start)
@@ -337,25 +283,19 @@ class StoringMethods(Methods):
             InvalidKeyError: `key` is neither a key nor a name.
         """
         key = checked_key(key, JobKey)
-        if self.delete_jobs([key]):
+        if self._delete_jobs([key]):
             return True
         if missing_ok:
             return False
         raise self._no_job(key)
 
-    def delete_jobs(self, keys: Collection[JobRef]) -> set[JobKey]:
-        """Remove jobs with all their triggers; return the keys of those that were stored."""
-        removed = self._usable_store().delete_jobs(checked_keys(keys, JobKey))
+    def _delete_jobs(self, keys: Collection[JobKey]) -> set[JobKey]:
+        removed = self._usable_store().delete_jobs(keys)
         for key in sorted(removed):
             for trigger in sorted(removed[key]):
                 self._emit(JobUnscheduled(trigger))
             self._emit(JobDeleted(key))
         return set(removed)
-
-    def clear(self) -> None:
-        """Remove all jobs, triggers, calendars and pauses of this scheduler. Running executions continue."""
-        self._usable_store().clear()
-        self._emit(SchedulingDataCleared())
 
     def add_calendar(
         self, name: str, calendar: Calendar, *, replace: bool = False, update_triggers: bool = False
@@ -676,7 +616,7 @@ def _as_changer(owner: str) -> str:
     return f"owner {owner}"[:200]
 
 
-def _refuse_internal(of: JobDetail | Trigger) -> None:
+def refuse_internal_job(of: JobDetail | Trigger) -> None:
     """Check that what a program stores has no entry of the scheduler itself.
 
     Raises:

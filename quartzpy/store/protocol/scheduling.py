@@ -13,7 +13,7 @@ from quartzpy.jobs.internal_entries import BatchKey
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.shared_limit import Limit
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.matchers import GroupMatcher
+from quartzpy.matchers import GroupMatcher, as_group_matcher
 from quartzpy.states import JobMode, Missed, Outcome
 from quartzpy.store.records import Owned, TriggerRecord
 from quartzpy.triggers.upcoming import PreparedTrigger, UnpreparedTrigger
@@ -96,18 +96,24 @@ class TriggersOfJobs:
     keys: Collection[JobKey]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class TriggerGroups:
     """The triggers of the groups that match, those that are stored later included."""
 
     matcher: GroupMatcher
 
+    def __init__(self, group: str | GroupMatcher) -> None:
+        object.__setattr__(self, "matcher", as_group_matcher(group))
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, init=False)
 class JobGroups:
     """The triggers of the jobs of the groups that match, those that are stored later included."""
 
     matcher: GroupMatcher
+
+    def __init__(self, group: str | GroupMatcher) -> None:
+        object.__setattr__(self, "matcher", as_group_matcher(group))
 
 
 @dataclass(frozen=True, slots=True)

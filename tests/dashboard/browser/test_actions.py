@@ -215,7 +215,7 @@ def test_every_action_works_without_a_script(served: Served, open_browser: Calla
     page.get_by_role("button", name="Disable").click()
     page.get_by_role("button", name="Disable").click()
     expect(page.get_by_role("status")).to_have_text("Disabled job billing.nightly.")
-    assert served.scheduler.job_mode(JobKey("nightly", "billing")) == "DISABLED"
+    assert served.scheduler.job(JobKey("nightly", "billing")).mode == "DISABLED"
 
 
 def test_nodes_and_groups_are_commanded(served: Served, page: Page) -> None:
@@ -231,7 +231,7 @@ def test_nodes_and_groups_are_commanded(served: Served, page: Page) -> None:
     page.get_by_role("link", name="Pause everything").click()
     dialog_of(page).get_by_role("button", name="Pause").click()
     expect(page.get_by_text(re.compile("All triggers are paused"))).to_be_visible()
-    assert served.scheduler.is_all_paused
+    assert served.scheduler.pauses.everything
 
 
 def test_the_forms_are_accessible_and_fit_a_phone(served: Served, open_browser: Callable[..., Watched]) -> None:
