@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, entry_points, version
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from quartzpy.clock import SystemClock
@@ -17,6 +17,7 @@ from quartzpy.jobs.context import Middleware
 from quartzpy.jobs.job import JobFactory, job_types, new_instance
 from quartzpy.scheduler.plugin import Plugin
 from quartzpy.scheduler.scheduler import BaseScheduler
+from quartzpy.store.node_metadata import installed_release
 from quartzpy.store.postgresql.admin import has_admin
 from quartzpy.store.protocol import JobStore
 from quartzpy.store.records import LastingIncident
@@ -31,13 +32,6 @@ PLUGINS = "quartzpy.plugins"
 HEALTH_CHECKS_AFTER = 5.0
 """The time, in seconds, after which a node begins to judge what is wrong."""
 _SchedulerT = TypeVar("_SchedulerT")
-
-
-def installed_version() -> str:
-    try:
-        return version("quartzpy")
-    except PackageNotFoundError:
-        return "0+unknown"
 
 
 def make_store(
@@ -157,7 +151,7 @@ class Scheduler(BaseScheduler):
             config,
             clock=SystemClock(),
             job_types=job_types,
-            version=installed_version(),
+            version=installed_release(),
             job_factory=job_factory,
             middleware=middleware,
             plugins=[*_plugins_of(config), *(plugin_of(plugin) for plugin in plugins)],

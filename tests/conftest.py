@@ -25,6 +25,7 @@ from tests.conformance.options import add_conformance_option
 from tests.contract.options import add_contract_option, given_harness
 from tests.database import PATIENCE, TEMPLATE, Server, empty_tables, given_server
 from tests.ha import options as ha
+from tests.kept_sessions import KeptSessions
 from tests.leftovers import stop_leftover_nodes
 from tests.protocol.options import add_protocol_option
 from tests.proxy import Proxy
@@ -36,6 +37,8 @@ from tests.worlds.stage import server as server_of_world
 _STACK = pytest.StashKey[ExitStack]()
 _SERVER = pytest.StashKey[Server]()
 _SHARED = pytest.StashKey[Path]()
+_KEPT = pytest.StashKey[KeptSessions]()
+_SCHEDULER = pytest.StashKey[Any]()
 _COLLECT_AFTER = 20_000
 """New objects after which garbage is collected. With the usual 700, it takes pytest a twelfth of its processor time."""
 
@@ -59,6 +62,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # The workers of xdist that live in the same world share its server: all are told where.
     given = getattr(config, "workerinput", {}).get("quartzpy_shared")
     config.stash[_SHARED] = Path(given) if given else Path(tempfile.mkdtemp(prefix="quartzpy-tests-"))
+    config.stash[_KEPT] = KeptSessions(TEMPLATE)
     # A wrong name is refused before any test.
     given_harness(config)
 
@@ -73,7 +77,8 @@ def pytest_configure_node(node: object) -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from tests.scopes import ByScope
 
-    return ByScope(config, log)
+    config.stash[_SCHEDULER] = ByScope(config, log)
+    return config.stash[_SCHEDULER]
 
 
 def _server(config: pytest.Config) -> Server:
@@ -113,6 +118,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
+    config.stash[_KEPT].end()
+    if _SCHEDULER in config.stash:
+        config.stash[_SCHEDULER].remember()
     if _STACK in config.stash:
         config.stash[_STACK].close()
     if not hasattr(config, "workerinput"):
@@ -172,6 +180,13 @@ def postgres_dsn(postgres_server: Server, _worker_database: str, _empty_tables: 
     """A database with our tables, all of them empty."""
     _empty_tables()
     return postgres_server.dsn_of(_worker_database)
+
+
+@pytest.fixture(autouse=True)
+def _sessions_are_kept(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets a store use the sessions of those before it; see `tests.kept_sessions`."""
+    if request.node.get_closest_marker("new_sessions") is None:
+        request.config.stash[_KEPT].serve(monkeypatch)
 
 
 @pytest.fixture

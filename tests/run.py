@@ -36,6 +36,24 @@ def run(*command: str | Path) -> None:
         sys.exit(status)
 
 
+@contextmanager
+def beside(*command: str | Path) -> Iterator[None]:
+    """Run a command beside others, and print what it says after them; end with its status where it failed."""
+    process = subprocess.Popen(
+        [str(part) for part in command], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    try:
+        yield
+    except KeyboardInterrupt:
+        process.terminate()
+        raise
+    finally:
+        said, _ = process.communicate()
+        print("$", " ".join(map(str, command[1:])) + "\n" + said, end="", flush=True)
+    if process.returncode:
+        sys.exit(process.returncode)
+
+
 def install() -> None:
     """Install the project with its development extra.
 
@@ -121,14 +139,14 @@ def main(arguments: list[str]) -> None:
         named = arguments if "=" in arguments[0] or (arguments[1:2] and arguments[1][:1] != "-") else arguments[1:]
         run(PYTHON, "-m", "tests.worlds", *named)
         return
-    with bytecode_of_the_tests():
-        run(PYTHON, "-m", "ruff", "format", "--check", ".")
-        run(PYTHON, "-m", "ruff", "check", ".")
-        run("lint-imports", "--no-cache")
-        run(PYTHON, "-m", "mypy")
-    # Many tests wait for most of their time: three workers for each of two cores keep the cores busy.
-    with temporary_files_in_memory():
-        run(PYTHON, "-m", "pytest", "-n", "6", "--dist", "loadscope", *arguments)
+    with beside(PYTHON, "-m", "mypy"):
+        with bytecode_of_the_tests():
+            run(PYTHON, "-m", "ruff", "format", "--check", ".")
+            run(PYTHON, "-m", "ruff", "check", ".")
+            run("lint-imports", "--no-cache")
+        # Many tests wait for most of their time: three workers for each of two cores keep the cores busy.
+        with temporary_files_in_memory():
+            run(PYTHON, "-m", "pytest", "-n", "6", "--dist", "loadscope", *arguments)
 
 
 if __name__ == "__main__":

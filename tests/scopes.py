@@ -10,7 +10,9 @@ them without a word.
 
 from __future__ import annotations
 
-from collections import deque
+import json
+from collections import defaultdict, deque
+from pathlib import Path
 from typing import Any
 
 from xdist.scheduler import LoadScopeScheduling
@@ -34,6 +36,8 @@ TOGETHER = (
 )
 OF_ONE_OPERATION = "tests/protocol/test_fault_loop.py::"
 """Each worker that plays faults of an operation plays it without a fault first."""
+DURATIONS = Path(__file__).resolve().parent.parent / ".durations.json"
+"""The seconds that each scope took the last time, which a run writes for those after it."""
 QUICK = ("tests/unit/", "tests/contract/", "tests/security/", "tests/operations/")
 
 
@@ -80,14 +84,18 @@ def is_patient(scope: str) -> bool:
 class ByScope(LoadScopeScheduling):
     """Gives each worker one scope after the other: at most half of the workers wait, and the others compute.
 
-    Patient scopes are given out in the order of `PATIENT`, and all others by their sizes, the largest first. With one
-    queue for both, all workers wait at the same time, and the last ones of a run wait for the longest test.
+    The scopes that took longest the last time are given out first; those of which nothing is known, the patient ones in
+    the order of `PATIENT`, and the others by their sizes, the largest first. With one queue for both, all workers wait
+    at the same time, and the last ones of a run wait for the longest test.
     """
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
+    def __init__(self, config: Any, log: Any, durations: Path = DURATIONS) -> None:
+        super().__init__(config, log)
         self._patient: deque[str] | None = None
         self._busy: deque[str] = deque()
+        self._file = durations
+        self._took: defaultdict[str, float] = defaultdict(float)
+        """The seconds that each scope took in this run."""
 
     def _split_scope(self, nodeid: str) -> str:
         return scope_of(nodeid)
@@ -98,9 +106,14 @@ class ByScope(LoadScopeScheduling):
 
     def _next_scope(self) -> str:
         if self._patient is None:
+            last = self._last_durations()
             by_place = {place: [scope for scope in self.workqueue if scope.startswith(place)] for place in PATIENT}
-            self._patient = deque(scope for scopes in by_place.values() for scope in scopes)
-            self._busy = deque(scope for scope in self.workqueue if not is_patient(scope))
+            patient = [scope for scopes in by_place.values() for scope in scopes]
+            busy = [scope for scope in self.workqueue if not is_patient(scope)]
+            self._patient, self._busy = (
+                deque(sorted(scopes, key=lambda scope: last.get(scope, 0.0), reverse=True))
+                for scopes in (patient, busy)
+            )
         waiting = sum(any(map(is_patient, assigned)) for assigned in self.assigned_work.values())
         queues = [self._patient, self._busy] if 2 * waiting < len(self.nodes) else [self._busy, self._patient]
         for queue in queues:
@@ -113,9 +126,21 @@ class ByScope(LoadScopeScheduling):
     def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
         nodeid = self.registered_collections[node][item_index]
         scope = scope_of(nodeid)
+        self._took[scope] += duration
         assigned = self.assigned_work[node]
         assigned[scope][nodeid] = True
         # xdist keeps the scopes that have ended, and counts the pending tests of all of them after each test.
         if all(assigned[scope].values()):
             del assigned[scope]
         self._reschedule(node)
+
+    def _last_durations(self) -> dict[str, float]:
+        try:
+            last: dict[str, float] = json.loads(self._file.read_text())
+        except (OSError, ValueError):
+            return {}
+        return last
+
+    def remember(self) -> None:
+        """Write how long the scopes of this run took, beside what is known of others."""
+        self._file.write_text(json.dumps(self._last_durations() | self._took, indent=0, sort_keys=True))

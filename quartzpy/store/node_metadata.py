@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import timedelta
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 TZDATA, RELEASE, CLOCK_AHEAD = "time zone data", "release", "clock_ahead"
@@ -20,6 +22,15 @@ _SPAN = re.compile(r"(?:(\d+) days?, )?(\d+):(\d\d):(\d\d(?:\.\d+)?)")
 """The text of a timedelta."""
 REPORTED_CLOCK_SKEW = 1.0
 """The difference between clocks, in seconds, from which it is reported."""
+
+
+@cache
+def installed_release() -> str:
+    """Return the release of quartzpy. Its metadata, whose file takes milliseconds to parse, does not change."""
+    try:
+        return version("quartzpy")
+    except PackageNotFoundError:
+        return "0+unknown"
 
 
 def differing_values(metadata_of_nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, tuple[str, ...]]]:

@@ -159,7 +159,7 @@ class Rolled(_OfBusinessDays, Combination):
             last = days.sources_of(moved)[1]
             candidates = []
             while fire is not None and (source := fire.astimezone(place).date()) <= last:
-                candidates.append(self._first_on(source, moved, instant, hours, tries))
+                candidates.append(self._first_on(source, moved, instant, place, hours, tries))
                 since = _midnight(source + _ONE_DAY, place)
                 fire = first_from(self.trigger, since)
             following = min(filter(None, candidates), default=None)
@@ -168,18 +168,23 @@ class Rolled(_OfBusinessDays, Combination):
         return None
 
     def _first_on(
-        self, source: date, moved: date, instant: datetime, hours: Calendar | None, tries: _Tries
+        self, source: date, moved: date, instant: datetime, place: tzinfo, hours: Calendar | None, tries: _Tries
     ) -> datetime | None:
         """Return the first fire after `instant` of those that are moved from one day to another."""
-        spans = _spans(source, zone(self.clock))
-        fires = (self._first_in(*span, moved, instant, hours, tries) for span in spans)
+        fires = (self._first_in(*span, moved, instant, place, hours, tries) for span in _spans(source, place))
         return min(filter(None, fires), default=None)
 
     def _first_in(
-        self, start: datetime, end: datetime, moved: date, instant: datetime, hours: Calendar | None, tries: _Tries
+        self,
+        start: datetime,
+        end: datetime,
+        moved: date,
+        instant: datetime,
+        place: tzinfo,
+        hours: Calendar | None,
+        tries: _Tries,
     ) -> datetime | None:
         """Return that fire of those from `start` to `end`, between which the clock of the source is not changed."""
-        place = zone(self.clock)
         stays = start.astimezone(place).date() == moved
         wall_start = start.astimezone(place).replace(tzinfo=None)
         since = start

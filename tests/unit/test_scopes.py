@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -49,10 +50,10 @@ PATIENT_TESTS = [f"tests/cluster/test_states.py::test_{n}" for n in range(30)]
 BUSY_TESTS = [f"tests/node/test_run.py::test_{n}" for n in range(60)]
 
 
-def scheduled(tests: list[str], workers: list[Worker]) -> Any:
+def scheduled(tests: list[str], workers: list[Worker], durations: Path = Path("none")) -> Any:
     option = SimpleNamespace(tx=["popen"] * len(workers), loadscopereorder=True, maxprocesses=None)
     config: Any = SimpleNamespace(option=option, getvalue=lambda name: getattr(option, name))
-    scheduler: Any = ByScope(config, None)
+    scheduler: Any = ByScope(config, None, durations)
     for worker in workers:
         scheduler.add_node(worker)
         scheduler.add_node_collection(worker, tests)
@@ -95,3 +96,21 @@ def test_each_test_runs_once_also_if_a_worker_crashes() -> None:
     assert scheduler.remove_node(crashed) == tests[crashed.tests[0]]
     ran += run_all(scheduler, workers)
     assert sorted(ran) == list(range(len(tests)))
+
+
+def test_what_took_longest_the_last_time_is_given_out_first(tmp_path: Path) -> None:
+    durations = tmp_path / "durations.json"
+    durations.write_text(json.dumps({PATIENT_TESTS[7]: 30.0, BUSY_TESTS[5]: 9.0, BUSY_TESTS[2]: 4.0, "left": 1.0}))
+    tests = [*BUSY_TESTS, *PATIENT_TESTS]
+    workers = [Worker("gw0"), Worker("gw1")]
+    scheduler = scheduled(tests, workers, durations)
+    sent = [tests[index] for worker in workers for index in worker.tests]
+    assert {PATIENT_TESTS[7], BUSY_TESTS[5], BUSY_TESTS[2]} < set(sent)
+    scheduler.mark_test_complete(workers[0], tests.index(PATIENT_TESTS[7]), 12.5)
+    scheduler.remember()
+    assert json.loads(durations.read_text()) == {
+        PATIENT_TESTS[7]: 12.5,
+        BUSY_TESTS[5]: 9.0,
+        BUSY_TESTS[2]: 4.0,
+        "left": 1.0,
+    }

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import psycopg
+from psycopg import connect
 
 from quartzpy.errors import StoreUnavailableError
 from quartzpy.events.events import DatabaseFailedOver
@@ -80,7 +81,7 @@ class Servers:
         wrong: WrongServerError | None = None
         while True:
             try:
-                connection = psycopg.connect(autocommit=True, **arguments)
+                connection = connect(autocommit=True, **arguments)
             except psycopg.Error as error:
                 if wrong is None:
                     raise

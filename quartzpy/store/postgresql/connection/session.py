@@ -175,7 +175,7 @@ class SqlSession:
         statement = self._statements.get(text)
         if statement is None:
             # The name is derived from the text, so that concurrent threads produce the same statement.
-            statement = self._statements.setdefault(text, prepare(f"{hash(text):x}", text, self.names))
+            statement = self._statements.setdefault(text, prepare(f"{hash((text, self.names)):x}", text, self.names))
         values["sched"] = self.scheduler
         return BoundStatement(statement, values)
 

@@ -8,18 +8,17 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Collection, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.jobs.job import job_types as known_types
 from quartzpy.jobs.type_facts import published
-from quartzpy.store.node_metadata import CLOCK_AHEAD, JOB_TYPES, RELEASE, SETTING, TZDATA
+from quartzpy.store.node_metadata import CLOCK_AHEAD, JOB_TYPES, RELEASE, SETTING, TZDATA, installed_release
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement
 from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.protocol import Node
-from quartzpy.zone_rules import UNKNOWN, tzdata_version
+from quartzpy.zone_rules import tzdata_version
 
 ALIKE = (
     "checkin_interval",
@@ -40,13 +39,9 @@ STARTED = _SQL("started")
 
 def of_this_process(config: SchedulerConfig, type_names: Collection[str] = ()) -> dict[str, Any]:
     """Return the facts of this process, with those of the job types of these names."""
-    try:
-        release = version("quartzpy")
-    except PackageNotFoundError:
-        release = UNKNOWN
     settings = {f"{SETTING}{name}": str(getattr(config, name)) for name in ALIKE}
     types = published(known_types, type_names)
-    return {TZDATA: tzdata_version(), RELEASE: release, **settings, JOB_TYPES: types}
+    return {TZDATA: tzdata_version(), RELEASE: installed_release(), **settings, JOB_TYPES: types}
 
 
 def publish(session: SqlSession, node: Node, facts: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
