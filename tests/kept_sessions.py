@@ -11,6 +11,7 @@ looks at sessions says that it needs new ones: `pytest.mark.new_sessions`.
 from __future__ import annotations
 
 import os
+import select
 import threading
 from typing import Any
 
@@ -23,7 +24,6 @@ from psycopg.sql import Literal
 from quartzpy.store.postgresql.connection import servers
 from quartzpy.store.postgresql.connection.abandoned import AbandonedBackends
 from quartzpy.store.postgresql.connection.pipeline import prepared_on
-from quartzpy.store.postgresql.connection.pool import is_stale
 
 _MAX_IDLE = 12
 """The number of idle sessions that are kept."""
@@ -74,8 +74,9 @@ class KeptSessions:
         while (session := self._taken(parameters)) is not None:
             pgconn, prepared = session
             connection = _Connection(pgconn)
-            named = "SET application_name = " + Literal(application_name).as_string()
-            if is_stale(connection) or not _executed(pgconn, named.encode()):
+            # The role may have been dropped in the meantime, and another one have its name.
+            named = "SELECT current_user; SET application_name = " + Literal(application_name).as_string()
+            if not (_is_usable(pgconn) and _executed(pgconn, named.encode())):
                 connection.close()
                 continue
             connection._autocommit = autocommit
@@ -106,9 +107,10 @@ class KeptSessions:
         ):
             return False
         with self._lock:
-            self._idle.append((parameters, pgconn, prepared_on(connection)))
-            superfluous = self._idle[:-_MAX_IDLE]
-            del self._idle[:-_MAX_IDLE]
+            idle = [session for session in self._idle if _is_usable(session[1])]
+            idle.append((parameters, pgconn, prepared_on(connection)))
+            superfluous = [session for session in self._idle if session not in idle[-_MAX_IDLE:]]
+            self._idle = idle[-_MAX_IDLE:]
         _end(superfluous)
         return True
 
@@ -145,6 +147,13 @@ def _give_up(backends: AbandonedBackends, connection: psycopg.Connection[Any]) -
 
 _CLOSED = PGconn.connect_start(b"host=/")
 _CLOSED.finish()
+
+
+def _is_usable(pgconn: PGconn) -> bool:
+    """Return False if the server, or a proxy, has ended a session in the meantime, or has sent anything."""
+    poller = select.poll()
+    poller.register(pgconn.socket, select.POLLIN)
+    return not poller.poll(0)
 
 
 def _executed(pgconn: PGconn, statements: bytes) -> bool:

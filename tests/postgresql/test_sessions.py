@@ -87,6 +87,7 @@ def test_a_database_of_another_encoding_keeps_text_as_it_is(postgres_dsn: str, f
         execute(postgres_dsn, f"DROP DATABASE {name} WITH (FORCE)")
 
 
+@pytest.mark.new_sessions
 def test_a_listener_works_with_a_descriptor_above_1023(make_store: MakeStore, postgres_dsn: str) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(4_096, hard)), hard))
