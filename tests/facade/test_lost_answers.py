@@ -14,6 +14,7 @@ import pytest
 
 from quartzpy import JobDetail, PublicState, Scheduler, SimpleTrigger, TriggerKey
 from quartzpy.node import housekeeping
+from quartzpy.store.postgresql.schema.naming import DEFAULT_NAMES
 from quartzpy.store.postgresql.steps import acquire, complete, holdings
 from quartzpy.store.protocol import Acquisition, AvailableSlots
 from tests.database import connect_to
@@ -51,7 +52,7 @@ def make(postgres_dsn: str, proxy: Proxy) -> Iterator[Callable[..., Scheduler]]:
 
 def name_of(statement: str) -> bytes:
     """How the bytes of a round trip name a statement of ours."""
-    return f"q_{hash(statement):x}".encode()
+    return f"q_{hash((statement, DEFAULT_NAMES)):x}".encode()
 
 
 def in_(seconds: float) -> datetime:
