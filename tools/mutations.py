@@ -138,11 +138,11 @@ def of_python(path: str, source: str) -> Iterator[Mutation]:
         begin, end = offset(node.lineno, node.col_offset), offset(node.end_lineno, node.end_col_offset)
         return Mutation(path, begin, end, text)
 
-    def between(left: ast.expr, right: ast.expr, text: str) -> Mutation:
+    def between(first: ast.expr, second: ast.expr, text: str) -> Mutation:
         """Replace the operator of two operands, whose parentheses stay."""
-        assert left.end_lineno is not None
-        assert left.end_col_offset is not None
-        begin, end = offset(left.end_lineno, left.end_col_offset), offset(right.lineno, right.col_offset)
+        assert first.end_lineno is not None
+        assert first.end_col_offset is not None
+        begin, end = offset(first.end_lineno, first.end_col_offset), offset(second.lineno, second.col_offset)
         part = re.sub(r"#[^\n]*", lambda comment: " " * len(comment[0]), source[begin:end])
         operator = re.search(r"[^\s()\\]+(?:\s+(?:not|in)\b)?", part)
         assert operator is not None
@@ -150,13 +150,13 @@ def of_python(path: str, source: str) -> Iterator[Mutation]:
 
     for node in _mutable(ast.parse(source)):
         match node:
-            case ast.Compare(left=left, ops=[operator], comparators=[right]):
-                yield between(left, right, COMPARISONS[type(operator)])
-            case ast.BinOp(left=left, op=operator, right=right) if type(operator) in OPERATORS:
-                yield between(left, right, OPERATORS[type(operator)])
+            case ast.Compare(left=first, ops=[operator], comparators=[second]):
+                yield between(first, second, COMPARISONS[type(operator)])
+            case ast.BinOp(left=first, op=operator, right=second) if type(operator) in OPERATORS:
+                yield between(first, second, OPERATORS[type(operator)])
             case ast.BoolOp(op=operator, values=values):
-                for left, right in pairwise(values):
-                    yield between(left, right, "or" if isinstance(operator, ast.And) else "and")
+                for first, second in pairwise(values):
+                    yield between(first, second, "or" if isinstance(operator, ast.And) else "and")
             case ast.Constant(value=bool() as value):
                 yield change(node, str(not value))
             case ast.Constant(value=int() as value):
@@ -213,11 +213,11 @@ def of_sql(path: str, source: str) -> Iterator[Mutation]:
 def mutations(folders: Sequence[str], root: Path = ROOT) -> list[Mutation]:
     """Return all mutations of the files of some folders, in the order of their paths."""
     paths = sorted({path for folder in folders for path in _sources(root / folder)})
-    found: list[Mutation] = []
+    every: list[Mutation] = []
     for path in paths:
         source, name = path.read_text(), str(path.relative_to(root))
-        found += of_sql(name, source) if path.suffix == ".sql" else of_python(name, source)
-    return found
+        every += of_sql(name, source) if path.suffix == ".sql" else of_python(name, source)
+    return every
 
 
 def _sources(place: Path) -> list[Path]:
