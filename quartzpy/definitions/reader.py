@@ -38,7 +38,7 @@ from quartzpy.triggers.trigger import Trigger
 
 _T = TypeVar("_T")
 _EVERY = "every"
-_RECORDS = (RetryPolicy, RateLimit, Expect, Continuation, Join, MaintenanceWindow)
+RECORDS = (RetryPolicy, RateLimit, Expect, Continuation, Join, MaintenanceWindow)
 _INSTANT, _TIME_OF_DAY = "2026-12-24T18:00+01:00", "08:30"
 
 
@@ -142,7 +142,7 @@ def add_refused(
 def _value(cls: type[Any], name: str, value: Any, form: Form, faults: Faults, place: Place) -> Any:
     """Return a plain value as one of the types that a class accepts by this name; `MISSING` if it has a fault."""
     accepted = accepted_types(cast(Any, cls))[name]
-    record = next((each for each in _RECORDS if each in accepted), None)
+    record = next((each for each in RECORDS if each in accepted), None)
     if isinstance(value, Mapping) and record is not None:
         return _or_missing(read_record(record, dict(value), form, faults, place))
     try:

@@ -10,18 +10,12 @@ from types import FunctionType
 from typing import Any, Generic, ParamSpec, TypeVar, Unpack, cast, overload
 
 from quartzpy.errors import InvalidJobTypeError
-from quartzpy.expect import Expect
-from quartzpy.instants import Span
 from quartzpy.jobs.context import JobExecutionContext
-from quartzpy.jobs.continuation import Continuation
 from quartzpy.jobs.function_arguments import OF_CLASS, FunctionArguments
-from quartzpy.jobs.job import Job, JobData, JobDetail, OverlapPolicyName, checked_entries, checked_former_names
-from quartzpy.jobs.join import Join
+from quartzpy.jobs.job import Job, JobData, JobDetail, checked_entries, checked_former_names
 from quartzpy.jobs.options import JobOptions
-from quartzpy.jobs.rate_limit import RateLimit
-from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.jobs.typed_data import checked_type
-from quartzpy.keys import DEFAULT_GROUP, UNNAMED, JobKey
+from quartzpy.keys import DEFAULT_GROUP, UNNAMED
 from quartzpy.main_module import import_path
 from quartzpy.name_hints import FUNCTION_NAMES, OPTION_NAMES, NameHints, hint_of
 from quartzpy.texts import quoted
@@ -144,28 +138,7 @@ def job(
     data_type: type[Any] | None = None,
     operators_set: Sequence[str] | None = None,
     former_names: Sequence[str] = (),
-    durable: bool = False,
-    requests_recovery: bool = False,
-    disallow_concurrent: bool | None = None,
-    max_concurrent: int | None = None,
-    overlap_policy: OverlapPolicyName = "block",
-    concurrency_key: str | None = None,
-    rate_limit: RateLimit | str | None = None,
-    limits: Sequence[str] | str = (),
-    persist_data: bool | None = None,
-    retry: RetryPolicy | None = None,
-    timeout: Span | None = None,
-    pause_after_failures: int | None = None,
-    executor: str | None = None,
-    execution_group: str | None = None,
-    requires: Sequence[str] = (),
-    continuations: Sequence[Continuation | JobKey | str] = (),
-    after: Join | Sequence[JobKey | str] | None = None,
-    description: str | None = None,
-    display_name: str | None = None,
-    documentation_url: str | None = None,
-    capture_logs: str | int | None = None,
-    expect: Expect | Mapping[str, Any] | None = None,
+    **defaults: Unpack[JobOptions],
 ) -> Callable[[Callable[_P, _R]], JobFunction[_P, _R]]: ...
 
 

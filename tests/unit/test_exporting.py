@@ -1,14 +1,17 @@
-"""Jobs and triggers that are written to a file are read back unchanged."""
+"""Jobs and triggers that are written to a file or as a document are read back unchanged."""
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
+import jsonschema
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,6 +24,7 @@ from quartzpy import (
     Continuation,
     CronTrigger,
     DailyTimeIntervalTrigger,
+    Expect,
     Jitter,
     Job,
     JobDetail,
@@ -34,16 +38,23 @@ from quartzpy import (
     disallow_concurrent_execution,
     persist_job_data_after_execution,
 )
+from quartzpy.dashboard.api import openapi
+from quartzpy.definitions.documents import read_job_document, read_trigger_document
+from quartzpy.definitions.faults import Faults
 from quartzpy.definitions.files import definitions
 from quartzpy.definitions.plain import span_text
+from quartzpy.definitions.published_types import PublishedTypes
+from quartzpy.definitions.stored_documents import document_of_declared, job_document
 from quartzpy.definitions.writer import exported, written
 from quartzpy.errors import SettingsError
+from quartzpy.jobs.job import job_types
 from quartzpy.scheduler.sync import Definitions
 from quartzpy.store.definition_differences import job_differences, trigger_differences
 from quartzpy.triggers.trigger import Trigger
 from quartzpy.triggers.upcoming import schedule_hash
 
 START = datetime(2026, 1, 1, 8, 30, 0, 123456, tzinfo=UTC)
+COMPONENTS = openapi.document()["components"]
 
 
 class Plain(Job):
@@ -73,7 +84,34 @@ def check(job: JobDetail, *triggers: Trigger) -> str:
         assert type(one) is type(other)
         assert trigger_differences(one, other, schedule_hash(one), None) == []
         assert schedule_hash(one) == schedule_hash(other)
+    check_documents(job, bound)
     return text
+
+
+def check_documents(job: JobDetail, bound: list[Trigger]) -> None:
+    """Write a job and its triggers as documents, check them against the schema, and read them."""
+    faults = Faults()
+    document = through_json(job_document(job))
+    accepted("JobDocument", document)
+    read = read_job_document(document, job.key, PublishedTypes({job.job_type: None}, job_types), faults)
+    assert faults.entries == []
+    assert read is not None
+    assert job_differences(read, job) == []
+    for trigger in bound:
+        document = through_json(document_of_declared(trigger))
+        accepted("TriggerDocument", document)
+        read_trigger = read_trigger_document(document, trigger.key, faults)
+        assert read_trigger == replace(trigger, data=trigger.data or None)
+    assert faults.entries == []
+
+
+def through_json(document: dict[str, Any]) -> Any:
+    return json.loads(json.dumps(document))
+
+
+def accepted(schema: str, document: Any) -> None:
+    whole = {"$ref": f"#/components/schemas/{schema}", "components": COMPONENTS}
+    jsonschema.validate(document, whole, jsonschema.Draft202012Validator)
 
 
 names = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=20)
@@ -124,6 +162,12 @@ jobs = st.builds(
     documentation_url=st.none()
     | st.sampled_from(["https://wiki.example.com/nightly?page=1#top", "http://[::1]:8080/ä"]),
     capture_logs=st.none() | st.sampled_from(["INFO", "OFF"]),
+    expect=st.none() | st.builds(Expect, starts_within=spans, ends_by=st.none() | st.just("06:00")),
+    continuations=st.lists(
+        st.builds(Continuation, st.builds(JobKey, names, names), data=st.none() | st.just({"a": [1]})),
+        max_size=2,
+        unique_by=lambda one: one.key,
+    ),
 )
 common = {
     "start_time": st.none() | st.datetimes(datetime(2020, 1, 1), datetime(2040, 1, 1), timezones=st.just(UTC)),

@@ -9,7 +9,7 @@ from datetime import date, datetime, timedelta
 from enum import Enum
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from quartzpy.dashboard.api import bodies, document_schemas
+from quartzpy.dashboard.api import bodies
 from quartzpy.dashboard.api.definitions import (
     APPLY,
     APPLY_PARAMETERS,
@@ -23,6 +23,7 @@ from quartzpy.dashboard.api.definitions import (
 )
 from quartzpy.dashboard.api.reads import READS, Parameter, Read
 from quartzpy.dashboard.api.responses import PROBLEM_SCHEMA, PROBLEM_TYPE, AcceptedAction
+from quartzpy.definitions.schemas import schemas as schemas_of_documents
 from quartzpy.keys import Key
 from quartzpy.operations import Actions, Operations
 from quartzpy.operations.actions.table import ACTIONS
@@ -126,7 +127,7 @@ def document() -> dict[str, Any]:
     components = {
         **schemas.components,
         **bodies.SCHEMAS,
-        **document_schemas.schemas(),
+        **schemas_of_documents(),
         "Problem": PROBLEM_SCHEMA,
     }
     return {

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import types
 from collections.abc import Collection, Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from datetime import datetime, time, timedelta
 from enum import Enum
 from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from quartzpy.calendars.calendar import CALENDAR_KINDS
+from quartzpy.calendars.maintenance_window import MaintenanceWindow
 from quartzpy.definitions.declarations import MAX_DEFINED
 from quartzpy.definitions.forms import SCHEDULE, STORED_DATA
-from quartzpy.definitions.reader import trigger_words
-from quartzpy.expect import Expect
+from quartzpy.definitions.plain import plain_value, text_of_time
+from quartzpy.definitions.reader import RECORDS, trigger_words, words_of
 from quartzpy.instants import Converted
-from quartzpy.jobs.continuation import FOLLOWED
+from quartzpy.jobs.continuation import FOLLOWED, Continuation
 from quartzpy.jobs.job import JobDetail
-from quartzpy.jobs.join import MAX_JOBS, ON
-from quartzpy.jobs.rate_limit import RateLimit
-from quartzpy.jobs.retry import RetryPolicy
+from quartzpy.jobs.join import ON
+from quartzpy.keys import JobKey
 from quartzpy.states import Missed
 from quartzpy.triggers.trigger import Trigger, trigger_kinds
 
@@ -46,6 +46,8 @@ _PLAIN: Mapping[Any, str] = {
     type(None): "null",
 }
 _DEFAULTS_OF_API = {"durable": True}
+_CHOICES: Mapping[str, Collection[str]] = {"outcomes": FOLLOWED, "missed": tuple(Missed)}
+"""The words of values that are annotated as any text."""
 
 
 def schemas() -> dict[str, dict[str, Any]]:
@@ -59,7 +61,7 @@ def schemas() -> dict[str, dict[str, Any]]:
         **{_title(kind): _trigger(cls) for kind, cls in trigger_kinds().items()},
         "BatchDocument": _BATCH,
         "CalendarDocument": _CALENDAR,
-        "FileDocument": _FILE,
+        "FileDocument": _file(),
     }
 
 
@@ -71,61 +73,6 @@ _COMMON: dict[str, Any] = {
     "name": {**_NAME, "description": "The name in the address; it may be left out."},
     "group": {**_NAME, "description": "The group in the address; it may be left out."},
 }
-_CONTINUATION: dict[str, Any] = {
-    "anyOf": [
-        _NAME,
-        {
-            "type": "object",
-            "properties": {
-                "job": _NAME,
-                "group": _NAME,
-                "outcomes": {
-                    "type": "array",
-                    "items": {"type": "string", "enum": [str(outcome) for outcome in FOLLOWED]},
-                    "minItems": 1,
-                },
-                "data": _DATA,
-            },
-            "required": ["job"],
-            "additionalProperties": False,
-        },
-    ]
-}
-
-
-_JOINED_JOBS: dict[str, Any] = {
-    "type": "array",
-    "items": {
-        "anyOf": [
-            _NAME,
-            {
-                "type": "object",
-                "properties": {"job": _NAME, "group": _NAME},
-                "required": ["job"],
-                "additionalProperties": False,
-            },
-        ]
-    },
-    "minItems": 1,
-    "maxItems": MAX_JOBS,
-    "description": "The jobs that it runs after.",
-}
-_JOIN: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "jobs": _JOINED_JOBS,
-        "need": {"anyOf": [{"enum": ["all", "any"]}, {"type": "integer", "minimum": 1}], "default": "all"},
-        "on": {"enum": list(ON), "default": "success"},
-        "per": {"enum": ["instant", "day"], "default": "instant"},
-        "time_zone": {**_NAME, "default": "UTC"},
-        "within": {
-            "type": ["string", "number", "null"],
-            "description": f"The time after which it is an incident that jobs are missing. {_SPAN}",
-        },
-    },
-    "required": ["jobs"],
-    "additionalProperties": False,
-}
 
 
 def _job() -> dict[str, Any]:
@@ -133,12 +80,10 @@ def _job() -> dict[str, Any]:
     own = {
         field.name: _of(hints[field.name])
         for field in fields(JobDetail)
-        if field.name not in ("job", "name", "group", "data", "continuations", "after")
+        if field.name not in ("job", "name", "group", "data")
     }
     for name, default in _DEFAULTS_OF_API.items():
         own[name] = {**own[name], "default": default}
-    own["continuations"] = {"type": "array", "items": _CONTINUATION}
-    own["after"] = {"anyOf": [_JOINED_JOBS, _JOIN, {"type": "null"}]}
     job_type = {**_NAME, "description": "A job type that a running node has published; see /job-types."}
     return {
         "description": "A job. What is left out has its default, whatever is stored.",
@@ -201,22 +146,6 @@ _CALENDAR: dict[str, Any] = {
     },
     "required": ["kind"],
 }
-_WINDOW: dict[str, Any] = {
-    "description": "A maintenance window: cron and duration, or start and end.",
-    "type": "object",
-    "properties": {
-        "cron": {"type": "string", "examples": ["0 2 * * SUN", "@weekly"]},
-        "duration": {"type": "string", "examples": ["4h"]},
-        "time_zone": {"type": "string", "default": "UTC"},
-        "start": {"type": "string", "format": "date-time"},
-        "end": {"type": "string", "format": "date-time"},
-        "trigger_group": {"type": "string"},
-        "job_group": {"type": "string"},
-        "missed": {"type": "string", "enum": [str(word) for word in Missed], "default": str(Missed.MISFIRE)},
-        "reason": {"type": "string"},
-    },
-    "additionalProperties": False,
-}
 _BATCH: dict[str, Any] = {
     "description": "The triggers of a batch, each of which fires once.",
     "type": "object",
@@ -247,17 +176,20 @@ _BATCH: dict[str, Any] = {
     "required": ["triggers"],
     "additionalProperties": False,
 }
-_FILE: dict[str, Any] = {
-    "description": "Jobs with their triggers, calendars and maintenance windows, in the form of a declared file.",
-    "type": "object",
-    "properties": {
-        "job": {"anyOf": [{"type": "array", "items": {"type": "object"}}, {"type": "object"}]},
-        "calendar": {"type": "object", "additionalProperties": {"$ref": "#/components/schemas/CalendarDocument"}},
-        "window": {"type": "object", "additionalProperties": _WINDOW},
-    },
-    "minProperties": 1,
-    "additionalProperties": False,
-}
+
+
+def _file() -> dict[str, Any]:
+    return {
+        "description": "Jobs with their triggers, calendars and maintenance windows, in the form of a declared file.",
+        "type": "object",
+        "properties": {
+            "job": {"anyOf": [{"type": "array", "items": {"type": "object"}}, {"type": "object"}]},
+            "calendar": {"type": "object", "additionalProperties": {"$ref": "#/components/schemas/CalendarDocument"}},
+            "window": {"type": "object", "additionalProperties": _record(MaintenanceWindow)},
+        },
+        "minProperties": 1,
+        "additionalProperties": False,
+    }
 
 
 def _has_triggers(hint: Any) -> bool:
@@ -269,16 +201,21 @@ def _of(hint: Any) -> dict[str, Any]:
     """Return the schema of the JSON from which the values of a type are made."""
     if get_origin(hint) is Converted:
         return _of(get_args(hint)[0])
-    members = [_member(member) for member in _members(hint)]
+    accepted = _members(hint)
+    # The name of a job stands for its key.
+    members = [_member(member) for member in accepted if member is not str or JobKey not in accepted]
     names = {name for member in members for name in _names(member)}
     enums = [member["enum"] for member in members if "enum" in member]
     others = [member for member in members if "enum" not in member and not set(member) <= {"type", "description"}]
-    if others:
-        plain = {"type": sorted({name for member in members if member not in others for name in _names(member)})}
-        return {"anyOf": [*others, plain]} if plain["type"] else others[0] if len(others) == 1 else {"anyOf": others}
     if enums:
         values = sorted({value for enum in enums for value in enum})
-        return {"enum": [*values, None] if "null" in names else values}
+        others += [{"type": name} for name in sorted(names - {"string", "null"})]
+        of_words = {"enum": [*values, None] if "null" in names else values}
+        return {"anyOf": [of_words, *others]} if others else of_words
+    if others:
+        plain = sorted({name for member in members if member not in others for name in _names(member)})
+        others += [{"type": plain if len(plain) > 1 else plain[0]}] if plain else []
+        return others[0] if len(others) == 1 else {"anyOf": others}
     described = {name: value for member in members for name, value in member.items() if name == "description"}
     return {"type": sorted(names) if len(names) > 1 else min(names), **described}
 
@@ -308,13 +245,10 @@ def _member(hint: Any) -> dict[str, Any]:
         return {"type": "string", "description": "A time of day, such as 08:30."}
     if hint in _PLAIN:
         return {"type": _PLAIN[hint]}
-    if hint in (RetryPolicy, RateLimit, Expect):
-        hints = get_type_hints(hint)
-        return {
-            "type": "object",
-            "properties": {field.name: _of(hints[field.name]) for field in fields(hint)},
-            "additionalProperties": False,
-        }
+    if hint in RECORDS:
+        return _record(hint)
+    if hint is JobKey:
+        return _NAME
     origin = get_origin(hint)
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return {"type": "object"}
@@ -326,4 +260,31 @@ def _member(hint: Any) -> dict[str, Any]:
 def _items(hint: Any) -> dict[str, Any]:
     # Classes, such as those of errors that are retried, are given by their names.
     parts = dict.fromkeys(str if get_origin(part) is type else part for part in _members(hint))
+    if Continuation in parts:
+        return {"anyOf": [_NAME, _record(Continuation)]}
+    if JobKey in parts:
+        return {"anyOf": [_NAME, _object({"job": _NAME, "group": _NAME}, ["job"])]}
     return _of(next(iter(parts))) if len(parts) == 1 else {"anyOf": [_of(part) for part in parts]}
+
+
+def _object(properties: Mapping[str, Any], required: Collection[str]) -> dict[str, Any]:
+    needed = {"required": list(required)} if required else {}
+    return {"type": "object", "properties": dict(properties), **needed, "additionalProperties": False}
+
+
+def _record(cls: Any) -> dict[str, Any]:
+    """Return the schema of a table from which `reader` makes a record."""
+    hints = {**get_type_hints(cls), "group": str}
+    properties = {word: _of(hints[word]) for word in sorted(words_of(cls) - {STORED_DATA})}
+    for word, words in _CHOICES.items():
+        if word in properties:
+            of_word = {"type": "string", "enum": [str(choice) for choice in words]}
+            properties[word] = {"type": "array", "items": of_word, "minItems": 1} if word == "outcomes" else of_word
+    if "data" in properties:
+        properties["data"] = _DATA
+    for own in fields(cls):
+        default = plain_value(own.default)
+        if own.name in properties and default is not MISSING and default is not None and default != []:
+            properties[own.name] = {**properties[own.name], "default": text_of_time(default)}
+    needed = [own.name for own in fields(cls) if own.default is MISSING and own.name in properties]
+    return _object(properties, needed)
