@@ -1,13 +1,14 @@
-"""Writes the names of the tables, their columns and the sequences: `python -m tools.table_columns`."""
+"""Writes the names of the tables and of their columns: `python -m tools.table_columns`."""
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 
 from quartzpy.store.postgresql.schema import tables
 
 FILE = Path(tables.__file__).parents[1] / "table_columns.py"
-_HEAD = '''"""The names of the tables, of their columns and of the sequences, without SQLAlchemy.
+_HEAD = '''"""The names of the tables and of their columns, without SQLAlchemy.
 
 Generated from `tables` by `python -m tools.table_columns`; do not edit.
 """
@@ -16,16 +17,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+_TEXT = """
+'''
+_TAIL = '''"""
+
+TABLES: Mapping[str, tuple[str, ...]] = {
+    table: tuple(columns.split()) for table, columns in (line.split(": ") for line in _TEXT.strip().split("\\n"))
+}
 '''
 
 
 def text() -> str:
     """Return the module's text, as the formatter would write it."""
-    lines = ["TABLES: Mapping[str, tuple[str, ...]] = {"]
-    for table in tables.metadata.sorted_tables:
-        lines += [f'    "{table.name}": (', *(f'        "{column.name}",' for column in table.columns), "    ),"]
-    sequences = ", ".join(f'"{sequence.name}"' for sequence in (tables.fire_ids, tables.epochs))
-    return _HEAD + "\n".join([*lines, "}", f"SEQUENCES = ({sequences})", ""])
+    lines = (
+        f"{table.name}: {' '.join(column.name for column in table.columns)}" for table in tables.metadata.sorted_tables
+    )
+    wrapped = ("\\\n ".join(textwrap.wrap(line, 117, break_on_hyphens=False)) for line in lines)
+    return _HEAD + "\n".join([*wrapped, _TAIL])
 
 
 if __name__ == "__main__":
