@@ -7,7 +7,7 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -57,7 +57,6 @@ from quartzpy.store.postgresql.steps import holdings as holdings_step
 from quartzpy.store.postgresql.steps import recover as recover_step
 from quartzpy.store.postgresql.steps.job_transaction import WorkTransaction
 from quartzpy.store.protocol import (
-    MAX_NODE_DEATHS,
     CheckIn,
     ConnectionUsage,
     JobStore,
@@ -237,30 +236,9 @@ class SqlJobStore:
     def now(self) -> datetime:
         return self._session.now()
 
-    def register(
-        self,
-        instance_id: str,
-        *,
-        host: str,
-        pid: int,
-        checkin_interval: timedelta,
-        window: timedelta,
-        process: str = "",
-        ended_epoch: int | None = None,
-        max_node_deaths: int = MAX_NODE_DEATHS,
-    ) -> Node:
+    def register(self, instance_id: str, **values: Any) -> Node:
         self._check_server()
-        return recover_step.register(
-            self._steps,
-            instance_id,
-            host=host,
-            pid=pid,
-            checkin_interval=checkin_interval,
-            window=window,
-            process=process,
-            ended_epoch=ended_epoch,
-            max_node_deaths=max_node_deaths,
-        )
+        return recover_step.register(self._steps, instance_id, **values)
 
     def check_in(self, node: Node, *, within: float | None = None, problems: Sequence[NodeProblem] = ()) -> CheckIn:
         return checkin.check_in(self._steps, self._control, node, within, problems)

@@ -51,11 +51,8 @@ def purge_history(
         since = session.purged_up_to or "-infinity"
         executions = [session.bind(PURGE, since=since, older_than=older_than, before=before, limit=limit)]
     if older_than is not None:
-        history.append(session.bind(_SQL.purge_misfires, older_than=older_than, limit=limit))
-        history.append(session.bind(PURGE_INCIDENTS, older_than=older_than, limit=limit))
-        history.append(session.bind(_SQL.purge_joins, older_than=older_than, limit=limit))
-        history.append(session.bind(PURGE_BREACHES, older_than=older_than, limit=limit))
-        history.append(session.bind(PURGE_NOTIFICATIONS, older_than=older_than, limit=limit))
+        texts = (_SQL.purge_misfires, PURGE_INCIDENTS, _SQL.purge_joins, PURGE_BREACHES, PURGE_NOTIFICATIONS)
+        history = [session.bind(text, older_than=older_than, limit=limit) for text in texts]
     if actions is not None:
         history.append(session.bind(_SQL.purge_actions, older_than=actions, limit=limit))
     triggers = []

@@ -194,9 +194,9 @@ def register(
     pid: int,
     checkin_interval: timedelta,
     window: timedelta,
-    process: str,
-    ended_epoch: int | None,
-    max_node_deaths: int,
+    process: str = "",
+    ended_epoch: int | None = None,
+    max_node_deaths: int = MAX_NODE_DEATHS,
 ) -> Node:
     """Begin an epoch; see `JobStore.register`."""
     _, present, lost = session.unlocked(
