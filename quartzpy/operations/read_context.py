@@ -19,7 +19,7 @@ from quartzpy.scheduler.typed_text import not_stored
 from quartzpy.secret_texts import Redaction
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.protocol import JobStore
-from quartzpy.store.queries import BoundedQuery, Position, RecordQuery
+from quartzpy.store.queries import AnyQuery, BoundedQuery, Position
 from quartzpy.texts import reason
 
 MAX_COUNTED = 10_000
@@ -133,7 +133,7 @@ def page_of(page: Page[_Record], view: Callable[[_Record], _View]) -> Page[_View
 
 def examined_page(
     reading: BatchedReads,
-    query: RecordQuery[_Record],
+    query: BoundedQuery[_Record],
     limit: int,
     after: str | None,
     is_outdated: Callable[[Page[_Record]], bool] = lambda page: False,
@@ -144,7 +144,7 @@ def examined_page(
     If the page `is_outdated`, it is read once more. `ask_more` may ask about the records of the page, with what this
     asks itself.
     """
-    bounded = cast("BoundedQuery", query)
+    bounded = cast("AnyQuery", query)
     pages: Query[_Record] = Query(
         query.name,
         lambda limit, after: reading.defer(lambda store: admin(store).find(query, limit, after))(),
@@ -159,13 +159,13 @@ def examined_page(
         last = reading.defer(lambda store: admin(store).last_examined(bounded, position))
         page = pages.page(limit, after)
     ask_more(page)
-    if page.next_cursor is None and bounded.among is not None:
+    if page.next_cursor is None and query.among is not None:
         end = (last or reading.defer(lambda store: admin(store).last_examined(bounded, position)))()
         if end is not None:
-            return Page(page, pages._encoded(end), bounded.among)
+            return Page(page, pages._encoded(end), query.among)
     return page
 
 
-def are_few(reading: BatchedReads, query: RecordQuery[_Record], most: int) -> bool:
+def are_few(reading: BatchedReads, query: BoundedQuery[_Record], most: int) -> bool:
     """Return whether a query selects at most `most` records, and these among those that a page examines."""
     return examined_page(reading, query, most, None).next_cursor is None

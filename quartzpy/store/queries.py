@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher, MatchOperator
@@ -51,11 +51,13 @@ class RecordQuery(Generic[_Record]):
     """A query, and the type of the records that it selects."""
 
     __slots__ = ()
+    of: ClassVar[str]
+    """What it selects: "jobs"."""
 
     @property
     def name(self) -> str:
         """The name of this query, which its cursors have in them."""
-        raise NotImplementedError
+        return self.of
 
     @property
     def shape(self) -> Shape:
@@ -79,6 +81,26 @@ _TRIGGER: dict[str, Any] = {"kind": TriggerKey, "text": "The trigger", "name": "
 _TRIGGER_STATES = tuple(
     dict.fromkeys([*map(str, TriggerState), *(str(state) for state in PublicState if state is not PublicState.NONE)])
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundedQuery(RecordQuery[_Record]):
+    """A query of pages, which can bound the number of records that a page examines."""
+
+    among: int | None = None
+    """The number of records of `walk` that are examined at most; a page then has those among them that match. None
+    examines as many as the page needs."""
+
+    @property
+    def walk(self) -> Self | None:
+        """The records that a page examines in their order; None if it finds those that match without others."""
+        walk = self if self.among is None else self._walk()
+        return None if walk == self else replace(walk, among=None)
+
+    def _walk(self) -> Self:
+        """Return the query of those of which an index has the order."""
+        return self
+
 
 STOPPED = frozenset({TriggerState.ERROR, TriggerState.PAUSED, TriggerState.PAUSED_BLOCKED})
 HELD = frozenset({TriggerState.BLOCKED, TriggerState.PAUSED_BLOCKED, TriggerState.COMPLETE})
@@ -108,9 +130,10 @@ class TriggerOrder(Word):
 
 
 @dataclass(frozen=True, slots=True)
-class JobQuery(RecordQuery[JobRecord]):
+class JobQuery(BoundedQuery[JobRecord]):
     """Selects the jobs that match all given filters. The order is by group, then by name."""
 
+    of = "jobs"
     contains: str | None = filtered(**_CONTAINS)
     group: GroupMatcher | None = filtered(GroupMatcher, "The group", hint=_GROUPS)
     job_type: str | None = filtered(**_JOB_TYPE)
@@ -119,21 +142,11 @@ class JobQuery(RecordQuery[JobRecord]):
     """The key of the only job."""
     most_triggers: int | None = None
     """The number up to which the triggers of each job are counted; None counts all of them."""
-    among: int | None = None
-    """The number of jobs of `walk` that are examined at most; a page then has those among them that match. None
-    examines as many as the page needs."""
 
-    @property
-    def walk(self) -> JobQuery | None:
-        """The jobs that a page examines in their order; None if it finds those that match without others."""
-        if self.among is None or self.job_key is not None:
-            return None
-        walk = JobQuery(group=_one_group(self.group), most_triggers=self.most_triggers, among=self.among)
-        return None if walk == self else replace(walk, among=None)
-
-    @property
-    def name(self) -> str:
-        return "jobs"
+    def _walk(self) -> JobQuery:
+        if self.job_key is not None:
+            return self
+        return JobQuery(group=_one_group(self.group), most_triggers=self.most_triggers, among=self.among)
 
     @property
     def shape(self) -> Shape:
@@ -144,7 +157,7 @@ class JobQuery(RecordQuery[JobRecord]):
 
 
 @dataclass(frozen=True, slots=True)
-class TriggerQuery(RecordQuery[TriggerRecord]):
+class TriggerQuery(BoundedQuery[TriggerRecord]):
     """Selects the triggers that match all given filters.
 
     `since` and `until` bound the next fire time: `since` is inclusive, `until` exclusive.
@@ -176,9 +189,6 @@ class TriggerQuery(RecordQuery[TriggerRecord]):
         default="key",
         is_order=True,
     )
-    among: int | None = None
-    """The number of triggers of `walk` that are examined at most; a page then has those among them that match. None
-    examines as many as the page needs."""
 
     @property
     def few(self) -> TriggerQuery | None:
@@ -195,26 +205,12 @@ class TriggerQuery(RecordQuery[TriggerRecord]):
             return TriggerQuery(states=HELD)
         return None
 
-    @property
-    def walk(self) -> TriggerQuery | None:
-        """The triggers that a page examines in their order; None if it finds those that match without others."""
-        if self.among is None:
-            return None
-        if self.order is TriggerOrder.NEXT_FIRE_TIME:
-            walk = replace(
-                self,
-                job_key=None,
-                calendar=None,
-                group=None,
-                contains=None,
-                job_type=None,
-                kind=None,
-                by_schedule=False,
-            )
-        else:
+    def _walk(self) -> TriggerQuery:
+        if self.order is TriggerOrder.KEY:
             states = self.states if self._is_stopped else None
-            walk = TriggerQuery(group=_one_group(self.group), states=states, among=self.among)
-        return None if walk == self else replace(walk, among=None)
+            return TriggerQuery(group=_one_group(self.group), states=states, among=self.among)
+        of_order = {name: getattr(self, name) for name in ("states", "since", "until", "order", "among")}
+        return TriggerQuery(**of_order)
 
     @property
     def _is_stopped(self) -> bool:
@@ -236,14 +232,15 @@ class TriggerQuery(RecordQuery[TriggerRecord]):
 
 
 @dataclass(frozen=True, slots=True)
-class ExecutionQuery(RecordQuery[ExecutionRecord]):
+class ExecutionQuery(BoundedQuery[ExecutionRecord]):
     """Selects the executions that match all given filters.
 
     `since` and `until` bound the scheduled fire time: `since` is inclusive, `until` exclusive. The latest comes first:
     by end, else by fire, else by scheduled fire time. Executions that are SCHEDULED come after all others, the
-    soonest first.
+    soonest first. Of the executions of a trigger a page examines as many as it needs, whatever `among` is.
     """
 
+    of = "executions"
     states: frozenset[ExecutionState] = filtered(
         ExecutionState,
         "The state",
@@ -263,17 +260,10 @@ class ExecutionQuery(RecordQuery[ExecutionRecord]):
     since: datetime | None = filtered(datetime, "The earliest scheduled fire time")
     until: datetime | None = filtered(datetime, "The scheduled fire time is before this")
     exhausted: bool = filtered(bool, "Only those that failed and that no retry follows", instead=False, is_rare=True)
-    among: int | None = None
-    """The number of ended executions that are examined at most; a page then has those among them that match. None
-    examines as many as the page needs. It has no effect on the executions of a trigger."""
 
     def __post_init__(self) -> None:
         if self.exhausted:
             object.__setattr__(self, "states", self.states & {ExecutionState.FAILED})
-
-    @property
-    def name(self) -> str:
-        return "executions"
 
     @property
     def shape(self) -> Shape:
@@ -294,33 +284,22 @@ MISFIRE_MARGIN = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
-class MisfireQuery(RecordQuery[MisfireRecord]):
+class MisfireQuery(BoundedQuery[MisfireRecord]):
     """Selects the misfires that match all given filters. The order is the latest first.
 
     `since` and `until` bound the scheduled fire time that was missed: `since` is inclusive, `until` exclusive.
     """
 
+    of = "misfires"
     trigger_key: TriggerKey | None = filtered(**_TRIGGER)
     job_key: JobKey | None = filtered(**_JOB, is_rare=True)
     action: MisfireAction | None = filtered(MisfireAction, "The result of the misfire instruction", label="Result")
     instance_id: str | None = filtered(str, "The node that handled it", name="node")
     since: datetime | None = filtered(datetime, "The earliest scheduled fire time that was missed")
     until: datetime | None = filtered(datetime, "The missed fire time is before this")
-    among: int | None = None
-    """The number of misfires of `walk` that are examined at most; a page then has those among them that match. None
-    examines as many as the page needs."""
 
-    @property
-    def walk(self) -> MisfireQuery | None:
-        """The misfires that a page examines in their order; None if it finds those that match without others."""
-        if self.among is None:
-            return None
-        walk = MisfireQuery(trigger_key=self.trigger_key, among=self.among)
-        return None if walk == self else replace(walk, among=None)
-
-    @property
-    def name(self) -> str:
-        return "misfires"
+    def _walk(self) -> MisfireQuery:
+        return MisfireQuery(trigger_key=self.trigger_key, among=self.among)
 
     @property
     def shape(self) -> Shape:
@@ -334,14 +313,11 @@ class MisfireQuery(RecordQuery[MisfireRecord]):
 class JoinQuery(RecordQuery[JoinRecord]):
     """Selects the joins and batches that match all given filters. The order is the latest first."""
 
+    of = "joins"
     job_key: JobKey | None = filtered(JobKey, "The job that runs when enough has ended", name="job")
     state: JoinState | None = filtered(JoinState, "The state")
     occasion: str | None = None
     """The scheduled instant or the day, or the name of the batch."""
-
-    @property
-    def name(self) -> str:
-        return "joins"
 
     @property
     def shape(self) -> Shape:
@@ -352,12 +328,13 @@ class JoinQuery(RecordQuery[JoinRecord]):
 
 
 @dataclass(frozen=True, slots=True)
-class ActionQuery(RecordQuery[ActionRecord]):
+class ActionQuery(BoundedQuery[ActionRecord]):
     """Selects the actions of the audit log that match all given filters. The order is the latest first.
 
     `since` and `until` bound the instant at which they began: `since` is inclusive, `until` exclusive.
     """
 
+    of = "audit log"
     actor: str | None = filtered(str, "The name of the actor", label="Who")
     action: str | None = filtered(str, "The name of the action: pause, delete, ...", hint="pause")
     subject: str | None = filtered(
@@ -366,22 +343,10 @@ class ActionQuery(RecordQuery[ActionRecord]):
     state: ActionState | None = filtered(ActionState, "The state of the action", label="Result")
     since: datetime | None = filtered(datetime, "The earliest begin")
     until: datetime | None = filtered(datetime, "They began before this")
-    among: int | None = None
-    """The number of actions of `walk` that are examined at most; a page then has those among them that match. None
-    examines as many as the page needs."""
 
-    @property
-    def walk(self) -> ActionQuery | None:
-        """The actions that a page examines in their order; None if it finds those that match without others."""
-        if self.among is None:
-            return None
+    def _walk(self) -> ActionQuery:
         state = None if self.state is ActionState.SUCCEEDED else self.state
-        walk = ActionQuery(subject=self.subject, state=state, since=self.since, until=self.until, among=self.among)
-        return None if walk == self else replace(walk, among=None)
-
-    @property
-    def name(self) -> str:
-        return "audit log"
+        return ActionQuery(subject=self.subject, state=state, since=self.since, until=self.until, among=self.among)
 
     @property
     def shape(self) -> Shape:
@@ -392,12 +357,13 @@ class ActionQuery(RecordQuery[ActionRecord]):
 
 
 @dataclass(frozen=True, slots=True)
-class IncidentQuery(RecordQuery[IncidentRecord]):
+class IncidentQuery(BoundedQuery[IncidentRecord]):
     """Selects the incidents that are over and match all given filters. The order is that of their ends, latest first.
 
     Those are selected that lasted at some instant from `since` until before `until`.
     """
 
+    of = "incidents"
     contains: str | None = filtered(
         str,
         "A part of the subject or of the latest sentence; the case of ASCII letters is ignored",
@@ -407,21 +373,9 @@ class IncidentQuery(RecordQuery[IncidentRecord]):
     kind: str | None = filtered(str, "The kind: dead-node, trigger-error, ...", hint="dead-node")
     since: datetime | None = filtered(datetime, "They ended at this instant or later")
     until: datetime | None = filtered(datetime, "They began before this")
-    among: int | None = None
-    """The number of incidents of `walk` that are examined at most; a page then has those among them that match. None
-    examines as many as the page needs."""
 
-    @property
-    def walk(self) -> IncidentQuery | None:
-        """The incidents that a page examines in their order; None if it finds those that match without others."""
-        if self.among is None:
-            return None
-        walk = IncidentQuery(since=self.since, among=self.among)
-        return None if walk == self else replace(walk, among=None)
-
-    @property
-    def name(self) -> str:
-        return "incidents"
+    def _walk(self) -> IncidentQuery:
+        return IncidentQuery(since=self.since, among=self.among)
 
     @property
     def shape(self) -> Shape:
@@ -445,8 +399,5 @@ def _one_group(matcher: GroupMatcher | None) -> GroupMatcher | None:
     return matcher if matcher is not None and matcher.operator is MatchOperator.EQUALS else None
 
 
-BoundedQuery = JobQuery | TriggerQuery | ExecutionQuery | MisfireQuery | ActionQuery | IncidentQuery
-"""The queries of pages. The field `among` of each bounds the number of records that a page examines."""
-
-AnyQuery = BoundedQuery | JoinQuery
+AnyQuery = JobQuery | TriggerQuery | ExecutionQuery | MisfireQuery | ActionQuery | IncidentQuery | JoinQuery
 """All queries."""

@@ -59,13 +59,10 @@ class Note:
 class NoteQuery(RecordQuery[Note]):
     """Selects notes."""
 
+    of = "notes"
     text: str | None = filtered(str, "A part of the text", hint="a word")
     weather: Weather | None = filtered(Weather, "The weather")
     since: datetime | None = filtered(datetime, "The earliest instant")
-
-    @property
-    def name(self) -> str:
-        return "notes"
 
     @property
     def shape(self) -> Shape:
