@@ -12,7 +12,7 @@ from typing import Any
 
 from quartzpy.states import ENDED, ExecutionState, FiredState
 from quartzpy.store.postgresql.connection.session import SqlSession
-from quartzpy.store.postgresql.lookups import group_matcher, read_execution
+from quartzpy.store.postgresql.lookups import read_execution
 from quartzpy.store.postgresql.page_filters import switches_of, values_of
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.trigger_pages import FEW
@@ -44,7 +44,7 @@ def executions_text(query: ExecutionQuery, after: Position | None, *, count: boo
     return _SQL(
         "page",
         **parts,
-        **_switches(query),
+        **switches_of(query),
         count=count,
         examined=query.among is not None,
         after=past and after is not None,
@@ -54,11 +54,7 @@ def executions_text(query: ExecutionQuery, after: Position | None, *, count: boo
 
 def ranked_text(query: ExecutionQuery, by: Rank, after: Position | None = None) -> str:
     """Return the statement of the executions that rank highest among those that the query examines."""
-    return _SQL("ranked", **_switches(query), by_duration=by is Rank.DURATION, after=after is not None)
-
-
-def _switches(query: ExecutionQuery) -> dict[str, bool]:
-    return {**switches_of(query), "in_group": group_matcher(query.job_group) is not None}
+    return _SQL("ranked", **switches_of(query), by_duration=by is Rank.DURATION, after=after is not None)
 
 
 def ranked(
@@ -90,13 +86,10 @@ def last_examined(session: SqlSession, query: ExecutionQuery, after: Position | 
 
 def values_of_executions(query: ExecutionQuery, after: Position | None) -> dict[str, Any]:
     _, at, fire_id, group, name = after or (None,) * 5
-    group_filter = group_matcher(query.job_group)
     return {
         "outcomes": sorted(query.states & ENDED),
         "fired_states": _fired_states(query),
         **values_of(query),
-        "operator": group_filter and group_filter.operator,
-        "group": group_filter and group_filter.value,
         "after_at": at,
         "after_id": fire_id,
         "after_group": group,

@@ -8,9 +8,7 @@ from typing import Any, NamedTuple
 
 from quartzpy.jobs.shared_limit import names_from_text
 from quartzpy.keys import JobKey
-from quartzpy.matchers import MatchOperator
 from quartzpy.states import HeldBy, JobMode, TriggerState
-from quartzpy.store.postgresql.lookups import group_matcher
 from quartzpy.store.postgresql.page_filters import switches_of, values_of
 from quartzpy.store.postgresql.schema.rows import JobColumns
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
@@ -22,23 +20,19 @@ _SQL = SqlFile("job_pages.sql")
 
 def jobs_text(query: JobQuery, after: Position | None, *, count: bool = False) -> str:
     """Return the statement of a page."""
-    group = group_matcher(query.group)
     return _SQL(
         "page",
         count=count,
         examined=query.walk is not None,
         of_job=query.job_key is not None,
-        in_group=group is not None and group.operator is MatchOperator.EQUALS,
         after=after is not None,
-        group_like=group is not None and group.operator is not MatchOperator.EQUALS,
         **switches_of(query),
     )
 
 
 def last_text(query: JobQuery, after: Position | None) -> str:
     """Return the statement that finds the last job that a page examines."""
-    in_group = query.group is not None and query.group.operator is MatchOperator.EQUALS
-    return _SQL("last", in_group=in_group, after=after is not None)
+    return _SQL("last", in_group=switches_of(query)["in_group"], after=after is not None)
 
 
 def values_of_jobs(query: JobQuery, after: Position | None) -> dict[str, Any]:
@@ -46,8 +40,6 @@ def values_of_jobs(query: JobQuery, after: Position | None) -> dict[str, Any]:
     return {
         "job_group": query.job_key and query.job_key.group,
         "job_name": query.job_key and query.job_key.name,
-        "operator": query.group and query.group.operator,
-        "group": query.group and query.group.value,
         "most_triggers": query.most_triggers,
         "after_group": group,
         "after_name": name,

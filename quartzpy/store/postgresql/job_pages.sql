@@ -26,18 +26,9 @@ SELECT s.trigger_count, s.next_waiting, s.next_blocked, s.next_paused, s.parked_
 \endif
                ) AS walked
          WHERE true
-\if :group_like
-           AND CASE :'operator'
-                   WHEN 'starts_with' THEN starts_with(job_group, :'group')
-                   WHEN 'ends_with' THEN right(job_group, length(:'group')) = :'group'
-                   ELSE strpos(job_group, :'group') > 0
-               END
-\endif
+           -- include: of_jobs
 \if :of_contains
            AND strpos(job_name, :'contains') > 0
-\endif
-\if :of_job_type
-           AND job_type = :'job_type'
 \endif
 \if :of_mode
            AND mode = :'mode'

@@ -107,13 +107,12 @@ AND scheduled_time >= :'since'::timestamptz
 AND scheduled_time < :'until'::timestamptz
 \endif
 
--- part: is_of_job
-\if :of_job
-AND job_group = :'job_group' AND job_name = :'job_name'
-\endif
+-- part: of_jobs
 \if :in_group
+AND job_group = :'group'
+\endif
+\if :group_like
 AND CASE :'operator'
-        WHEN 'equals' THEN job_group = :'group'
         WHEN 'starts_with' THEN starts_with(job_group, :'group')
         WHEN 'ends_with' THEN right(job_group, length(:'group')) = :'group'
         ELSE strpos(job_group, :'group') > 0
@@ -122,6 +121,12 @@ AND CASE :'operator'
 \if :of_job_type
 AND job_type = :'job_type'
 \endif
+
+-- part: is_of_job
+\if :of_job
+AND job_group = :'job_group' AND job_name = :'job_name'
+\endif
+-- include: of_jobs
 
 -- part: is_wanted
 AND outcome = ANY(:'outcomes'::text[])

@@ -12,9 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from quartzpy.matchers import MatchOperator
 from quartzpy.states import PAUSED_STATES, STORED_STATES, TriggerState
-from quartzpy.store.postgresql.lookups import group_matcher
 from quartzpy.store.postgresql.page_filters import switches_of, values_of
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.queries import HELD, STOPPED, Position, TriggerOrder, TriggerQuery
@@ -36,15 +34,11 @@ def triggers_text(query: TriggerQuery, after: Position | None, *, last: bool = F
     """Return the statement of a page, or of the last trigger that it examines; an empty text if nothing can match."""
     if query.states is not None and not query.states:
         return ""
-    group = group_matcher(query.group)
-    in_group = group is not None and group.operator is MatchOperator.EQUALS
     switches = {
         "count": count,
         "last": last,
         "few": query.few is not None,
         "examined": is_examined(query),
-        "in_group": in_group,
-        "group_like": group is not None and not in_group,
         "some_states": query.states is not None,
         "seen": _is_derived(query),
         **switches_of(query),
@@ -103,11 +97,8 @@ def _seen(stored: TriggerState) -> frozenset[TriggerState]:
 
 def values_of_triggers(query: TriggerQuery, after: Position | None) -> dict[str, Any]:
     at, priority, group, name = (None, None, *after) if after and len(after) == 2 else after or (None,) * 4
-    of_group = group_matcher(query.group)
     return {
         **values_of(query),
-        "operator": of_group and of_group.operator,
-        "group": of_group and of_group.value,
         "states": sorted(_states(query)),
         "stored": sorted(_stored(query)),
         "after_at": at,
