@@ -25,7 +25,7 @@ from quartzpy.texts import reason
 MAX_COUNTED = 10_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Count:
     """A number of rows. If `has_more` is true, there are more than `number`."""
 

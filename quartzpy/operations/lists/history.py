@@ -24,7 +24,7 @@ EXECUTIONS: ListSpec[ExecutionSummary] = ListSpec(
         Column("job", lambda row: row.job, Look.NAME, readable=28, classes=""),
         Column("state", lambda row: row.state, Look.STATE, label="Outcome", classes=""),
         Column("scheduled", lambda row: row.scheduled_fire_time, Look.INSTANT, aside=True),
-        Column("ran", lambda row: row.ran, Look.SPAN, drop=9, classes="", largest_first=True),
+        Column("ran", lambda row: row.ran, Look.SPAN, drop=9, classes=""),
         Column(
             "waited",
             lambda row: row.waited,
@@ -32,7 +32,6 @@ EXECUTIONS: ListSpec[ExecutionSummary] = ListSpec(
             "Late by",
             "The time from the scheduled instant until a node fired it",
             drop=7,
-            largest_first=True,
             classes="wide least",
         ),
         Column("attempt", lambda row: row.attempt, Look.NUMBER, drop=4, aside=True),

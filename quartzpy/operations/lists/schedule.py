@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from quartzpy.operations.lists.spec import Column, ListSpec, Look, rank
+from quartzpy.operations.lists.spec import Column, ListSpec, Look
 from quartzpy.store.queries import JobQuery, TriggerQuery
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ def _runs(*, aside: bool) -> tuple[Column[Any], ...]:
             _of_health(lambda health: health.last_outcome),
             Look.STATE,
             "Last result",
-            order=_of_health(lambda health: rank(health.last_outcome)),
             drop=12,
             classes="wide least" if aside else "",
         ),
@@ -51,7 +50,6 @@ def _runs(*, aside: bool) -> tuple[Column[Any], ...]:
             "Failed, 24 h",
             f"How many {_OF_RUNS}, failed for good or were lost, among those that ended within 24 hours",
             order=_of_health(lambda health: (health.failures, health.runs)),
-            largest_first=True,
             drop=11,
             aside=aside,
         ),
@@ -70,7 +68,6 @@ def _runs(*, aside: bool) -> tuple[Column[Any], ...]:
             Look.SPAN,
             "p50",
             f"The median duration {_OF_RUNS}",
-            largest_first=True,
             drop=6,
             aside=aside,
         ),
@@ -80,7 +77,6 @@ def _runs(*, aside: bool) -> tuple[Column[Any], ...]:
             Look.SPAN,
             "p99",
             f"The 99th percentile of the durations {_OF_RUNS}",
-            largest_first=True,
             drop=5,
             aside=aside,
             classes="wide least",
@@ -104,25 +100,9 @@ JOBS: ListSpec[JobSummary] = ListSpec(
             classes="wide less",
         ),
         *_runs(aside=False),
-        Column(
-            "triggers",
-            lambda row: str(row.triggers),
-            Look.NUMBER,
-            order=lambda row: row.triggers.number,
-            largest_first=True,
-            drop=8,
-            classes="wide least",
-        ),
+        Column("triggers", lambda row: row.triggers, Look.NUMBER, drop=8, classes="wide least"),
         Column("next", lambda row: row.next_fire_time, Look.INSTANT, "Next fire", drop=10, classes=""),
-        Column(
-            "previous",
-            lambda row: row.previous_fire_time,
-            Look.INSTANT,
-            "Last fire",
-            largest_first=True,
-            drop=6,
-            classes="wide less",
-        ),
+        Column("previous", lambda row: row.previous_fire_time, Look.INSTANT, "Last fire", drop=6, classes="wide less"),
         Column("waits for", lambda row: row.waits_for, drop=8, aside=True),
         Column("display name", lambda row: row.display_name, drop=5, aside=True),
         Column("limit", lambda row: row.max_concurrent, Look.NUMBER, drop=4, aside=True),
@@ -145,15 +125,7 @@ TRIGGERS: ListSpec[TriggerSummary] = ListSpec(
         Column("schedule", lambda row: row.schedule, classes="schedule"),
         *_runs(aside=True),
         Column("next", lambda row: row.next_fire_time, Look.INSTANT, "Next fire", classes=""),
-        Column(
-            "previous",
-            lambda row: row.previous_fire_time,
-            Look.INSTANT,
-            "Last fire",
-            largest_first=True,
-            drop=5,
-            classes="wide less",
-        ),
+        Column("previous", lambda row: row.previous_fire_time, Look.INSTANT, "Last fire", drop=5, classes="wide less"),
         Column("zone", lambda row: row.zone, drop=7, aside=True),
         Column("calendar", lambda row: row.calendar, drop=6, aside=True),
         Column("fired", lambda row: row.times_triggered, Look.NUMBER, drop=4, aside=True),

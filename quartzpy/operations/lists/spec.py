@@ -45,8 +45,6 @@ class Column(Generic[_T]):
     """What its values are, more exactly."""
     order: Callable[[_T], Any] | None = None
     """Returns the value by which rows are sorted; None sorts them by `value`."""
-    largest_first: bool = False
-    """True if the first click sorts the largest values to the top."""
 
     drop: int = 0
     """The order in which columns are omitted where the terminal is narrow: 1 first; those with 0 never are."""
@@ -81,6 +79,11 @@ class Column(Generic[_T]):
         return self.look in (Look.NUMBER, Look.SPAN)
 
     @property
+    def largest_first(self) -> bool:
+        """True if the first click on its head sorts the largest values to the top."""
+        return self.is_right or self.name == "previous"
+
+    @property
     def css(self) -> str:
         """All CSS classes of its cells."""
         return f"number {self.classes}".strip() if self.is_right else self.classes
@@ -90,17 +93,14 @@ class Column(Generic[_T]):
         if self.order is not None:
             return self.order(row)
         value = self.value(row)
-        match value:
-            case Key():
-                return value.group, value.name
-            case None | int() | float():
-                return value
-        if self.look is Look.STATE:
-            return rank(value)
-        return value if self.look in (Look.SPAN, Look.INSTANT) else str(value)
+        if isinstance(value, Key):
+            return value.group, value.name
+        if value is None or self.look in (Look.NUMBER, Look.SPAN, Look.INSTANT):
+            return value
+        return _rank(value) if self.look is Look.STATE else str(value)
 
 
-def rank(state: object) -> tuple[int, str]:
+def _rank(state: object) -> tuple[int, str]:
     """Return the place of a state in an order that begins with what needs attention."""
     return (_BAD_FIRST.index(str(state)) if str(state) in _BAD_FIRST else len(_BAD_FIRST)), str(state)
 
