@@ -310,10 +310,6 @@ def one_trigger(context: RequestContext) -> Response:
     return context.render("trigger.html", live="schedule executions", view=view, bars=run_bars(view.last_executions))
 
 
-def calendar_list(context: RequestContext) -> Response:
-    return context.render("calendars.html", live="schedule", calendars=context.operations.calendars())
-
-
 def one_calendar(context: RequestContext) -> Response:
     name, year = context.parameter("name"), context.parameter("year")
     if name is None:
@@ -422,7 +418,8 @@ def list_page(spec: ListSpec[Any]) -> Handler:
 
     def handle(context: RequestContext) -> Response:
         def read(limit: int, after: str | None) -> Page[Any]:
-            rows: Page[Any] = getattr(context.operations, spec.method)(limit=limit, after=after, **filters)
+            ask = getattr(context.operations, spec.method)
+            rows: Page[Any] = Page(ask(), None) if spec.query is None else ask(limit=limit, after=after, **filters)
             return rows
 
         if (changed := _changed_columns(context, spec)) is not None:
@@ -494,7 +491,6 @@ PAGES: list[BaseRoute] = [
     Route("/job", page(one_job)),
     Route("/triggers", page(trigger_list)),
     Route("/trigger", page(one_trigger)),
-    Route("/calendars", page(calendar_list)),
     Route("/calendar", page(one_calendar)),
     Route("/groups", page(groups)),
     Route("/executions", page(execution_list)),

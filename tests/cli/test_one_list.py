@@ -158,7 +158,7 @@ def test_a_new_list_has_a_page_with_its_filters_columns_and_orders(client: TestC
     assert re.findall(r"<th(?: [^>]*)?>(?:<a[^>]*>)?([^<]*)", client.get("/notes").text) == ["Noted at", "Letters"]
 
 
-@pytest.mark.parametrize("name", ["jobs", "triggers", "executions", "misfires", "audit"])
+@pytest.mark.parametrize("name", ["jobs", "triggers", "executions", "misfires", "calendars", "audit"])
 def test_the_terminal_and_the_page_have_the_same_columns(name: str, terminal: Terminal, client: TestClient) -> None:
     offered = re.findall(r'name="columns" value="(\w+)"', client.get(f"/{name}").text)
     assert offered == [column.option for column in LISTS[name].columns]

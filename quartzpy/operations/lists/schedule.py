@@ -151,12 +151,14 @@ CALENDARS: ListSpec[CalendarSummary] = ListSpec(
     "calendar",
     "The calendars.",
     (
-        Column("calendar", lambda row: row.name, Look.NAME, readable=28),
-        Column("kind", lambda row: row.kind, Look.WORD),
-        Column("zone", lambda row: row.zone, drop=2),
+        Column("calendar", lambda row: row.name, Look.NAME, readable=28, classes=""),
+        Column("kind", lambda row: row.kind, Look.WORD, classes=""),
+        Column("zone", lambda row: row.zone, label="Time zone", drop=2, classes=""),
         Column("description", lambda row: row.unreadable or row.description),
-        Column("revision", lambda row: row.revision, Look.NUMBER, drop=1),
+        Column("revision", lambda row: row.revision, Look.NUMBER, drop=1, aside=True),
     ),
+    title="Calendars",
+    intro="Times at which the triggers that use them do not fire.",
     more="`quartzpy show calendar NAME` has the days that one of them excludes.",
 )
 
