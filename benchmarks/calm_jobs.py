@@ -9,12 +9,12 @@ from benchmarks.jobs import runs
 from quartzpy import (
     Job,
     JobExecutionContext,
-    JobFunction,
     RetryPolicy,
     disallow_concurrent_execution,
     job,
     persist_job_data_after_execution,
 )
+from quartzpy.jobs.function_job import JobFunction
 
 logger = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ from quartzpy.foreign_names import is_imported, missing_name
 from quartzpy.job_data import JobDataMap
 from quartzpy.jobs.context import JobExecutionContext, Middleware
 from quartzpy.jobs.continuation import Continuation, Predecessor
-from quartzpy.jobs.function_job import JobFunction, job
+from quartzpy.jobs.function_job import job
 from quartzpy.jobs.job import (
     InjectingJobFactory,
     Job,
@@ -38,16 +38,12 @@ from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.jobs.shared_limit import Limit
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher, KeyMatcher
-from quartzpy.node.health import HealthState, SchedulerHealth, ThreadHealth
 from quartzpy.scheduler.methods.handles import TriggeredExecution
 from quartzpy.scheduler.methods.scheduling import ScheduledJob, ScheduledTrigger, SchedulingMethods
 from quartzpy.scheduler.plugin import Plugin
-from quartzpy.scheduler.querying import Page, Query
-from quartzpy.scheduler.scheduler import SchedulerMetadata
-from quartzpy.scheduler.sync import SyncPlan
-from quartzpy.states import CompletionInstruction, ExecutionState, JobMode, Outcome, OverlapPolicy, PublicState
+from quartzpy.scheduler.querying import Query
+from quartzpy.states import ExecutionState, JobMode, Outcome, OverlapPolicy, PublicState
 from quartzpy.store.protocol import EVERYTHING, JobGroups, TriggerGroups
-from quartzpy.store.records import ExecutionRecord, JobRecord, JoinRecord, MisfireRecord, RunningRecord, TriggerRecord
 from quartzpy.triggers.business_days import BusinessDayTrigger, Rolled
 from quartzpy.triggers.calendar_interval import CalendarIntervalTrigger, IntervalUnit
 from quartzpy.triggers.combined import AllOf, AnyOf, Jitter
@@ -56,7 +52,7 @@ from quartzpy.triggers.daily_time_interval import DailyTimeIntervalTrigger
 from quartzpy.triggers.fixed_delay import FixedDelayTrigger
 from quartzpy.triggers.recurrence import RecurrenceTrigger
 from quartzpy.triggers.simple import DateTrigger, IntervalTrigger, SimpleMisfire, SimpleTrigger, at, every
-from quartzpy.triggers.trigger import CompletedExecution, Trigger
+from quartzpy.triggers.trigger import Trigger
 
 if TYPE_CHECKING:
     from quartzpy.aio.async_scheduler import AsyncScheduler
@@ -78,8 +74,6 @@ __all__ = [
     "CalendarIntervalTrigger",
     "Command",
     "CommandJob",
-    "CompletedExecution",
-    "CompletionInstruction",
     "Continuation",
     "CronCalendar",
     "CronExpression",
@@ -91,12 +85,10 @@ __all__ = [
     "DateTrigger",
     "DayOfWeek",
     "DaylightSaving",
-    "ExecutionRecord",
     "ExecutionState",
     "Expect",
     "FixedDelayTrigger",
     "GroupMatcher",
-    "HealthState",
     "HolidayCalendar",
     "HttpJob",
     "HttpRequest",
@@ -109,25 +101,20 @@ __all__ = [
     "JobDetail",
     "JobExecutionContext",
     "JobExecutionError",
-    "JobFunction",
     "JobGroups",
     "JobKey",
     "JobListener",
     "JobMode",
-    "JobRecord",
     "Join",
-    "JoinRecord",
     "Joined",
     "KeyMatcher",
     "Limit",
     "MaintenanceWindow",
     "Middleware",
-    "MisfireRecord",
     "MonthlyCalendar",
     "NoOpJob",
     "Outcome",
     "OverlapPolicy",
-    "Page",
     "Plugin",
     "Predecessor",
     "PublicState",
@@ -138,25 +125,19 @@ __all__ = [
     "RetryPolicy",
     "Roll",
     "Rolled",
-    "RunningRecord",
     "ScheduledJob",
     "ScheduledTrigger",
     "Scheduler",
     "SchedulerConfig",
-    "SchedulerHealth",
     "SchedulerListener",
-    "SchedulerMetadata",
     "SchedulingMethods",
     "SimpleMisfire",
     "SimpleTrigger",
     "SpanCalendar",
-    "SyncPlan",
-    "ThreadHealth",
     "Trigger",
     "TriggerGroups",
     "TriggerKey",
     "TriggerListener",
-    "TriggerRecord",
     "TriggeredExecution",
     "WeeklyCalendar",
     "WholeDayCalendar",

@@ -25,6 +25,7 @@ import quartzpy.ext.celery
 import quartzpy.metrics
 import quartzpy.migrate
 import quartzpy.otel
+import quartzpy.records
 import quartzpy.testing
 from quartzpy.scheduler.methods.quartz import QuartzMethods, QuartzNodeMethods
 from tests.docs.markdown import cell, duration
@@ -89,7 +90,7 @@ def public_names() -> list[Documented]:
     """Every name that users import, and every class that they get from these: records, queries, handles."""
     found = [Documented(name, "quartzpy", getattr(quartzpy, name)) for name in quartzpy.__all__]
     found += [Documented(n, "quartzpy.testing", getattr(quartzpy.testing, n)) for n in quartzpy.testing.__all__]
-    for module in (quartzpy.metrics, quartzpy.otel, quartzpy.embedded):
+    for module in (quartzpy.records, quartzpy.metrics, quartzpy.otel, quartzpy.embedded):
         found += [Documented(name, module.__name__, getattr(module, name)) for name in module.__all__]
     for module in (quartzpy.migrate, quartzpy.ext.celery):
         members = [getattr(module, name) for name in module.__all__]

@@ -37,10 +37,31 @@ from dataclasses import dataclass
 from typing import Any
 
 from quartzpy import (
-    AnnualCalendar, AsyncScheduler, CronMisfire, CronTrigger, DailyTimeIntervalTrigger, CalendarIntervalTrigger,
-    ExecutionRecord, HolidayCalendar, Jitter, Job, JobDetail, JobExecutionContext, MonthlyCalendar, OverlapPolicy,
-    RetryPolicy, Scheduler, SchedulerConfig, SchedulingMethods, SimpleTrigger, WeeklyCalendar, at, cron, every, job,
+    AnnualCalendar,
+    AsyncScheduler,
+    CronMisfire,
+    CronTrigger,
+    DailyTimeIntervalTrigger,
+    CalendarIntervalTrigger,
+    HolidayCalendar,
+    Jitter,
+    Job,
+    JobDetail,
+    JobExecutionContext,
+    MonthlyCalendar,
+    OverlapPolicy,
+    RetryPolicy,
+    Scheduler,
+    SchedulerConfig,
+    SchedulingMethods,
+    SimpleTrigger,
+    WeeklyCalendar,
+    at,
+    cron,
+    every,
+    job,
 )
+from quartzpy.records import ExecutionRecord
 from quartzpy.testing import SchedulerHarness
 
 HolidayCalendar({date(2026, 12, 25)})

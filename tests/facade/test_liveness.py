@@ -14,9 +14,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from quartzpy import HealthState, Job, JobDetail, JobExecutionContext, JobKey, Scheduler, SimpleTrigger
+from quartzpy import Job, JobDetail, JobExecutionContext, JobKey, Scheduler, SimpleTrigger
 from quartzpy.clock import SystemClock
 from quartzpy.errors import InstanceIdInUseError, NodeUnhealthyError, QuartzpyError
+from quartzpy.records import HealthState
 from quartzpy.states import Outcome
 from tests.database import connect_to
 from tests.proxy import Proxy

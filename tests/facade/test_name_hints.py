@@ -19,7 +19,6 @@ from quartzpy import (
     CronTrigger,
     JobDetail,
     JobExecutionContext,
-    JobFunction,
     JobKey,
     Query,
     ScheduledJob,
@@ -31,6 +30,7 @@ from quartzpy import (
     job,
     name_hints,
 )
+from quartzpy.jobs.function_job import JobFunction
 from quartzpy.testing import SchedulerHarness
 from tests.facade import functions
 

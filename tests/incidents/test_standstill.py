@@ -19,15 +19,7 @@ import pytest
 from sqlalchemy import make_url
 from starlette.testclient import TestClient
 
-from quartzpy import (
-    HealthState,
-    Job,
-    JobDetail,
-    JobExecutionContext,
-    Scheduler,
-    SimpleTrigger,
-    factory,
-)
+from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger, factory
 from quartzpy.dashboard import create_app
 from quartzpy.metrics.collector import Collector
 from quartzpy.metrics.recorder import Recorder
@@ -40,6 +32,7 @@ from quartzpy.operations.incidents.diagnosis import Diagnosis
 from quartzpy.operations.incidents.kinds import blocked_job
 from quartzpy.operations.telling import health_check
 from quartzpy.operations.views import triggers
+from quartzpy.records import HealthState
 from quartzpy.store.postgresql.admin import admin
 from tests.database import connect_to, execute
 from tests.waiting import wait_until

@@ -8,9 +8,10 @@ from typing import ClassVar
 
 import pytest
 
-from quartzpy import AllOf, AnyOf, CalendarIntervalTrigger, CompletedExecution, CompletionInstruction, Jitter, Trigger
-from quartzpy.states import Outcome
+from quartzpy import AllOf, AnyOf, CalendarIntervalTrigger, Jitter, Trigger
+from quartzpy.states import CompletionInstruction, Outcome
 from quartzpy.triggers import trigger as kinds
+from quartzpy.triggers.trigger import CompletedExecution
 
 MINUTE = timedelta(minutes=1)
 START = datetime(2026, 5, 15, tzinfo=UTC)

@@ -8,6 +8,7 @@ from typing import get_args, get_type_hints
 import pytest
 
 import quartzpy
+import quartzpy.records
 from quartzpy import CronTrigger, JobDetail, OverlapPolicy, SchedulerConfig, SimpleTrigger
 from quartzpy.config.setting_types import OutsideSettings, Settings
 from quartzpy.jobs.job import OverlapPolicyName
@@ -59,5 +60,5 @@ def test_the_words_are_those_of_the_enums() -> None:
     ],
 )
 def test_the_types_that_programs_name_are_exported(name: str) -> None:
-    assert name in quartzpy.__all__
-    assert getattr(quartzpy, name) is not None
+    assert name in {*quartzpy.__all__, *quartzpy.records.__all__}
+    assert getattr(quartzpy, name, None) or getattr(quartzpy.records, name)
