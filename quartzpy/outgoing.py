@@ -61,14 +61,14 @@ def read_place(place: str) -> str:
     return value
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """The status of an answer, and the beginning of its body on one line."""
 
     status: int
     text: str
 
 
-def call(method: str, url: str, body: bytes | None = None, headers: Mapping[str, str] | None = None) -> Answer:
+def call(method: str, url: str, body: bytes | None = None, headers: Mapping[str, str] | None = None) -> HttpAnswer:
     """Make one call. Redirects are not followed. Proxies are those of the environment.
 
     Raises:
@@ -83,7 +83,7 @@ def call(method: str, url: str, body: bytes | None = None, headers: Mapping[str,
         raise OutgoingError(f"no answer: {type(error).__name__}{f': {visible(text)[:200]}' if text else ''}") from None
 
 
-def _call(method: str, url: str, body: bytes | None, headers: dict[str, str]) -> Answer:
+def _call(method: str, url: str, body: bytes | None, headers: dict[str, str]) -> HttpAnswer:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise OutgoingError("the URL is not one with http:// or https:// and a host")
@@ -107,7 +107,7 @@ def _call(method: str, url: str, body: bytes | None, headers: dict[str, str]) ->
             head = response.read(MAX_READ)
         finally:
             end.cancel()
-        return Answer(response.status, visible(storable_text(head.decode(errors="replace")).strip())[:MAX_READ])
+        return HttpAnswer(response.status, visible(storable_text(head.decode(errors="replace")).strip())[:MAX_READ])
     finally:
         connection.close()
 

@@ -23,7 +23,7 @@ from quartzpy.keys import unique_name
 DRAIN_SECONDS = 15
 
 
-class Cluster:
+class DemoCluster:
     """Node processes, by their instance ids."""
 
     def __init__(self, dsn: str, logs: Path) -> None:

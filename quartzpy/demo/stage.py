@@ -15,7 +15,7 @@ from typing import Any
 from quartzpy.clock import Clock, SystemClock
 from quartzpy.demo import jobs
 from quartzpy.demo.audit import Summary, summarize
-from quartzpy.demo.cluster import Cluster, new_database
+from quartzpy.demo.cluster import DemoCluster, new_database
 from quartzpy.demo.views import KILL_AFTER, Audience, Scene
 from quartzpy.errors import QuartzpyError, StoreUnavailableError
 from quartzpy.factory import Scheduler
@@ -55,7 +55,7 @@ def run_demo(
         client = Scheduler(url, **{**jobs.SETTINGS, "history_retention": None})
         stack.callback(client.shutdown)
         client.clear()
-        cluster = Cluster(url, logs)
+        cluster = DemoCluster(url, logs)
         stack.callback(cluster.stop)
         demo = Demo(audience, client, cluster, duration.total_seconds())
         demo.start_nodes(nodes)
@@ -78,7 +78,7 @@ def run_demo(
 class Demo:
     """Directs the nodes of the demo, and reports what happens in the cluster."""
 
-    def __init__(self, audience: Audience, client: Scheduler, cluster: Cluster, duration: float) -> None:
+    def __init__(self, audience: Audience, client: Scheduler, cluster: DemoCluster, duration: float) -> None:
         self._audience = audience
         self._client = client
         self._cluster = cluster

@@ -6,7 +6,7 @@ from quartzpy.operations.actions.audit_log import AuditEntry
 from quartzpy.operations.actions.log import ActionFailure, ActionProgress, ActionResult
 from quartzpy.operations.definition_records import AppliedFile, Definition, DefinitionResult, Expected
 from quartzpy.operations.definitions import Definitions
-from quartzpy.operations.incidents.diagnosis import Incidents
+from quartzpy.operations.incidents.cluster_diagnosis import Incidents
 from quartzpy.operations.incidents.incident import Incident, Remedy
 from quartzpy.operations.incidents.late_triggers import LateTrigger
 from quartzpy.operations.incidents.recorded import RecordedIncident

@@ -17,8 +17,8 @@ from quartzpy.operations.actions.audit_log import AuditEntry
 from quartzpy.operations.actions.run_progress import Followed
 from quartzpy.operations.actions.values import checked_incident_id
 from quartzpy.operations.definitions import Definitions
-from quartzpy.operations.incidents import cluster_facts, diagnosis, recorded
-from quartzpy.operations.incidents.diagnosis import Incidents
+from quartzpy.operations.incidents import cluster_diagnosis, cluster_facts, recorded
+from quartzpy.operations.incidents.cluster_diagnosis import Incidents
 from quartzpy.operations.incidents.late_triggers import LateTrigger
 from quartzpy.operations.incidents.recorded import RecordedIncident
 from quartzpy.operations.overview import Overview
@@ -433,7 +433,7 @@ class Operations:
         Raises:
             SchemaError: the tables do not belong to this release.
         """
-        return diagnosis.incidents(self._context)
+        return cluster_diagnosis.incidents(self._context)
 
     def open_incidents(self) -> tuple[RecordedIncident, ...]:
         """Return the incidents that nodes have recorded and that are not over, the worst first.

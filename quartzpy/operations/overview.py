@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from quartzpy.errors import SchemaError
-from quartzpy.operations.incidents.diagnosis import Diagnosis, told_apart
+from quartzpy.operations.incidents.cluster_diagnosis import ClusterDiagnosis, told_apart
 from quartzpy.operations.incidents.incident import Incident
 from quartzpy.operations.incidents.kinds.schema import schema_behind
 from quartzpy.operations.incidents.late_triggers import LateTrigger
@@ -175,7 +175,7 @@ def _unreadable(message: str) -> Overview:
     return Overview(now, (schema_behind(message),), (), (), (), (), (), (), now, (), {})
 
 
-class _OverviewData(Diagnosis):
+class _OverviewData(ClusterDiagnosis):
     """What the parts of the overview show, asked in the three round trips of the diagnosis."""
 
     def _ask_first(self) -> None:

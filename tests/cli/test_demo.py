@@ -56,8 +56,8 @@ def test_the_demo_kills_a_node_recovers_its_job_and_finds_every_promise_kept(pos
 HOLDER = """
 import sys, tempfile
 from pathlib import Path
-from quartzpy.demo.cluster import Cluster
-cluster = Cluster(sys.argv[1], Path(sys.argv[2]))
+from quartzpy.demo.cluster import DemoCluster
+cluster = DemoCluster(sys.argv[1], Path(sys.argv[2]))
 cluster.start_another()
 print(cluster._processes["node-1"].pid, flush=True)
 sys.stdin.read()

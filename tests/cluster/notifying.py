@@ -22,7 +22,7 @@ _call = outgoing.call
 
 def _call_with_name(
     method: str, url: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
-) -> outgoing.Answer:
+) -> outgoing.HttpAnswer:
     return _call(method, url, body, {**(headers or {}), "x-node": NODE})
 
 

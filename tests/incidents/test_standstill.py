@@ -28,7 +28,7 @@ from quartzpy.node import completer, health, reactions, schema_watch, troubles
 from quartzpy.node.workers import executors
 from quartzpy.operations import Actor, Operations, Role
 from quartzpy.operations.incidents import cluster_facts
-from quartzpy.operations.incidents.diagnosis import Diagnosis
+from quartzpy.operations.incidents.cluster_diagnosis import ClusterDiagnosis
 from quartzpy.operations.incidents.kinds import blocked_job
 from quartzpy.operations.telling import health_check
 from quartzpy.operations.views import triggers
@@ -112,7 +112,7 @@ class Stage:
                 ]
             ),
             "notification": _joined(f"{title} {text}" for title, text in messages),
-            "heartbeat": "" if Diagnosis(operations._context).has_working_node else "it stops",
+            "heartbeat": "" if ClusterDiagnosis(operations._context).has_working_node else "it stops",
         }
 
 

@@ -7,7 +7,7 @@ import pytest
 from quartzpy.operations import Incident, Operations
 from quartzpy.operations.incidents.kinds.failures_in_a_row import COMMAND_TYPE, how_it_ran
 from quartzpy.operations.telling.health_check import _judged
-from quartzpy.operations.telling.notifications import Event, Subject, message
+from quartzpy.operations.telling.notifications import NotificationEvent, NotifiedIncident, message
 from quartzpy.placement import Capabilities
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import Node
@@ -87,7 +87,9 @@ def test_a_command_is_shown_as_a_person_types_it(data: dict[str, object], line: 
 
 
 def text_of(incident: Incident) -> str:
-    return str(message("main", "1", Event.BEGAN, [Subject(_judged(incident), at(0))], at(0))["text"])
+    return str(
+        message("main", "1", NotificationEvent.BEGAN, [NotifiedIncident(_judged(incident), at(0))], at(0))["text"]
+    )
 
 
 @pytest.mark.parametrize("number", [1, 4, 7])

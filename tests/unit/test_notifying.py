@@ -20,9 +20,9 @@ from quartzpy.operations.telling.health_check import is_heartbeat_due
 from quartzpy.operations.telling.notifications import (
     MAX_IDS,
     MAX_LISTED,
-    Event,
+    NotificationEvent,
+    NotifiedIncident,
     Planned,
-    Subject,
     compose,
     job_of,
     message,
@@ -55,8 +55,8 @@ def incident(
     )
 
 
-def lasting(of: JudgedIncident | None = None, age: timedelta = timedelta(), **values: Any) -> Subject:
-    return Subject(of or incident(), NOW - age, **values)
+def lasting(of: JudgedIncident | None = None, age: timedelta = timedelta(), **values: Any) -> NotifiedIncident:
+    return NotifiedIncident(of or incident(), NOW - age, **values)
 
 
 def told_at(ago: timedelta, severity: Severity = Severity.ERROR, *ids: str) -> dict[str, Notified]:
@@ -124,7 +124,7 @@ def test_a_route_takes_what_meets_all_of_its_values(route: dict[str, Any], of: J
     ],
 )
 def test_a_channel_is_notified_of_the_beginning_of_what_lasts_and_of_the_end(
-    subject: Subject, event: str | None
+    subject: NotifiedIncident, event: str | None
 ) -> None:
     channels = {"ops": Channel(url="env:OPS", remind_after="1h")}
     assert events(plan(channels, [subject], NOW)) == ([] if event is None else [("ops", event, 1)])
@@ -142,7 +142,7 @@ def test_the_end_is_told_to_whoever_was_notified_also_by_a_node_without_channels
 def test_what_begins_in_the_night_is_told_in_the_morning_if_it_lasts() -> None:
     channels = {"ops": Channel(url="env:OPS", routes=[Route(hours="mon-fri 08:00-18:00")])}
     night = NOW.replace(hour=3)
-    subject = Subject(incident(), night, incident_id=1)
+    subject = NotifiedIncident(incident(), night, incident_id=1)
     assert plan(channels, [subject], night) == []
     assert events(plan(channels, [subject], NOW.replace(hour=8))) == [("ops", "began", 1)]
 
@@ -193,13 +193,17 @@ def test_the_incidents_of_a_message_are_noted_with_their_ids() -> None:
 @pytest.mark.parametrize(
     ("event", "values", "title"),
     [
-        (Event.BEGAN, {}, "[main] Error: It broke."),
-        (Event.WORSE, {}, "[main] Worse, now error: It broke."),
-        (Event.LASTS, {"age": 2 * MINUTE}, "[main] Still, after 2m: It broke."),
-        (Event.OVER, {"age": 3 * MINUTE, "is_over": True, "closed_at": NOW}, "[main] Over after 3m: It broke."),
+        (NotificationEvent.BEGAN, {}, "[main] Error: It broke."),
+        (NotificationEvent.WORSE, {}, "[main] Worse, now error: It broke."),
+        (NotificationEvent.LASTS, {"age": 2 * MINUTE}, "[main] Still, after 2m: It broke."),
+        (
+            NotificationEvent.OVER,
+            {"age": 3 * MINUTE, "is_over": True, "closed_at": NOW},
+            "[main] Over after 3m: It broke.",
+        ),
     ],
 )
-def test_a_message_about_one_incident(event: Event, values: Mapping[str, Any], title: str) -> None:
+def test_a_message_about_one_incident(event: NotificationEvent, values: Mapping[str, Any], title: str) -> None:
     subject = lasting(incident(job=JOB, what="It broke.", why=("Because.", "And so.")), incident_id=5, **values)
     said = message("main", "n1", event, [subject], NOW)
     assert (said["type"], said["id"], said["title"]) == (f"incidents.{event}", "n1", title)
@@ -211,7 +215,7 @@ def test_a_message_about_one_incident(event: Event, values: Mapping[str, Any], t
 
 def test_a_message_lists_some_and_says_how_many_more_there_are() -> None:
     subjects = [lasting(incident(subject=str(number), what=f"Trigger {number}.")) for number in range(57)]
-    said = message("main", "n1", Event.BEGAN, subjects, NOW)
+    said = message("main", "n1", NotificationEvent.BEGAN, subjects, NOW)
     assert said["title"] == "[main] 57 incidents began: trigger error"
     assert said["text"].splitlines()[-2:] == ["- Trigger 19.", "and 37 more"]
     assert (len(said["incidents"]), said["number"], said["more"]) == (MAX_LISTED, 57, 37)
@@ -220,8 +224,8 @@ def test_a_message_lists_some_and_says_how_many_more_there_are() -> None:
 def test_no_text_breaks_out_of_its_line_and_none_is_without_bound() -> None:
     evil = "x\r\nBcc: everybody@example.com\x1b[2J\u202e" + "y" * 100_000
     subject = lasting(incident(what=evil, why=(evil,) * 9, cause=evil, subject=evil))
-    one = message("main", "n1", Event.BEGAN, [subject], NOW)
-    many = message("main", "n1", Event.BEGAN, [subject] * 500, NOW)
+    one = message("main", "n1", NotificationEvent.BEGAN, [subject], NOW)
+    many = message("main", "n1", NotificationEvent.BEGAN, [subject] * 500, NOW)
     for said in (one, many):
         assert "\n" not in said["title"]
         assert said["title"].isprintable()

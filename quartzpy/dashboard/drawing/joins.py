@@ -17,7 +17,7 @@ _MAX_CHARACTERS = 26
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class JoinNode:
     """A job. `state` says in words whether the edge to it or from it has been passed."""
 
     job: JobKey
@@ -41,7 +41,7 @@ class Graph:
     """The drawing. `text` is the same in words."""
 
     height: int
-    nodes: tuple[Node, ...]
+    nodes: tuple[JoinNode, ...]
     lines: tuple[str, ...]
     """The paths of the lines that the edges before and after the job of the page share."""
     text: str
@@ -64,7 +64,7 @@ def draw_joins(key: JobKey, runs_after: Sequence[UpstreamJob], runs_before: Sequ
         _node(each, 2, 2 + number * _STEP, f"M{_BOX} {_middle(2 + number * _STEP)}H{WIDTH - 22}")
         for number, each in enumerate(before)
     )
-    own = Node(key, 2, own_y, WIDTH - 4, _label(key, _MAX_CHARACTERS + 12))
+    own = JoinNode(key, 2, own_y, WIDTH - 4, _label(key, _MAX_CHARACTERS + 12))
     below = own_y + _HEIGHT
     downstream = tuple(
         _node(each, WIDTH - _BOX, y, f"M22 {_middle(y)}H{WIDTH - _BOX - 1}m-6 -4l6 4l-6 4")
@@ -83,10 +83,10 @@ def draw_joins(key: JobKey, runs_after: Sequence[UpstreamJob], runs_before: Sequ
     return Graph(height, (*upstream, own, *downstream), tuple(lines), text, beyond)
 
 
-def _node(each: UpstreamJob | DownstreamJob, x: int, y: int, edge: str) -> Node:
+def _node(each: UpstreamJob | DownstreamJob, x: int, y: int, edge: str) -> JoinNode:
     tone = "" if each.outcome is None else TONES.get(each.outcome, "idle")
     state = "waited for" if each.outcome is None else each.outcome.lower()
-    return Node(each.job, x, y, _BOX - 2, _label(each.job, _MAX_CHARACTERS), state, tone, edge)
+    return JoinNode(each.job, x, y, _BOX - 2, _label(each.job, _MAX_CHARACTERS), state, tone, edge)
 
 
 def _middle(y: int) -> int:

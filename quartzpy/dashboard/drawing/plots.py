@@ -36,7 +36,7 @@ _STACKED = ("good", "info", "idle", "warn", "bad")
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class PlotBar:
     """A rectangle. `text` describes it."""
 
     x: float
@@ -65,7 +65,7 @@ class Plot:
     width: float
     top: str
     """The largest value."""
-    bars: tuple[Bar, ...]
+    bars: tuple[PlotBar, ...]
     lines: tuple[tuple[str, str], ...]
     """The class and the points of each line."""
     slots: tuple[Slot, ...]
@@ -132,7 +132,7 @@ def throughput_plot(minutes: Sequence[MinuteThroughput]) -> Plot | None:
     if not most:
         return None
     edge = _top([minute.total for minute in minutes], 2, _round_count)
-    bars: list[Bar] = []
+    bars: list[PlotBar] = []
     slots: list[Slot] = []
     beyond = []
     for number, minute in enumerate(minutes):
@@ -148,7 +148,7 @@ def throughput_plot(minutes: Sequence[MinuteThroughput]) -> Plot | None:
             if by_tone.get(tone):
                 height = max(_LEAST, by_tone[tone] * unit)
                 top -= height
-                bars.append(Bar(x, max(0.0, top), _SLOT - _GAP, height, tone))
+                bars.append(PlotBar(x, max(0.0, top), _SLOT - _GAP, height, tone))
         parts = ", ".join(f"{count:,} {str(state).lower()}" for state, count in minute.outcomes.items() if count)
         slots.append(Slot(x, _SLOT, minute.at, parts or "nothing ended"))
     scale = (f"{edge:,.0f}", f"{edge / 2:,.0f}", "0")
@@ -221,7 +221,7 @@ def run_bars(runs: Sequence[ExecutionSummary]) -> Plot | None:
         state = str(run.state).lower()
         text = f"{state} after {span_text(run.ran)}" if run.ran is not None else state
         tone = TONES.get(str(run.state), "idle")
-        bars.append(Bar(number * _SLOT, HEIGHT - height, _SLOT - _GAP, height, tone, text, run.fire_id))
+        bars.append(PlotBar(number * _SLOT, HEIGHT - height, _SLOT - _GAP, height, tone, text, run.fire_id))
         if seconds > top:
             beyond.append(number * _SLOT + (_SLOT - _GAP) / 2)
     width = max(30, len(bars)) * _SLOT
@@ -247,7 +247,7 @@ def sparkline(runs: Sequence[LastRun]) -> Plot | None:
     for number, run in enumerate(shown, SPARK_SLOTS - len(shown)):
         share = (run.ran.total_seconds() / most) ** 0.5 if run.ran else 0.0
         height = max(_SPARK_LEAST, share * HEIGHT)
-        bars.append(Bar(number * _SLOT, HEIGHT - height, _SLOT - 2 * _GAP, height, TONES.get(run.outcome, "idle")))
+        bars.append(PlotBar(number * _SLOT, HEIGHT - height, _SLOT - 2 * _GAP, height, TONES.get(run.outcome, "idle")))
     return Plot(SPARK_SLOTS * _SLOT, "", tuple(bars), (), (), _in_words(shown))
 
 
@@ -260,7 +260,7 @@ def _in_words(runs: Sequence[LastRun]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PlotPart:
     """A part of an execution's time."""
 
     name: str
@@ -271,7 +271,7 @@ class Part:
     width: float
 
 
-def split_bar(execution: ExecutionSummary, elapsed: timedelta | None = None) -> tuple[Part, ...]:
+def split_bar(execution: ExecutionSummary, elapsed: timedelta | None = None) -> tuple[PlotPart, ...]:
     """Return the parts of an execution's time: waited for a node, queued for a worker, ran. Unknown ones are left out.
 
     `elapsed` is the time since the fire of one that is still running. Each part is at least a hundredth of the width,
@@ -290,10 +290,10 @@ def split_bar(execution: ExecutionSummary, elapsed: timedelta | None = None) -> 
     whole = sum(span.total_seconds() for _, span, _, _ in measured) or 1.0
     shares = [max(1.0, span.total_seconds() / whole * 100) for _, span, _, _ in measured]
     scale = 100 / sum(shares) if shares else 1.0
-    parts: list[Part] = []
+    parts: list[PlotPart] = []
     x = 0.0
     for (name, span, tone, meaning), share in zip(measured, shares, strict=True):
-        parts.append(Part(name, span, tone, meaning, x, share * scale))
+        parts.append(PlotPart(name, span, tone, meaning, x, share * scale))
         x += share * scale
     return tuple(parts)
 

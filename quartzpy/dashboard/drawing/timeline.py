@@ -88,7 +88,7 @@ class LaneDrawing:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class TickMark:
     """A mark of the time axis."""
 
     x: float
@@ -102,7 +102,7 @@ class TimelineDrawing:
     lanes: tuple[LaneDrawing, ...]
     now: float | None
     """None if the present is not within the span."""
-    marks: tuple[Mark, ...]
+    marks: tuple[TickMark, ...]
 
 
 def draw_timeline(timeline: Timeline, clock: tzinfo) -> TimelineDrawing:
@@ -115,7 +115,7 @@ def draw_timeline(timeline: Timeline, clock: tzinfo) -> TimelineDrawing:
     )
 
 
-def _marks(scale: _Scale, clock: tzinfo) -> Iterator[Mark]:
+def _marks(scale: _Scale, clock: tzinfo) -> Iterator[TickMark]:
     span = scale.end - scale.start
     step = next((step for step in _STEPS if span / step <= _MAX_MARKS), _STEPS[-1])
     at = scale.start.astimezone(clock).replace(hour=0, minute=0, second=0, microsecond=0).astimezone(UTC)
@@ -124,7 +124,7 @@ def _marks(scale: _Scale, clock: tzinfo) -> Iterator[Mark]:
         if _EDGE <= (x := scale.x(at)) <= WIDTH - _EDGE:
             local = at.astimezone(clock)
             time = f"{local:%H:%M:%S}" if step < _MINUTE else f"{local:%H:%M}"
-            yield Mark(x, time if local.hour or local.minute or local.second else f"{local:%a %d}")
+            yield TickMark(x, time if local.hour or local.minute or local.second else f"{local:%a %d}")
         at += step
 
 

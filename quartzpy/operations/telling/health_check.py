@@ -13,13 +13,13 @@ from quartzpy.events.events import ExpectationBroken
 from quartzpy.expect import BreachRecord
 from quartzpy.keys import NOTIFICATIONS
 from quartzpy.monitors import Moment, ping
-from quartzpy.operations.incidents.diagnosis import Diagnosis
+from quartzpy.operations.incidents.cluster_diagnosis import ClusterDiagnosis
 from quartzpy.operations.incidents.incident import MAX_OF_A_KIND, Incident, by_severity, capped
 from quartzpy.operations.incidents.kinds.not_judged import not_judged
 from quartzpy.operations.read_context import ReadContext
 from quartzpy.operations.telling.expectation_check import CheckedTriggers, DueCheck, check_expectations, check_joins
 from quartzpy.operations.telling.expectations import Checkpoint
-from quartzpy.operations.telling.notifications import Planned, Subject, compose, job_key_of, plan
+from quartzpy.operations.telling.notifications import NotifiedIncident, Planned, compose, job_key_of, plan
 from quartzpy.scheduler.batched_reads import BatchedReads
 from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.secret_texts import Redaction
@@ -92,7 +92,7 @@ class HealthCheck:
         failure = self._check_expectations(turn) if turn.expects else None
         store = self._store
         # The reading uses the store itself, because a node judges to the end of its drain.
-        diagnosis = Diagnosis(ReadContext(self._scheduler, Redaction(), page=BatchedReads(lambda: store)))
+        diagnosis = ClusterDiagnosis(ReadContext(self._scheduler, Redaction(), page=BatchedReads(lambda: store)))
         # If two have one identity, the worse one stands for both.
         incidents = {incident.identity: incident for incident in reversed(diagnosis.incidents())}
         recorded = {record.identity: record for record in diagnosis.recorded()}
@@ -157,7 +157,7 @@ class HealthCheck:
         subjects += [_over(record, now) for identity, record in recorded.items() if identity not in incidents]
         if gap is not None:
             over, since, until = gap
-            subjects.append(Subject(over, since, is_over=True, closed_at=until))
+            subjects.append(NotifiedIncident(over, since, is_over=True, closed_at=until))
         calendars: dict[str, StoredCalendar | None] = {}
 
         def includes(name: str, at: datetime) -> bool:
@@ -257,8 +257,8 @@ def is_heartbeat_due(now: datetime, since_before: timedelta, interval: timedelta
     return at // seconds != (at - since_before.total_seconds()) // seconds
 
 
-def _lasting(incident: Incident, record: IncidentRecord | None, now: datetime) -> Subject:
-    return Subject(
+def _lasting(incident: Incident, record: IncidentRecord | None, now: datetime) -> NotifiedIncident:
+    return NotifiedIncident(
         _judged(incident),
         now if record is None else record.opened_at,
         None if record is None else record.incident_id,
@@ -267,8 +267,8 @@ def _lasting(incident: Incident, record: IncidentRecord | None, now: datetime) -
     )
 
 
-def _over(record: IncidentRecord, now: datetime) -> Subject:
-    return Subject(
+def _over(record: IncidentRecord, now: datetime) -> NotifiedIncident:
+    return NotifiedIncident(
         record,
         record.opened_at,
         record.incident_id,

@@ -41,7 +41,7 @@ TIMEOUT = timedelta(seconds=60)
 PRIORITY = 10
 
 
-class Event(StrEnum):
+class NotificationEvent(StrEnum):
     """What a notification says about its incidents."""
 
     BEGAN = "began"
@@ -51,7 +51,7 @@ class Event(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class NotifiedIncident:
     """An incident, as far as it decides about notifications."""
 
     incident: JudgedIncident
@@ -80,8 +80,8 @@ class Planned:
 
     notification_id: str
     channel: str
-    event: Event
-    subjects: tuple[Subject, ...]
+    event: NotificationEvent
+    subjects: tuple[NotifiedIncident, ...]
 
 
 def job_key_of(channel: str) -> JobKey:
@@ -91,7 +91,7 @@ def job_key_of(channel: str) -> JobKey:
 
 def plan(
     channels: Mapping[str, Channel],
-    subjects: Sequence[Subject],
+    subjects: Sequence[NotifiedIncident],
     now: datetime,
     *,
     includes: Callable[[str, datetime], bool] = lambda calendar, at: True,
@@ -106,7 +106,7 @@ def plan(
         includes: returns whether a stored calendar includes an instant.
         new_id: returns the id of a notification.
     """
-    planned: dict[tuple[str, Event, str], list[Subject]] = defaultdict(list)
+    planned: dict[tuple[str, NotificationEvent, str], list[NotifiedIncident]] = defaultdict(list)
     for name, channel in channels.items():
         latest: dict[str, datetime] = {}
         for subject in subjects:
@@ -116,20 +116,20 @@ def plan(
         for subject in subjects:
             event = _due(name, channel, subject, now, includes)
             kind = subject.incident.kind
-            if event is Event.BEGAN and kind in latest and now - latest[kind] < channel.gather:
+            if event is NotificationEvent.BEGAN and kind in latest and now - latest[kind] < channel.gather:
                 continue
             if event is not None:
                 planned[name, event, kind].append(subject)
     for subject in subjects:
         # Whoever was notified of the beginning is notified of the end, whatever the routes are by then.
         for name in (subject.notified or {}) if subject.is_over else {}:
-            planned[name, Event.OVER, subject.incident.kind].append(subject)
+            planned[name, NotificationEvent.OVER, subject.incident.kind].append(subject)
     return [Planned(new_id(), name, event, tuple(of_kind)) for (name, event, _), of_kind in planned.items()]
 
 
 def _due(
-    name: str, channel: Channel, subject: Subject, now: datetime, includes: Callable[[str, datetime], bool]
-) -> Event | None:
+    name: str, channel: Channel, subject: NotifiedIncident, now: datetime, includes: Callable[[str, datetime], bool]
+) -> NotificationEvent | None:
     """Return what a channel is to be notified of about an incident; None if of nothing, or that it is over."""
     before = (subject.notified or {}).get(name)
     if subject.is_acknowledged or (subject.is_over and (before is not None or subject.incident_id is not None)):
@@ -138,17 +138,17 @@ def _due(
     if subject.is_about(name) or not any(_takes(route, subject, now, includes) for route in channel.all_routes()):
         return None
     if subject.is_over:
-        return Event.OVER
+        return NotificationEvent.OVER
     if before is None:
-        return Event.BEGAN
+        return NotificationEvent.BEGAN
     if subject.incident.severity.rank < before.severity.rank:
-        return Event.WORSE
+        return NotificationEvent.WORSE
     if channel.remind_after is not None and now - before.at >= channel.remind_after:
-        return Event.LASTS
+        return NotificationEvent.LASTS
     return None
 
 
-def _takes(route: Route, subject: Subject, now: datetime, includes: Callable[[str, datetime], bool]) -> bool:
+def _takes(route: Route, subject: NotifiedIncident, now: datetime, includes: Callable[[str, datetime], bool]) -> bool:
     incident = subject.incident
     return (
         route.takes(str(incident.severity), incident.kind, subject.groups)
@@ -189,7 +189,9 @@ def compose(
     return notifications, noted
 
 
-def _notification(scheduler: str, entry: Planned, subjects: Sequence[Subject], now: datetime) -> NewNotification:
+def _notification(
+    scheduler: str, entry: Planned, subjects: Sequence[NotifiedIncident], now: datetime
+) -> NewNotification:
     return NewNotification(
         entry.notification_id,
         entry.channel,
@@ -230,7 +232,7 @@ def job_of(channel: str) -> JobDetail:
 
 
 def message(
-    scheduler: str, notification_id: str, event: Event, subjects: Sequence[Subject], now: datetime
+    scheduler: str, notification_id: str, event: NotificationEvent, subjects: Sequence[NotifiedIncident], now: datetime
 ) -> dict[str, Any]:
     """Return the message about incidents of one kind, as webhooks receive it."""
     ranked = sorted(subjects, key=lambda subject: subject.incident.severity.rank)
@@ -259,22 +261,22 @@ def message(
 
 
 _VERBS = {
-    Event.BEGAN: "began",
-    Event.WORSE: "became worse",
-    Event.LASTS: "still last",
-    Event.OVER: "are over",
+    NotificationEvent.BEGAN: "began",
+    NotificationEvent.WORSE: "became worse",
+    NotificationEvent.LASTS: "still last",
+    NotificationEvent.OVER: "are over",
 }
 
 
-def _word(event: Event, subject: Subject, now: datetime) -> str:
+def _word(event: NotificationEvent, subject: NotifiedIncident, now: datetime) -> str:
     incident = subject.incident
     began = min(subject.opened_at, incident.since or subject.opened_at)
     match event:
-        case Event.OVER:
+        case NotificationEvent.OVER:
             return f"Over after {short_span((subject.closed_at or now) - began)}: "
-        case Event.LASTS:
+        case NotificationEvent.LASTS:
             return f"Still, after {short_span(now - began)}: "
-        case Event.WORSE:
+        case NotificationEvent.WORSE:
             return f"Worse, now {incident.severity}: "
     return f"{str(incident.severity).capitalize()}: "
 
@@ -289,7 +291,7 @@ def _bounded(text: str) -> str:
     return line if len(line) <= MAX_CHARACTERS else f"{line[: MAX_CHARACTERS - 3]}..."
 
 
-def _listed(subject: Subject) -> dict[str, Any]:
+def _listed(subject: NotifiedIncident) -> dict[str, Any]:
     incident = subject.incident
     began = min(subject.opened_at, incident.since or subject.opened_at)
     return {

@@ -32,7 +32,7 @@ from quartzpy.operations.views.executions import summary as execution_summary
 from quartzpy.operations.views.schedules import short
 from quartzpy.operations.views.triggers import TriggerSummary
 from quartzpy.operations.views.triggers import summary as trigger_summary
-from quartzpy.operations.views.waiting import Surroundings
+from quartzpy.operations.views.waiting import WaitingFacts
 from quartzpy.scheduler.batched_reads import BatchedReads, Deferred
 from quartzpy.scheduler.explain_joins import JOINS_SHOWN, explain_joins
 from quartzpy.scheduler.querying import Page
@@ -103,7 +103,7 @@ def page(reading: BatchedReads, query: JobQuery, limit: int, after: str | None) 
     """Return a page of jobs; see `Operations.jobs`."""
     query = replace(query, among=EXAMINED, most_triggers=COUNTED_OF_EACH)
     health: list[Deferred[dict[JobKey, Health]]] = []
-    surroundings = Surroundings(reading)
+    surroundings = WaitingFacts(reading)
 
     def ask_health(records: Page[JobRecord]) -> None:
         keys = [record.key for record in records]
@@ -207,7 +207,7 @@ class JobView:
 
 def view(context: ReadContext, key: JobKey) -> JobView:
     reading = context.reading()
-    surroundings = Surroundings(reading)
+    surroundings = WaitingFacts(reading)
     answer = reading.defer(lambda store: store.find(JobQuery(job_key=key, most_triggers=MAX_COUNTED), 1))
     stored = reading.defer(lambda store: store.find(TriggerQuery(job_key=key), MAX_TRIGGERS))
     next_to_fire = reading.defer(lambda store: store.find(_next_of(key), NEXT_RUNS))

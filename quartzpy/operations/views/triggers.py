@@ -31,7 +31,7 @@ from quartzpy.operations.views.executions import summary as execution_summary
 from quartzpy.operations.views.internal_triggers import repeated_by, retries_of, without_internals
 from quartzpy.operations.views.lock_holders import MAX_LOCKS, lock_holders
 from quartzpy.operations.views.schedules import PlannedTime, in_words, planned, schedule_text, short, zone_text
-from quartzpy.operations.views.waiting import Surroundings
+from quartzpy.operations.views.waiting import WaitingFacts
 from quartzpy.scheduler.batched_reads import BatchedReads, Deferred
 from quartzpy.scheduler.explain import ClusterSnapshot, Explanation, misfire_effect
 from quartzpy.scheduler.querying import Page
@@ -147,7 +147,7 @@ def page(reading: BatchedReads, query: TriggerQuery, limit: int, after: str | No
     query = replace(query, among=EXAMINED)
     health: list[Deferred[dict[TriggerKey, Health]]] = []
     jobs: list[Deferred[dict[JobKey, JobDetail]]] = []
-    surroundings = Surroundings(reading)
+    surroundings = WaitingFacts(reading)
 
     def ask_more(records: Page[TriggerRecord]) -> None:
         keys = [record.key for record in records]

@@ -12,7 +12,7 @@ from quartzpy.store.node_states import states_of, takes_work
 from quartzpy.store.records import JobHeader, JobRecord, NodeRecord, Pauses, TriggerRecord
 
 
-class Surroundings:
+class WaitingFacts:
     """The pauses and the nodes, by which a list says what its rows wait for; asked with the other questions of it."""
 
     def __init__(self, reading: BatchedReads) -> None:

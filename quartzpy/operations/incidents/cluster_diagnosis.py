@@ -32,11 +32,11 @@ def told_apart(incidents: Sequence[Incident], now: datetime) -> Incidents:
 
 def incidents(context: ReadContext) -> Incidents:
     """Return what is wrong; see `Operations.incidents`."""
-    diagnosis = Diagnosis(context)
+    diagnosis = ClusterDiagnosis(context)
     return told_apart(diagnosis.incidents(), diagnosis.now)
 
 
-class Diagnosis(ClusterFacts):
+class ClusterDiagnosis(ClusterFacts):
     """What is wrong at this moment."""
 
     def __init__(self, context: ReadContext) -> None:
