@@ -19,8 +19,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from quartzpy.dashboard import cookies
-from quartzpy.dashboard.guesses import Guesses
 from quartzpy.dashboard.hosts import host_of, is_loopback
+from quartzpy.dashboard.login_throttle import LoginThrottle
 from quartzpy.dashboard.sessions import EndedSessions
 from quartzpy.errors import SettingsError
 from quartzpy.operations import Actor, Grant, Role
@@ -92,12 +92,12 @@ class TokenAuth:
         everything = "\0".join(sorted(actors)).encode()
         self._key = hashlib.scrypt(everything, salt=b"quartzpy dashboard session", n=2**14, r=8, p=1)
         self._identities = {self._identity(token): actor for token, actor in actors.items()}
-        self._guesses = Guesses()
+        self._throttle = LoginThrottle()
         self._admitted: OrderedDict[str, None] = OrderedDict()
 
     def __call__(self, request: Request) -> Actor | None:
         address = cookies.address_of(request)
-        wait = self._guesses.wait(address)
+        wait = self._throttle.wait(address)
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
             if wait:
@@ -113,7 +113,7 @@ class TokenAuth:
             request.state.retry_after = wait
             return None
         if not hmac.compare_digest(self._signature(session).encode(), session.signature.encode()):
-            self._guesses.wrong(address, cookie)
+            self._throttle.wrong(address, cookie)
             return None
         if _ended_sessions(request).has_ended(session.number):
             return None
@@ -132,7 +132,7 @@ class TokenAuth:
 
     def wait(self, request: Request) -> float:
         """Return the seconds for which no token of this client is looked at, after too many wrong ones."""
-        return self._guesses.wait(cookies.address_of(request))
+        return self._throttle.wait(cookies.address_of(request))
 
     def log_in(self, form: Mapping[str, Any], address: str = "") -> str | None:
         """Return the value of the cookie of a new session if the form has a valid token."""
@@ -166,9 +166,9 @@ class TokenAuth:
             if hmac.compare_digest(valid.encode(), token.encode()):
                 owner = actor
         if owner is None:
-            self._guesses.wrong(address, token)
+            self._throttle.wrong(address, token)
         else:
-            self._guesses.right(address)
+            self._throttle.right(address)
         return owner
 
     def _identity(self, token: str) -> str:
@@ -209,7 +209,7 @@ class BasicAuth:
         _check_secrets("password", passwords.values())
         self._passwords = dict(passwords)
         self._actors = dict(actors)
-        self._guesses = Guesses()
+        self._throttle = LoginThrottle()
 
     def __call__(self, request: Request) -> Actor | None:
         scheme, _, encoded = request.headers.get("authorization", "").partition(" ")
@@ -223,15 +223,15 @@ class BasicAuth:
         expected = self._passwords.get(user)
         # Whoever invents users is counted by the address alone.
         counted = "" if expected is None else user
-        if (wait := self._guesses.wait(address, counted)) > 0:
+        if (wait := self._throttle.wait(address, counted)) > 0:
             request.state.retry_after = wait
             return None
         # An unknown user costs the same comparison as a expected one.
         matches = hmac.compare_digest((expected or "").encode(), password.encode())
         if not colon or expected is None or not matches:
-            self._guesses.wrong(address, f"{user}\0{password}", counted)
+            self._throttle.wrong(address, f"{user}\0{password}", counted)
             return None
-        self._guesses.right(address, user)
+        self._throttle.right(address, user)
         return self._actors[user]
 
     def challenge(self, request: Request) -> Response:

@@ -132,7 +132,7 @@ def test_every_public_method_that_acts_is_in_the_table() -> None:
     ],
 )
 def test_the_form_begins_with_what_cannot_be_empty(action: str, field: str) -> None:
-    assert ACTIONS[action].first_field == field
+    assert ACTIONS[action].focus == field
 
 
 def test_a_box_that_is_not_ticked_is_false() -> None:

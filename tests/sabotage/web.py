@@ -28,7 +28,7 @@ WEB = (
     Sabotage(
         "guesses_without_a_limit",
         "tokens can be guessed at as fast as requests are answered",
-        (Edit("quartzpy.dashboard.guesses", "if self.count >= patience:", "if False:"),),
+        (Edit("quartzpy.dashboard.login_throttle", "if self.count >= patience:", "if False:"),),
         (f"{_TESTS}test_wrong_tokens_are_limited_and_logged",),
     ),
     Sabotage(

@@ -12,9 +12,9 @@ from starlette.testclient import TestClient
 from quartzpy import JobDetail, Scheduler
 from quartzpy.dashboard import basic_auth, create_app, token_auth
 from quartzpy.dashboard.auth import LocalToken
-from quartzpy.dashboard.guesses import BURST, MAX_A_MINUTE, Guesses
 from quartzpy.dashboard.hosts import host_of, is_loopback
 from quartzpy.dashboard.local_token import token_in
+from quartzpy.dashboard.login_throttle import BURST, MAX_A_MINUTE, LoginThrottle
 from quartzpy.errors import SettingsError
 from quartzpy.operations import Actor, Role
 from tests.security.test_smuggled_data import Open
@@ -141,7 +141,7 @@ def test_invented_users_of_one_address_keep_nobody_else_out(
     scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The waits do not end while a slow machine runs this test.
-    monkeypatch.setattr("quartzpy.dashboard.auth.Guesses", lambda: Guesses(lambda: 0.0))
+    monkeypatch.setattr("quartzpy.dashboard.auth.LoginThrottle", lambda: LoginThrottle(lambda: 0.0))
     app = create_app(scheduler, auth=basic_auth({"ann": "password", "bob": "password"}))
     for address in ("203.0.113.9", "2001:db8::1"):
         statuses = [
@@ -153,7 +153,7 @@ def test_invented_users_of_one_address_keep_nobody_else_out(
 
 
 def test_one_site_takes_no_more_than_its_part_of_the_limit_of_all() -> None:
-    guesses = Guesses(lambda: 0.0)
+    guesses = LoginThrottle(lambda: 0.0)
     for number in range(5 * MAX_A_MINUTE):
         guesses.wrong(f"2001:db8:7:{number:x}::1", f"guess {number}")
         guesses.wrong(f"::ffff:192.0.2.{number % 250}", f"guess {number}") if number < BURST else None
@@ -163,7 +163,7 @@ def test_one_site_takes_no_more_than_its_part_of_the_limit_of_all() -> None:
 
 
 def test_an_address_that_tries_one_password_with_each_user_has_to_wait() -> None:
-    guesses = Guesses(lambda: 0.0)
+    guesses = LoginThrottle(lambda: 0.0)
     guesses.right("192.0.2.1", "user-0")
     for number in range(3 * BURST):
         guesses.wrong("192.0.2.1", f"user-{number}\0password", f"user-{number}")
@@ -173,7 +173,7 @@ def test_an_address_that_tries_one_password_with_each_user_has_to_wait() -> None
 
 def test_the_networks_of_one_site_guess_no_more_than_one_address_for_long() -> None:
     now = 0.0
-    guesses = Guesses(lambda: now, most_addresses=100)
+    guesses = LoginThrottle(lambda: now, most_addresses=100)
     guesses.right("2001:db8:1:ffff::1")
     looked_at = 0
     for number in range(3_000):

@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 
 from quartzpy import Scheduler
 from quartzpy.dashboard import basic_auth, create_app, token_auth
-from quartzpy.dashboard.guesses import BURST, MAX_A_MINUTE, Guesses
+from quartzpy.dashboard.login_throttle import BURST, MAX_A_MINUTE, LoginThrottle
 from quartzpy.dashboard.middleware import MAX_BYTES, MAX_BYTES_OF_LOGIN, RequestLimits
 from quartzpy.operations import Actor, Role
 from quartzpy.store.postgresql.admin.operators import Admin
@@ -39,7 +39,7 @@ def scheduler(postgres_dsn: str) -> Iterator[Scheduler]:
 @pytest.fixture(autouse=True)
 def still_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """The waits after wrong tokens do not end while a slow machine runs a test."""
-    monkeypatch.setattr("quartzpy.dashboard.auth.Guesses", lambda: Guesses(lambda: 0.0))
+    monkeypatch.setattr("quartzpy.dashboard.auth.LoginThrottle", lambda: LoginThrottle(lambda: 0.0))
 
 
 def outside(app: Starlette, address: str = "203.0.113.9", **options: Any) -> TestClient:
@@ -255,7 +255,7 @@ def test_wrong_passwords_are_limited_for_each_user(scheduler: Scheduler) -> None
 
 
 def test_the_same_wrong_token_again_is_no_guess() -> None:
-    guesses = Guesses(lambda: 0.0)
+    guesses = LoginThrottle(lambda: 0.0)
     for _ in range(100):
         guesses.wrong("192.0.2.1", "old token")
     assert guesses.wait("192.0.2.1") == 0
@@ -263,7 +263,7 @@ def test_the_same_wrong_token_again_is_no_guess() -> None:
 
 def test_the_wait_grows_with_each_guess_and_ends() -> None:
     now = 0.0
-    guesses = Guesses(lambda: now)
+    guesses = LoginThrottle(lambda: now)
     waits = []
     for number in range(BURST + 12):
         guesses.wrong("192.0.2.1", f"guess {number}")
@@ -281,7 +281,7 @@ def test_the_wait_grows_with_each_guess_and_ends() -> None:
 
 def test_guesses_from_many_addresses_are_limited_together() -> None:
     now = 0.0
-    guesses = Guesses(lambda: now)
+    guesses = LoginThrottle(lambda: now)
     guesses.right("198.51.100.7")
     for number in range(MAX_A_MINUTE):
         guesses.wrong(f"2001:db8:{number:x}::1", f"guess {number}")
@@ -293,7 +293,7 @@ def test_guesses_from_many_addresses_are_limited_together() -> None:
 
 
 def test_the_addresses_of_one_ipv6_network_are_one() -> None:
-    guesses = Guesses(lambda: 0.0)
+    guesses = LoginThrottle(lambda: 0.0)
     for number in range(BURST):
         guesses.wrong(f"2001:db8::{number:x}", f"guess {number}")
     assert guesses.wait("2001:db8::ffff") > 0
@@ -301,7 +301,7 @@ def test_the_addresses_of_one_ipv6_network_are_one() -> None:
 
 
 def test_the_addresses_that_are_remembered_are_bounded() -> None:
-    guesses = Guesses(lambda: 0.0, most_addresses=10)
+    guesses = LoginThrottle(lambda: 0.0, most_addresses=10)
     for number in range(100):
         guesses.wrong(f"192.0.2.{number}", "guess")
         guesses.right(f"192.0.2.{number}")

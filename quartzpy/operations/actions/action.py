@@ -113,9 +113,9 @@ class Action:
     help: str = ""
     """The help of its command, if there is one for each kind of subject below it."""
     question: str
-    """The beginning of the question that asks for confirmation; the subjects follow. `counted` is that of a count."""
-    counted: str = ""
-    past: str = ""
+    """The beginning of the question that asks for confirmation; the subjects follow. `count_question`: that of a count."""
+    count_question: str = ""
+    past_tense: str = ""
     """The action in the past, before the number of its subjects, if it applies to several."""
     title: str = ""
     """The heading of its form, if that is not the question."""
@@ -125,7 +125,7 @@ class Action:
     """The button that leads to its form, if that is not the title."""
     explanation: str
     """Its effect, in the form."""
-    tone: str = ""
+    style: str = ""
     """The emphasis of its buttons: none, "primary", or "danger" for what cannot be undone."""
     needs_reason: bool = False
     """True if it is refused without a reason."""
@@ -145,9 +145,9 @@ class Action:
         return next(iter(self.subjects)).value if self.is_single else "selection"
 
     @property
-    def first_field(self) -> str:
+    def focus(self) -> str:
         """The name of the field of its form that people begin with: the first that cannot be empty, or the reason."""
-        return next((item.field for item in self.inputs if item.is_required or item.begins_form), "reason")
+        return next((item.field for item in self.inputs if item.is_required or item.takes_focus), "reason")
 
     @property
     def command(self) -> str:
@@ -161,4 +161,4 @@ class Action:
 
     def question_for(self, values: Mapping[str, Any]) -> str:
         """Return the beginning of the question for these values of the inputs."""
-        return self.counted.format(**values) if self.counted and values["count"] != 1 else self.question
+        return self.count_question.format(**values) if self.count_question and values["count"] != 1 else self.question

@@ -38,7 +38,7 @@ class Input:
     placeholder: str = ""
     default: Any = None
     is_required: bool = False
-    begins_form: bool = False
+    takes_focus: bool = False
     """True if people begin with it, although it may be empty because another input takes its place."""
     field: str = ""
     """The name of its field, if that is not its own name, which other parameters of the page's links have."""

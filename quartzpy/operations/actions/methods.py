@@ -91,7 +91,7 @@ class ActionMethods:
         not read.
         """
         if not isinstance(selected, Keys) or len(selected.keys) > 1:
-            role, past = ACTIONS[action].role, ACTIONS[action].past
+            role, past = ACTIONS[action].role, ACTIONS[action].past_tense
             return self._log.change_many(action, role, selected, reason, change_many or _one_by_one(change), past)
         [key] = selected.keys
 
@@ -99,7 +99,7 @@ class ActionMethods:
             before = None if values is None else values(transaction, key)
             done = change(transaction, key)
             after = done.after if values is None else {**values(transaction, key), **(done.after or {})}
-            text = done.text or f"{ACTIONS[action].past} {named(selected.kind, key)}."
+            text = done.text or f"{ACTIONS[action].past_tense} {named(selected.kind, key)}."
             keys = (key,) if done.keys is None else done.keys
             return replace(done, text=text, before=before, after=after or None, keys=keys)
 

@@ -53,7 +53,7 @@ class _Record:
         return True
 
 
-class Guesses:
+class LoginThrottle:
     """Counts wrong secrets. The same wrong one again is no further guess: a program may have an old token.
 
     An address is counted by itself, and where it names a user who exists, also with this user. What this remembers is
