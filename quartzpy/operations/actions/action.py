@@ -113,7 +113,7 @@ class Action:
     help: str = ""
     """The help of its command, if there is one for each kind of subject below it."""
     question: str
-    """The beginning of the question that asks for confirmation; the subjects follow. `count_question`: that of a count."""
+    """The beginning of the question before an action; the subjects follow. `count_question` is that of a count."""
     count_question: str = ""
     past_tense: str = ""
     """The action in the past, before the number of its subjects, if it applies to several."""
