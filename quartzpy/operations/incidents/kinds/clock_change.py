@@ -7,7 +7,7 @@ page shows the fire times. If one of them must not be, the remedy skips the next
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -49,25 +49,17 @@ class ClockChange:
 
 def judge(facts: ClusterFacts) -> Rounds:
     yield
-    changes = upcoming_changes(facts.reading, facts.now)
-    yield
-    return clock_changes(changes())
-
-
-def upcoming_changes(reading: BatchedReads, now: datetime) -> Callable[[], list[ClockChange]]:
-    """Ask for the changes of the next 24 hours around which triggers of the zones fire.
-
-    Only on a few days of a year is there a change anywhere, and only then triggers are read.
-    """
+    now = facts.now
+    # Only on a few days of a year is there a change anywhere, and only then triggers are read.
     by_instant: defaultdict[tuple[datetime, timedelta], set[str]] = defaultdict(set)
     day = now.replace(hour=0, minute=0, second=0, microsecond=0)
     for name, at, shift in _zones_that_change(day, day + _DAY + AHEAD):
         if now <= at <= now + AHEAD:
             by_instant[at, shift].add(name)
-    around = [(at, shift, names, _around(reading, at, now)) for (at, shift), names in sorted(by_instant.items())]
-    return lambda: [
-        change for at, shift, names, due in around if (change := _change(at, shift, names, due())) is not None
-    ]
+    around = [(at, shift, names, _around(facts.reading, at, now)) for (at, shift), names in sorted(by_instant.items())]
+    yield
+    changes = (_change(at, shift, names, due()) for at, shift, names, due in around)
+    return clock_changes([change for change in changes if change is not None])
 
 
 def _around(reading: BatchedReads, at: datetime, now: datetime) -> Deferred[list[TriggerRecord]]:

@@ -29,7 +29,6 @@ from __future__ import annotations
 import shlex
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import takewhile
 from typing import Any
@@ -75,24 +74,6 @@ _UNDECIDED = frozenset({ExecutionState.SCHEDULED, ExecutionState.ENQUEUED, Execu
 _Fire = tuple[TriggerKey, datetime]
 
 
-@dataclass(frozen=True, slots=True)
-class FailureRow:
-    """A trigger whose last executions have failed."""
-
-    trigger: TriggerKey
-    job: JobKey
-    number: int
-    is_exact: bool
-    """False if more executions before these may have failed."""
-    last_fire_id: int | None
-    last_error: str | None
-    since: datetime
-    can_run_again: bool
-    """True if its job is still stored."""
-    can_pause: bool
-    """True if the trigger is still stored, and fires by itself."""
-
-
 def judge(facts: ClusterFacts) -> Rounds:
     yield
     failures = FailuresInARow(facts.reading, facts.failures, facts.now)
@@ -136,16 +117,16 @@ class FailuresInARow:
         """Ask about those that may have failed in a row, with the questions that already wait."""
         last = self._last()
         for key in self._keys:
-            row = _Row(last.get(key, ()), self._fires)
+            row = _Row(key, last.get(key, ()), self._fires)
             if len(row.failed) >= FAILURES_IN_A_ROW:
                 self._rows[key] = row
-            elif row.failed and not row.retried and (final := self._final(key, row)).attempt > 1:
-                self._exhausted[key] = final
+            elif row.failed and not row.retried and row.final.attempt > 1:
+                self._exhausted[key] = row.final
         self.jobs = [job for job in self._failing() if _is_failing(job, self._now)]
         if not self._rows and not self.jobs and not self._exhausted:
             return
         retried = [record.fire_id for row in self._rows.values() for record in row.retried if record.fire_id]
-        jobs = {row.failed[0].job_key for row in self._rows.values()} | {job.job_key for job in self.jobs}
+        jobs = {row.job for row in self._rows.values()} | {job.job_key for job in self.jobs}
         jobs |= {final.job_key for final in self._exhausted.values()}
         defer, keys = self._reading.defer, list(self._rows)
         self._attempts = defer(lambda store: admin(store).attempts(retried, MAX_ATTEMPTS)) if retried else dict
@@ -180,56 +161,71 @@ class FailuresInARow:
                     )
                 )
         judged = {job.job_key for job in self.jobs}
-        by_job: defaultdict[JobKey, list[FailureRow]] = defaultdict(list)
-        for row in self.rows():
-            if row.trigger not in stopped and row.job not in judged:
+        by_job: defaultdict[JobKey, list[_Row]] = defaultdict(list)
+        for row in self._rows.values():
+            if row.trigger not in stopped and row.job not in judged and self._lasts(row):
                 by_job[row.job].append(row)
-        exhausted = [
+        incidents += [self._by_triggers(rows, ran) for rows in by_job.values()]
+        return incidents + [
             _of_last_attempt(key, final, ran(final.fire_id, final.job_key), is_stored=final.job_key in self._jobs())
             for key, final in self._exhausted.items()
             if key not in stopped and final.job_key not in {*judged, *by_job}
         ]
-        return incidents + [_by_triggers(rows, ran) for rows in by_job.values()] + exhausted
 
-    def rows(self) -> list[FailureRow]:
-        """Return the triggers."""
-        # The latest fires do not end a row while their retries are to come: otherwise a job that always fails would be
-        # in order between a first attempt and its last one.
-        return [
-            self._row(key, row)
-            for key, row in self._rows.items()
-            if all(_is_undecided(record, self._attempts().get(record.fire_id or 0, ())) for record in row.retried)
-        ]
+    def _lasts(self, row: _Row) -> bool:
+        """Return whether the latest fires do not end a row, because their retries are to come.
 
-    def _final(self, key: TriggerKey, row: _Row) -> ExecutionRecord:
-        """Return the last attempt at the last fire that failed."""
-        return self._fires.get(_rounded(key, row.failed[0].scheduled_fire_time), row.failed[0])
+        Otherwise a job that always fails would be in order between a first attempt and its last one.
+        """
+        return all(_is_undecided(record, self._attempts().get(record.fire_id or 0, ())) for record in row.retried)
 
-    def _row(self, key: TriggerKey, row: _Row) -> FailureRow:
-        failed, trigger = row.failed, self._triggers().get(key)
-        final = self._final(key, row)
-        return FailureRow(
-            key,
-            failed[0].job_key,
-            len(failed),
-            failed[-1] is not row.records[-1] or len(row.records) < LOOKED_AT,
-            final.fire_id,
-            final.error,
-            failed[-1].ended_at or self._now,
-            failed[0].job_key in self._jobs(),
-            trigger is not None and trigger.state in _FIRES,
+    def _by_triggers(self, rows: Sequence[_Row], ran: Callable[[int | None, JobKey], tuple[str, ...]]) -> Incident:
+        """Return the incident about a job that fails by some of its triggers."""
+        number, job, triggers = sum(len(row.failed) for row in rows), rows[0].job, [row.trigger for row in rows]
+        more = "" if all(row.is_exact for row in rows) else " or more"
+        by = f"trigger {triggers[0]}" if len(rows) == 1 else f"{len(rows)} triggers"
+        latest = max((row.final.fire_id for row in rows), key=lambda fire_id: fire_id or 0)
+        errors = [row.final.error for row in rows]
+        paused: JobKey | TriggerKey | None = job
+        if len(rows) == 1:
+            stored = self._triggers().get(triggers[0])
+            paused = triggers[0] if stored is not None and stored.state in _FIRES else None
+        return Incident(
+            Severity.WARNING,
+            "failures-in-a-row",
+            str(job),
+            f"The last {number:,}{more} executions of job {job} by {by} failed.",
+            (
+                _commonest(errors),
+                *ran(latest, job),
+                *([Naming(f"Triggers: {named_first(triggers)}.", *triggers)] if len(rows) > 1 else []),
+            ),
+            min(row.failed[-1].ended_at or self._now for row in rows),
+            _remedies(latest if job in self._jobs() else None, paused),
+            triggers[0] if len(rows) == 1 else None,
+            job,
+            cause=_cause(errors)[0],
         )
 
 
 class _Row:
     """The last executions of a trigger: first those that are repeated, then those that failed for good."""
 
-    def __init__(self, records: Sequence[ExecutionRecord], fires: Collection[_Fire]) -> None:
-        self.records = records
+    def __init__(
+        self, key: TriggerKey, records: Sequence[ExecutionRecord], fires: Mapping[_Fire, ExecutionRecord]
+    ) -> None:
+        self.trigger = key
         self.retried = list(
             takewhile(lambda record: record.retry_at is not None and not _has_failed(record, fires), records)
         )
         self.failed = list(takewhile(lambda record: _has_failed(record, fires), records[len(self.retried) :]))
+        if self.failed:
+            first = self.failed[0]
+            self.job = first.job_key
+            self.final = fires.get(_rounded(key, first.scheduled_fire_time), first)
+            """The last attempt at the last fire that failed."""
+            self.is_exact = self.failed[-1] is not records[-1] or len(records) < LOOKED_AT
+            """False if more executions before these may have failed."""
 
 
 def _is_undecided(record: ExecutionRecord, attempts: Sequence[ExecutionRecord]) -> bool:
@@ -346,37 +342,6 @@ def _commonest(errors: Sequence[str | None]) -> str:
     latest = next((error for error in errors if (headline(error) or _NO_ERROR) == cause), None)
     line = error_summary(latest) or _NO_ERROR
     return line if number == len(errors) else f"{number} of the last {len(errors)} failures: {line}"
-
-
-def _by_triggers(rows: Sequence[FailureRow], ran: Callable[[int | None, JobKey], tuple[str, ...]]) -> Incident:
-    """Return the incident about a job that fails by some of its triggers."""
-    number, job = sum(row.number for row in rows), rows[0].job
-    more = "" if all(row.is_exact for row in rows) else " or more"
-    by = f"trigger {rows[0].trigger}" if len(rows) == 1 else f"{len(rows)} triggers"
-    latest = max(rows, key=lambda row: row.last_fire_id or 0)
-    return Incident(
-        Severity.WARNING,
-        "failures-in-a-row",
-        str(job),
-        f"The last {number:,}{more} executions of job {job} by {by} failed.",
-        (
-            _commonest([row.last_error for row in rows]),
-            *ran(latest.last_fire_id, job),
-            *(
-                [Naming(f"Triggers: {named_first([row.trigger for row in rows])}.", *(row.trigger for row in rows))]
-                if len(rows) > 1
-                else []
-            ),
-        ),
-        min(row.since for row in rows),
-        _remedies(
-            latest.last_fire_id if latest.can_run_again else None,
-            next((row.trigger for row in rows if row.can_pause), None) if len(rows) == 1 else job,
-        ),
-        rows[0].trigger if len(rows) == 1 else None,
-        job,
-        cause=_cause([row.last_error for row in rows])[0],
-    )
 
 
 def _of_last_attempt(key: TriggerKey, final: ExecutionRecord, ran: tuple[str, ...], *, is_stored: bool) -> Incident:

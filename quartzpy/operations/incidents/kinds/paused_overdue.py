@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from quartzpy.keys import JobKey, TriggerKey
@@ -18,7 +19,6 @@ from quartzpy.operations.incidents.incident import About, Incident, IncidentKind
 from quartzpy.operations.incidents.words import named_first
 from quartzpy.operations.read_context import MAX_COUNTED
 from quartzpy.operations.selection import Selection
-from quartzpy.scheduler.batched_reads import BatchedReads, Deferred
 from quartzpy.scheduler.singles import mode_of_job
 from quartzpy.states import JobMode, TriggerState
 from quartzpy.store.health_findings import Severity
@@ -74,15 +74,11 @@ def judge(facts: ClusterFacts) -> Rounds:
         records = facts.reading.defer(lambda store: store.find(query, MAX_DUE))
     # Where a mode holds a trigger, nobody paused it.
     jobs = {row.job_key for row in rows if row.paused_at is None}
-    modes = {job: _mode(facts.reading, job) for job in sorted(jobs)[:MAX_DUE]}
+    modes = {job: facts.reading.defer(partial(mode_of_job, key=job)) for job in sorted(jobs)[:MAX_DUE]}
     begun_before = now - facts.nodes.setting("pause_grace", facts.context.config.pause_grace)
     yield
     of_jobs = {job: mode() for job, mode in modes.items()}
     return paused_overdue(rows, records(), facts.pauses(), of_jobs, begun_before=begun_before, now=now)
-
-
-def _mode(reading: BatchedReads, job: JobKey) -> Deferred[JobMode | None]:
-    return reading.defer(lambda store: mode_of_job(store, job))
 
 
 def paused_overdue(
