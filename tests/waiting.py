@@ -11,6 +11,7 @@ from types import FunctionType
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+_LONGEST_REST = 0.1
 
 
 def wait_until(
@@ -26,19 +27,22 @@ def wait_until(
     Args:
         what: what is awaited, for the message. Without it, the message quotes the condition.
         seconds: the limit. It belongs to a failure alone, so that a busy machine is none.
-        every: the rest between two calls, in seconds.
+        every: the rest between two calls, in seconds. A condition that takes long, or that is awaited for long, is
+            asked less often, so that a test that waits leaves the processor to others.
         seen: describes the state after the last call, for the message. Without it, the message has the last value,
             and that of the left side where the condition is a lambda that compares.
 
     Raises:
         AssertionError: the condition was still false at the limit.
     """
-    limit = time.monotonic() + seconds
+    began = asked = time.monotonic()
     while not (found := condition()):
-        if time.monotonic() > limit:
+        answered = time.monotonic()
+        if answered > began + seconds:
             last = str(seen()) if seen is not None else _last_value(condition, found)
             raise AssertionError(f"waited {seconds:g} s in vain for {what or _text(condition)}; {last}")
-        time.sleep(every)
+        time.sleep(max(every, min(_LONGEST_REST, 3 * (answered - asked) + (answered - began) / 20)))
+        asked = time.monotonic()
     return found
 
 

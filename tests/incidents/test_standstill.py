@@ -34,7 +34,7 @@ from quartzpy.operations.telling import health_check
 from quartzpy.operations.views import triggers
 from quartzpy.records import HealthState
 from quartzpy.store.postgresql.admin import admin
-from tests.database import connect_to, execute
+from tests.database import Server, connect_to, execute
 from tests.waiting import wait_until
 
 REASON = "refused on purpose"
@@ -124,8 +124,25 @@ def _text_of(record: logging.LogRecord) -> str:
     return f"{record.getMessage()} {record.exc_info[1] if record.exc_info else ''}"
 
 
+@pytest.fixture(scope="session")
+def role(postgres_server: Server, _worker_database: str) -> Iterator[str]:
+    """The role of the nodes, one for all tests of this process, so that they share its sessions."""
+    administrator = postgres_server.administrator_dsn_of(_worker_database)
+    name = f"standstill_{uuid.uuid4().hex[:8]}"
+    execute(
+        administrator,
+        f"CREATE ROLE {name} LOGIN PASSWORD 'secret'",
+        *(f"GRANT ALL ON ALL {kind} IN SCHEMA public TO {name}" for kind in ("TABLES", "SEQUENCES")),
+        f"GRANT ALL ON SCHEMA public TO {name}",
+    )
+    yield name
+    execute(administrator, f"DROP OWNED BY {name}", f"DROP ROLE {name}")
+
+
 @pytest.fixture
-def stage(administrator_dsn: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Iterator[Stage]:
+def stage(
+    administrator_dsn: str, role: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> Iterator[Stage]:
     caplog.set_level(logging.WARNING)
     monkeypatch.setattr(troubles, "FAILING_FOR", 0.5)
     monkeypatch.setattr(health, "FAILING_FOR", timedelta(seconds=0.5))
@@ -135,20 +152,12 @@ def stage(administrator_dsn: str, monkeypatch: pytest.MonkeyPatch, caplog: pytes
     monkeypatch.setattr(health_check, "EVERY", timedelta(seconds=0.5))
     monkeypatch.setattr(factory, "HEALTH_CHECKS_AFTER", 0.0)
     Hanging.ends.clear()
-    role = f"standstill_{uuid.uuid4().hex[:8]}"
-    execute(
-        administrator_dsn,
-        f"CREATE ROLE {role} LOGIN PASSWORD 'secret'",
-        *(f"GRANT ALL ON ALL {kind} IN SCHEMA public TO {role}" for kind in ("TABLES", "SEQUENCES")),
-        f"GRANT ALL ON SCHEMA public TO {role}",
-    )
     dsn = make_url(administrator_dsn).set(username=role, password="secret").render_as_string(hide_password=False)
     stage = Stage(dsn, administrator_dsn, caplog, role)
     yield stage
     Hanging.ends.set()
     for scheduler in {stage.scheduler, stage.asked}:
         scheduler.shutdown(timeout="3s")
-    execute(administrator_dsn, f"DROP OWNED BY {role}", f"DROP ROLE {role}")
 
 
 @contextmanager
