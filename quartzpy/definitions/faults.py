@@ -42,8 +42,9 @@ class Faults:
 
     def __init__(self) -> None:
         self.entries: list[Fault] = []
-        self.places: list[Place] = []
-        self.causes: list[BaseException | None] = []
+        self.placed: list[tuple[Place, Fault]] = []
+        self.cause: BaseException | None = None
+        """The first error, of those that were added."""
 
     def add(self, place: Place, problem: str | BaseException) -> None:
         """Add a fault at a place.
@@ -58,8 +59,8 @@ class Faults:
             fault = replace(fault, field=problem.field, position=problem.position)
         if fault not in self.entries:
             self.entries.append(fault)
-            self.places.append(place)
-            self.causes.append(problem if isinstance(problem, BaseException) else None)
+            self.placed.append((place, fault))
+            self.cause = self.cause or (problem if isinstance(problem, BaseException) else None)
         if len(self.entries) >= MAX_FAULTS:
             self.check()
 

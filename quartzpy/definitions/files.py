@@ -48,12 +48,12 @@ and a calendar of the user's own class has `class = "module:Class"` instead of a
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from quartzpy.definitions.declarations import read_declarations
-from quartzpy.definitions.faults import Faults
+from quartzpy.definitions.faults import Fault, Faults, Place
 from quartzpy.definitions.forms import TOML, YAML, FileForm
 from quartzpy.definitions.lines import line_of
 from quartzpy.definitions.yaml_text import parsed_yaml
@@ -110,22 +110,40 @@ def definitions(document: object, where: str, *, types: JobTypes = job_types, te
     Raises:
         SettingsError: as for `load_definitions`.
     """
-    is_yaml = where.lower().endswith(_YAML)
     faults = Faults()
+    declared = declared_in(document, where, faults, types=types)
+    if declared is None:
+        wrong = [(place, _labels(document, place), fault) for place, fault in faults.placed]
+        raise wrong_file(where, text, wrong) from faults.cause
+    return declared
+
+
+def declared_in(document: object, where: str, faults: Faults, *, types: JobTypes = job_types) -> Declarations | None:
+    """Return what a parsed document declares; None if it has faults."""
+    form = FileForm(YAML if where.lower().endswith(_YAML) else TOML, types)
     try:
-        return read_declarations(document, FileForm(YAML if is_yaml else TOML, types), faults)
-    except InvalidDefinitionError as error:
-        lines = []
-        for fault, place in zip(faults.entries[:_MAX_SHOWN], faults.places, strict=False):
-            number = line_of(place, text, is_yaml=is_yaml) if text else None
-            labels = [where if number is None else f"{where}:{number}", *_labels(document, place)]
-            lines.append(": ".join([*_without_repetition(labels, fault.detail), fault.detail]))
-        if len(faults.entries) > _MAX_SHOWN:
-            lines.append(f"{where}: {len(faults.entries) - _MAX_SHOWN} more")
-        raise SettingsError("\n".join(lines)) from (faults.causes[0] or error)
+        return read_declarations(document, form, faults)
+    except InvalidDefinitionError:
+        return None
 
 
-def _labels(document: object, place: tuple[str | int, ...]) -> list[str]:
+def wrong_file(where: str, text: str, wrong: Sequence[tuple[Place, Sequence[str], object]]) -> SettingsError:
+    """Return the error of a file, with a line for each place that is wrong, the labels of the place, and a detail."""
+    is_yaml = where.lower().endswith(_YAML)
+    lines = []
+    for place, labels, fault in wrong[:_MAX_SHOWN]:
+        detail = fault.detail if isinstance(fault, Fault) else str(fault)
+        number = line_of(place, text, is_yaml=is_yaml) if text else None
+        shown = [where if number is None else f"{where}:{number}", *labels]
+        # A detail mostly begins with the name of the value.
+        shown = shown[:-1] if labels and detail.startswith(f"{labels[-1]}:") else shown
+        lines.append(": ".join([*shown, detail]))
+    if len(wrong) > _MAX_SHOWN:
+        lines.append(f"{where}: {len(wrong) - _MAX_SHOWN} more")
+    return SettingsError("\n".join(lines))
+
+
+def _labels(document: object, place: Place) -> list[str]:
     """Return the words for a place: the job with its name, the trigger with its number, the value."""
     number: int
     table: Any
@@ -145,8 +163,3 @@ def _labels(document: object, place: tuple[str | int, ...]) -> list[str]:
     elif len(rest) > 1:
         labels.append(str(rest[0]))
     return labels
-
-
-def _without_repetition(labels: list[str], detail: str) -> list[str]:
-    """Return the labels without the last one if the detail begins with it."""
-    return labels[:-1] if detail.startswith(f"{labels[-1]}:") else labels

@@ -11,13 +11,14 @@ import inspect
 import re
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from quartzpy.definitions.files import definitions, parsed_document
+from quartzpy.definitions.faults import Faults, Place
+from quartzpy.definitions.files import declared_in, parsed_document, wrong_file
 from quartzpy.definitions.reader import kind_and_values
 from quartzpy.embedded.machine_zone import zone_of_machine
 from quartzpy.errors import InvalidValueError, QuartzpyError, SettingsError
@@ -103,20 +104,23 @@ def read_schedule(path: Path, *, of: Path | None = None) -> ScheduleFile:
         _variables(document.get("environment", {}), str(path)),
         _tells_failures(document.get(_NOTIFY_FAILURES, False), str(path)),
     )
-    entries = []
+    entries: dict[str, dict[str, Any]] = {}
+    wrong: list[tuple[Place, list[str], object]] = []
     for name, declared in jobs.items():
-        where = f"{path}: job {name}"
-        if not isinstance(declared, Mapping):
-            raise SettingsError(f"{where}: a mapping with command:, url: or function:, and schedule: is needed")
         try:
-            entries.append(_entry(str(name), dict(declared), surroundings, allowed))
+            if not isinstance(declared, Mapping):
+                raise SettingsError("a mapping with command:, url: or function:, and schedule: is needed")
+            entries[str(name)] = _entry(str(name), dict(declared), surroundings, allowed)
         except SettingsError as error:
-            raise SettingsError(f"{where}: {error}") from error
+            wrong.append((("jobs", name), [f"job {name}"], error))
         except (QuartzpyError, TypeError) as error:
-            raise SettingsError(f"{where}: {reason(error)}") from error
-    declarations = definitions(
-        {"job": entries, **{word: _named(document, key, zone, path) for key, word in _NAMED.items()}}, str(path)
-    )
+            wrong.append((("jobs", name), [f"job {name}"], reason(error)))
+    faults = Faults()
+    others = {word: _named(document, key, zone, path) for key, word in _NAMED.items()}
+    declarations = declared_in({"job": list(entries.values()), **others}, str(path), faults)
+    wrong += [(*_place_and_labels(place, list(entries)), fault) for place, fault in faults.placed]
+    if wrong or declarations is None:
+        raise wrong_file(str(path), text, wrong) from faults.cause
     return ScheduleFile(
         declarations,
         {
@@ -129,6 +133,18 @@ def read_schedule(path: Path, *, of: Path | None = None) -> ScheduleFile:
         allowed.variables,
         text,
     )
+
+
+def _place_and_labels(place: Place, names: Sequence[str]) -> tuple[Place, list[str]]:
+    """Return a place in the document of declared jobs as the place in the file, and the words for it."""
+    match place:
+        case ("job", int(number), "trigger", *_):
+            return ("jobs", names[number], "schedule"), [f"job {names[number]}", "schedule"]
+        case ("job", int(number), *rest):
+            return ("jobs", names[number], *rest), [f"job {names[number]}", *map(str, rest[:-1])]
+        case (kind, name, *rest):
+            return (f"{kind}s", name, *rest), [f"{kind} {quoted(name)}"]
+    return (), []
 
 
 def _named(document: Mapping[str, Any], key: str, zone: Any, path: Path) -> dict[str, Any]:

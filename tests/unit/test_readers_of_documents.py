@@ -14,6 +14,7 @@ from quartzpy.definitions.faults import Faults
 from quartzpy.definitions.files import definitions, load_definitions
 from quartzpy.definitions.forms import SentFileForm
 from quartzpy.definitions.published_types import PublishedTypes
+from quartzpy.embedded.schedule_file import read_schedule
 from quartzpy.errors import InvalidDefinitionError, InvalidJobError, SettingsError
 from quartzpy.jobs.job import job_types
 from quartzpy.keys import JobKey
@@ -131,3 +132,39 @@ def test_a_file_names_the_line_of_each_mistake(tmp_path: Path, name: str, text: 
     ]
     for line, number, mistake in zip(str(refused.value).splitlines(), lines, mistakes, strict=True):
         assert line.startswith(f"{path}:{number}: {mistake}")
+
+
+SCHEDULE = """
+time_zone: UTC
+jobs:
+  a:
+    command: /bin/true
+    schedule: every nonsense
+  b:
+    schedule: every 5m
+  c:
+    command: /bin/true
+    schedule: every 5m
+    retry:
+      attempts: 1
+  d: 7
+windows:
+  w:
+    cron: "@weekly"
+"""
+
+
+def test_the_file_of_a_node_names_the_line_of_each_mistake(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.yaml"
+    path.write_text(SCHEDULE)
+    with pytest.raises(SettingsError) as refused:
+        read_schedule(path)
+    mistakes = [
+        "7: job b: exactly one of command, url, request, function is needed (got none)",
+        "14: job d: a mapping with command:, url: or function:, and schedule: is needed",
+        "6: job a: schedule: expected 6 or 7 fields (got 2); ",
+        "13: job c: retry: attempts must be from 2 to 1000 (got 1)",
+        "16: window 'w': needs either cron and duration",
+    ]
+    for line, mistake in zip(str(refused.value).splitlines(), mistakes, strict=True):
+        assert line.startswith(f"{path}:{mistake}")
