@@ -27,30 +27,7 @@ WITH affected AS (
 \if :by_trigger
        AND (t.trigger_group, t.trigger_name) IN (SELECT * FROM unnest(:'groups'::text[], :'names'::text[]))
 \endif
-\if :by_job
-       AND (t.job_group, t.job_name) IN (SELECT * FROM unnest(:'groups'::text[], :'names'::text[]))
-\endif
-\if :by_trigger_group
-       AND CASE :'operator'
-           WHEN 'equals' THEN t.trigger_group = :'value'
-           WHEN 'starts_with' THEN starts_with(t.trigger_group, :'value')
-           WHEN 'ends_with' THEN right(t.trigger_group, length(:'value')) = :'value'
-           WHEN 'contains' THEN strpos(t.trigger_group, :'value') > 0
-           ELSE true
-           END
-\endif
-\if :by_job_group
-       AND CASE :'operator'
-           WHEN 'equals' THEN t.job_group = :'value'
-           WHEN 'starts_with' THEN starts_with(t.job_group, :'value')
-           WHEN 'ends_with' THEN right(t.job_group, length(:'value')) = :'value'
-           WHEN 'contains' THEN strpos(t.job_group, :'value') > 0
-           ELSE true
-           END
-\endif
-\if :scheduled
-       AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
-\endif
+       -- include: is_chosen
        AND
            -- include: may_be_paused
        FOR NO KEY UPDATE
@@ -130,30 +107,7 @@ affected AS (
 \if :by_trigger
        AND (t.trigger_group, t.trigger_name) IN (SELECT * FROM unnest(:'groups'::text[], :'names'::text[]))
 \endif
-\if :by_job
-       AND (t.job_group, t.job_name) IN (SELECT * FROM unnest(:'groups'::text[], :'names'::text[]))
-\endif
-\if :by_trigger_group
-       AND CASE :'operator'
-           WHEN 'equals' THEN t.trigger_group = :'value'
-           WHEN 'starts_with' THEN starts_with(t.trigger_group, :'value')
-           WHEN 'ends_with' THEN right(t.trigger_group, length(:'value')) = :'value'
-           WHEN 'contains' THEN strpos(t.trigger_group, :'value') > 0
-           ELSE true
-           END
-\endif
-\if :by_job_group
-       AND CASE :'operator'
-           WHEN 'equals' THEN t.job_group = :'value'
-           WHEN 'starts_with' THEN starts_with(t.job_group, :'value')
-           WHEN 'ends_with' THEN right(t.job_group, length(:'value')) = :'value'
-           WHEN 'contains' THEN strpos(t.job_group, :'value') > 0
-           ELSE true
-           END
-\endif
-\if :scheduled
-       AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
-\endif
+       -- include: is_chosen
 \if :held_by_mode
        AND t.held_by_mode
 \endif

@@ -242,6 +242,33 @@ CASE WHEN t.trigger_state <> 'BLOCKED' THEN NULL
 END
 AS opens_at
 
+-- part: is_chosen
+-- A group is compared by text functions, not LIKE, so that every character is literal.
+\if :by_job
+AND (t.job_group, t.job_name) IN (SELECT * FROM unnest(:'groups'::text[], :'names'::text[]))
+\endif
+\if :by_trigger_group
+AND CASE :'operator'
+    WHEN 'equals' THEN t.trigger_group = :'value'
+    WHEN 'starts_with' THEN starts_with(t.trigger_group, :'value')
+    WHEN 'ends_with' THEN right(t.trigger_group, length(:'value')) = :'value'
+    WHEN 'contains' THEN strpos(t.trigger_group, :'value') > 0
+    ELSE true
+    END
+\endif
+\if :by_job_group
+AND CASE :'operator'
+    WHEN 'equals' THEN t.job_group = :'value'
+    WHEN 'starts_with' THEN starts_with(t.job_group, :'value')
+    WHEN 'ends_with' THEN right(t.job_group, length(:'value')) = :'value'
+    WHEN 'contains' THEN strpos(t.job_group, :'value') > 0
+    ELSE true
+    END
+\endif
+\if :scheduled
+AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
+\endif
+
 -- part: may_be_paused
 (t.trigger_state IN ('WAITING', 'BLOCKED')
  OR (t.trigger_state = 'PAUSED'
