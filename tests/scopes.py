@@ -143,4 +143,5 @@ class ByScope(LoadScopeScheduling):
 
     def remember(self) -> None:
         """Write how long the scopes of this run took, beside what is known of others."""
-        self._file.write_text(json.dumps(self._last_durations() | self._took, indent=0, sort_keys=True))
+        if self._took:
+            self._file.write_text(json.dumps(self._last_durations() | self._took, indent=0, sort_keys=True))

@@ -243,9 +243,11 @@ def tests_of(path: str) -> list[list[str]]:
     module = path.rpartition(".")[0].replace("/", ".")
     package, _, stem = module.rpartition(".")
     imports = re.compile(rf"(from {re.escape(module)} import|from {re.escape(package)} import [^\n]*\b{stem}\b)")
+    folders = TESTS_OF[next(folder for folder in sorted(TESTS_OF, key=len, reverse=True) if path.startswith(folder))]
     near = [name for name, text in _tests().items() if Path(name).stem == f"test_{stem}" or imports.search(text)]
-    folder = next(folder for folder in sorted(TESTS_OF, key=len, reverse=True) if path.startswith(folder))
-    return [stage for stage in (near, [*TESTS_OF[folder]]) if stage]
+    # Those of other folders start whole programs.
+    near.sort(key=lambda name: (Path(name).stem != f"test_{stem}", not name.startswith(folders)))
+    return [stage for stage in (near, [*folders]) if stage]
 
 
 @dataclass
