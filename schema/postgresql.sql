@@ -150,7 +150,6 @@ CREATE TABLE qrtz_job_details (
     CONSTRAINT qrtz_job_details_mode_check CHECK (mode = ANY ('{ENABLED,MANUAL,DISABLED}')),
     CONSTRAINT qrtz_job_details_when_full_check CHECK (overlap_policy = ANY ('{block,skip,buffer_one,cancel_other}')),
     CONSTRAINT qrtz_job_details_rate_limit_check CHECK (rate_limit IS NULL OR (int8range '[1,1000000]' @> (rate_limit ->> 'limit')::bigint AND int8range '[1,1000000]' @> (rate_limit ->> 'burst')::bigint AND int8range '[1,3155760000000000]' @> (rate_limit ->> 'per_us')::bigint) IS TRUE),
-    CONSTRAINT qrtz_job_details_limits_check CHECK (limits IS NULL OR rate_limit IS NULL),
     CONSTRAINT qrtz_job_details_continuations_check CHECK (jsonb_typeof(continuations) = 'array'),
     CONSTRAINT qrtz_job_details_after_check CHECK (after IS NULL OR (jsonb_typeof(after -> 'jobs') = 'array' AND jsonb_typeof(after -> 'outcomes') = 'array' AND (after ->> 'needed')::int BETWEEN 1 AND 100 AND after ->> 'per' = ANY ('{instant,day}') AND after ->> 'time_zone' IS NOT NULL AND coalesce((after ->> 'within_us')::bigint, 1) BETWEEN 1 AND 3155760000000000) IS TRUE),
     CONSTRAINT qrtz_job_details_timeout_check CHECK (timeout > interval '0' AND timeout <= interval '876600 hours'),

@@ -30,7 +30,7 @@ from quartzpy.jobs.continuation import Continuation, as_continuations, continuat
 from quartzpy.jobs.join import Join, as_join, join_as_text
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.retry import RetryPolicy
-from quartzpy.jobs.shared_limit import checked_names, names_as_text
+from quartzpy.jobs.shared_limit import checked_limits, names_as_text
 from quartzpy.jobs.typed_data import as_mapping, checked_type, own_type
 from quartzpy.keys import DEFAULT_GROUP, UNNAMED, JobKey, check_name, unique_name
 from quartzpy.logs.captured import checked_level
@@ -431,8 +431,9 @@ class JobDetail(_Derived):
     - `rate_limit`: the limit of fires in a period in the whole cluster: "10/minute", or a `RateLimit`. A fire above it
       waits. With a `concurrency_key` it holds for each value of that entry by itself, and `max_concurrent` is no limit
       unless it is given.
-    - `limits`: the names of limits that it shares with other jobs, in the whole cluster: ["erp"]. Each is set by
-      `Scheduler.set_limit`, and can be changed at any time. A fire that would exceed one of them waits.
+    - `limits`: the names of limits that it shares with other jobs, in the whole cluster, and a rate of its own:
+      ["erp", "10/minute"]. Each that has a name is set by `Scheduler.set_limit`, and can be changed at any time. The
+      rate is that of `rate_limit`. A fire that would exceed one of them waits.
     - `retry`: when a failed execution is tried again.
     - `timeout`: an execution that takes longer is asked to stop, and counts as failed.
     - `continuations`: the jobs that run after this one; see `Continuation`.
@@ -462,7 +463,7 @@ class JobDetail(_Derived):
             partial(check_name, subject="concurrency_key (the name of an entry of the job's data)")
         ),
         "rate_limit": optional(RateLimit.of),
-        "limits": checked_names,
+        "limits": checked_limits,
         "max_concurrent": optional(
             whole_number(
                 1, MAX_CONCURRENT, f"max_concurrent: a number from 1 to {MAX_CONCURRENT}, or None", InvalidJobError
@@ -511,7 +512,7 @@ class JobDetail(_Derived):
     after: Converted[Join | Sequence[JobKey | str] | None, Join | None] = Converted(None)
     timeout: Converted[Span | None, timedelta | None] = Converted(None)
     rate_limit: Converted[RateLimit | str | None, RateLimit | None] = Converted(None)
-    limits: Converted[Sequence[str] | str, tuple[str, ...]] = Converted(())
+    limits: Converted[Sequence[str | RateLimit] | str, tuple[str, ...]] = Converted(())
     pause_after_failures: int | None = None
     display_name: str | None = None
     documentation_url: str | None = None
@@ -546,6 +547,22 @@ class JobDetail(_Derived):
                 object.__setattr__(self, "data", as_mapping(self.data, data_type))
             encode(self.data)
 
+    @refuses("limits", "rate_limit")
+    def _take_rate_of_limits(self) -> None:
+        rates = {limit for limit in cast("tuple[object, ...]", self.limits) if isinstance(limit, RateLimit)}
+        if not rates:
+            return
+        if self.rate_limit is not None:
+            rates.add(self.rate_limit)
+        if len(rates) > 1:
+            shown = ", ".join(sorted(map(str, rates)))
+            raise InvalidJobError(
+                f"limits: a job has one rate of its own (got {shown}); set a limit for the other, as"
+                " scheduler.set_limit('its_rate', '10/minute') does, and add its name"
+            )
+        object.__setattr__(self, "limits", tuple(limit for limit in self.limits if isinstance(limit, str)))
+        object.__setattr__(self, "rate_limit", rates.pop())
+
     @refuses("concurrency_key", "max_concurrent", "rate_limit", "disallow_concurrent")
     def _limit_by_key(self) -> None:
         if self.concurrency_key is not None and self.max_concurrent is None and self.rate_limit is None:
@@ -555,14 +572,6 @@ class JobDetail(_Derived):
                     " (not disallow_concurrent=False)"
                 )
             object.__setattr__(self, "max_concurrent", 1)
-
-    @refuses("rate_limit", "limits")
-    def _check_shared_limits(self) -> None:
-        if self.limits and self.rate_limit is not None:
-            raise InvalidJobError(
-                f"rate_limit: a job that shares limits ({', '.join(self.limits)}) has no rate limit of its own;"
-                " set a further limit, as scheduler.set_limit('its_rate', '10/minute') does, and add it to limits"
-            )
 
     @refuses("max_concurrent", "disallow_concurrent")
     def _derive_limit(self) -> None:
@@ -660,6 +669,8 @@ class JobDetail(_Derived):
             limits = {"disallow_concurrent": None}
         elif "disallow_concurrent" in changes:
             limits = {"max_concurrent": None}
+        if any(isinstance(limit, RateLimit) for limit in checked_limits(changes.get("limits", ()))):
+            limits["rate_limit"] = None
         return replace(self, **{**limits, **changes})
 
 

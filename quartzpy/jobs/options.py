@@ -37,7 +37,7 @@ class JobOptions(TypedDict, total=False):
     after: Join | Sequence[JobKey | str] | None
     timeout: Span | None
     rate_limit: RateLimit | str | None
-    limits: Sequence[str] | str
+    limits: Sequence[str | RateLimit] | str
     pause_after_failures: int | None
     display_name: str | None
     documentation_url: str | None

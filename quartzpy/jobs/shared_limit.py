@@ -92,22 +92,29 @@ def checked_limit_name(name: object) -> str:
     return name
 
 
-def checked_names(names: object) -> tuple[str, ...]:
-    """Return the names of the limits that a job shares, each once, in order. A text is one name.
+def checked_limits(limits: object) -> tuple[str | RateLimit, ...]:
+    """Return the limits of a job, each once: the names of those that it shares, in order, and then its own rates.
 
     Raises:
-        InvalidJobError: these are no names of limits, or too many.
+        InvalidJobError: these are neither names of limits nor rates, or too many.
     """
-    several = [names] if isinstance(names, str) else names
+    several = [limits] if isinstance(limits, str | RateLimit) else limits
     if isinstance(several, (bytes, dict)) or not isinstance(several, Iterable):
-        raise InvalidJobError(f"limits: a list of names is needed, such as ['erp'] (got {quoted(names)})")
+        raise InvalidJobError(
+            f"limits: a list of names and rates is needed, such as ['erp', '10/minute'] (got {quoted(limits)})"
+        )
+    names, rates = set[str](), dict[RateLimit, None]()
     try:
-        distinct = tuple(sorted({checked_limit_name(name) for name in several}))
-    except InvalidLimitError as error:
+        for limit in several:
+            if isinstance(limit, RateLimit) or (isinstance(limit, str) and "/" in limit):
+                rates[RateLimit.of(limit)] = None
+            else:
+                names.add(checked_limit_name(limit))
+    except (InvalidLimitError, InvalidJobError) as error:
         raise InvalidJobError(f"limits: {error}") from error
-    if len(distinct) > MAX_NAMES:
-        raise InvalidJobError(f"limits: a job can share {MAX_NAMES} limits (got {len(distinct)})")
-    return distinct
+    if len(names) > MAX_NAMES:
+        raise InvalidJobError(f"limits: a job can share {MAX_NAMES} limits (got {len(names)})")
+    return (*sorted(names), *rates)
 
 
 def names_as_text(names: Iterable[str]) -> str | None:

@@ -616,7 +616,6 @@ def upgrade() -> None:
             " AND int8range '[1,3155760000000000]' @> (rate_limit ->> 'per_us')::bigint) IS TRUE",
             name="qrtz_job_details_rate_limit_check",
         ),
-        sa.CheckConstraint("limits IS NULL OR rate_limit IS NULL", name="qrtz_job_details_limits_check"),
         sa.CheckConstraint("jsonb_typeof(continuations) = 'array'", name="qrtz_job_details_continuations_check"),
         sa.CheckConstraint(
             "after IS NULL OR (jsonb_typeof(after -> 'jobs') = 'array' AND jsonb_typeof(after -> 'outcomes') = 'array'"

@@ -78,7 +78,7 @@ class World:
                 own["concurrency_key"] = "customer"
         if shared := self.chance.sample(sorted(self.limits), self.chance.choice([0, 0, 0, 1, 1, 2, 3])):
             own["limits"] = shared
-        elif self.chance.random() < 0.8:
+        if self.chance.random() < (0.4 if shared else 0.8):
             own["rate_limit"] = self.chance.choice(RATES)
         return job(f"j{number}", durable=True, **own)
 

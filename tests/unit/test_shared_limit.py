@@ -48,8 +48,3 @@ def test_a_job_names_each_of_its_limits_once() -> None:
 def test_what_names_no_limits_is_refused(limits: object) -> None:
     with pytest.raises(InvalidJobError, match=r"^limits: "):
         JobDetail("report", "report", limits=limits)  # type: ignore[arg-type]
-
-
-def test_a_rate_limit_of_its_own_besides_is_refused_with_words_that_show_another_way() -> None:
-    with pytest.raises(InvalidJobError, match=r"set_limit\('its_rate', '10/minute'\)"):
-        JobDetail("report", "report", limits=["erp"], rate_limit="10/minute")

@@ -108,7 +108,6 @@ job_details = Table(
     CheckConstraint(one_of("overlap_policy", OverlapPolicy), name="qrtz_job_details_when_full_check"),
     # Values that the steps compute with: one that they cannot is refused when somebody stores it by hand.
     CheckConstraint(IS_RATE_LIMIT, name="qrtz_job_details_rate_limit_check"),
-    CheckConstraint("limits IS NULL OR rate_limit IS NULL", name="qrtz_job_details_limits_check"),
     CheckConstraint(IS_FOLLOWED, name="qrtz_job_details_continuations_check"),
     CheckConstraint(IS_AWAITED, name="qrtz_job_details_after_check"),
     CheckConstraint(
