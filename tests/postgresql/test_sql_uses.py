@@ -6,14 +6,16 @@ import ast
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import psycopg
 import pytest
 
+from quartzpy.store.postgresql.page_filters import switches_of
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.schema.statement import Statement as Prepared
 from quartzpy.store.postgresql.schema.statement import prepare
+from quartzpy.store.queries import AnyQuery
 from tests.database import Server
 from tools.sql import STORE, files, whole
 
@@ -81,7 +83,7 @@ def loads_of(module: ast.Module) -> Iterator[Load]:
         varying: set[str] = set()
         for keyword in call.keywords:
             if keyword.arg is None:
-                varying |= words
+                varying |= words | of_filters()
             elif not isinstance(keyword.value, ast.Constant):
                 varying.add(keyword.arg)
             elif keyword.value.value:
@@ -90,6 +92,12 @@ def loads_of(module: ast.Module) -> Iterator[Load]:
     for node in ast.walk(module):
         if isinstance(node, ast.Attribute) and (path := path_of(node.value, names)):
             yield Load(path, re.compile(node.attr), frozenset(), frozenset())
+
+
+@cache
+def of_filters() -> set[str]:
+    """Return the switches of the filters of all lists."""
+    return {name for query in get_args(AnyQuery) for name in switches_of(query())}
 
 
 def path_of(node: ast.expr, names: dict[str, str]) -> str | None:
