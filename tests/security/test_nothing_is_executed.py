@@ -32,6 +32,7 @@ IMPORTING = {
     "cli/definitions.py": "a module that the command line names",
     "embedded/schedule_file.py": "a function that a file of the machine names",
     "definitions/calendars.py": "a class of calendars that a file of declarations names",
+    "operations/incidents/kinds/__init__.py": "the modules of its own package, one for each kind of incident",
     "triggers/recurrence_rule.py": "dateutil",
     "calendars/days.py": "holidays",
     "zone_rules.py": "tzdata",
