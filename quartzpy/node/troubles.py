@@ -61,7 +61,7 @@ class _Trouble:
 
     since: float
     answers: int
-    """The number of check-ins that had succeeded before the first failure."""
+    """The number of check-ins that had succeeded before the failure with which it became a problem."""
     last: float
     error: BaseException
     repetitions: Repetitions
@@ -112,6 +112,10 @@ class Troubles(Observer):
                 trouble = _Trouble(now, self._watch.answers, now, error, Repetitions(self._steady))
                 self._troubles[what] = trouble
             trouble.failures += 1
+            if trouble.failures <= FAILURES:
+                # The connections of a server that stops end one after the other: one that is cut, and tried again in
+                # vain, can have failed twice before that of the check-ins is cut.
+                trouble.answers = self._watch.answers
             trouble.gap, trouble.last, trouble.error = now - trouble.last, now, error
             is_told = self._is_worth_telling(trouble) and trouble.repetitions.are_told(error)
             trouble.is_told |= is_told

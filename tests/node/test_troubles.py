@@ -96,6 +96,17 @@ def test_an_outage_is_told_by_the_check_ins_alone(stage: Stage, caplog: pytest.L
     assert stage.problems() == [("failing-step", "firing triggers")]
 
 
+def test_a_check_in_that_succeeds_while_an_outage_begins_is_no_sign_of_health(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    error = StoreUnavailableError("server closed the connection", sqlstate=None)
+    stage.fails(error, times=1, every=0.1)
+    stage.fails(error, times=1, every=0.1, check_ins=False)
+    stage.fails(error, times=3, every=1.0, check_ins=False)
+    assert [record for record in caplog.records if "although check-ins succeed" in record.getMessage()] == []
+    assert stage.problems() == []
+
+
 @pytest.mark.parametrize(("times", "every"), [(1, 60.0), (4, 0.5)])
 def test_a_single_failure_and_failures_within_a_moment_are_no_problem(stage: Stage, times: int, every: float) -> None:
     stage.fails(StoreUnavailableError("lock timeout", sqlstate="55P03"), times=times, every=every)

@@ -167,7 +167,7 @@ def test_recovery_works_without_the_privilege_to_end_sessions(
     from quartzpy.store.postgresql.steps import recover
 
     survivor, dead = dead_node(store, connect)
-    monkeypatch.setattr(recover, "END_SESSIONS", "SELECT pg_terminate_backend_of_nobody(:'prefixes'::text)")
+    monkeypatch.setattr(recover._SQL, "end_sessions", "SELECT pg_terminate_backend_of_nobody(:'prefixes'::text)")
     assert store.recover(survivor, [dead]).nodes == ["dead"]
     assert "cannot terminate the database sessions" in caplog.text
 
