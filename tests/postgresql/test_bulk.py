@@ -6,23 +6,29 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import psycopg
 import pytest
 
 from quartzpy.errors import TriggerNeverFiresError
 from quartzpy.jobs.job import JobDetail
-from quartzpy.store.postgresql import batches
+from quartzpy.matchers import GroupMatcher
+from quartzpy.states import JobMode, TriggerState
+from quartzpy.store.postgresql import batches, storing
 from quartzpy.store.postgresql.batches import computed_ahead
 from quartzpy.store.postgresql.store import SqlJobStore
-from quartzpy.store.protocol import JobEntry
+from quartzpy.store.protocol import EVERYTHING, JobEntry, JobGroups, TriggerGroups
 from quartzpy.store.queries import TriggerQuery
 from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.trigger import Trigger
 from quartzpy.triggers.upcoming import PreparedTrigger, UnpreparedTrigger, prepare
 from tests.contract.harness import stored_job
+from tests.waiting import wait_until
 
 NOW = datetime.now(UTC)
 CHUNK = 50
@@ -99,8 +105,60 @@ def test_nothing_is_stored_if_a_late_batch_holds_a_trigger_that_never_fires(stor
 def test_storing_the_same_again_keeps_all(store: SqlJobStore) -> None:
     several = triggers(3 * CHUNK)
     first = store.store_jobs([entry(several, plainly)], replace=False)
-    for replace in (False, True):
-        assert store.store_jobs([entry(several, plainly)], replace=replace) == first == NOW + timedelta(days=1)
+    for replacing in (False, True):
+        assert store.store_jobs([entry(several, plainly)], replace=replacing) == first == NOW + timedelta(days=1)
+
+
+CHANGES: dict[str, Callable[[SqlJobStore], object]] = {
+    "everything": lambda store: store.pause(EVERYTHING),
+    "the job's group": lambda store: store.pause(JobGroups(GroupMatcher.equals("DEFAULT"))),
+    "the triggers' group": lambda store: store.pause(TriggerGroups(GroupMatcher.equals("DEFAULT"))),
+    "manual mode": lambda store: store.set_mode(None, JobMode.MANUAL),
+}
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_is_paused_while_many_triggers_are_written_holds_them(
+    make_store: Callable[..., SqlJobStore], monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    """They are written without the lock, so that what is paused is looked at once more when it is held."""
+    store, other = make_store(), make_store()
+    store.store_jobs([JobEntry(JOB)], replace=False)
+    checked = storing._still_ordinary
+    done: list[str] = []
+
+    def late(*arguments: Any) -> Any:
+        if not done:
+            done.append(change)
+            CHANGES[change](other)
+        return checked(*arguments)
+
+    monkeypatch.setattr(storing, "_still_ordinary", late)
+    store.store_jobs([entry(triggers(3 * CHUNK), plainly)], replace=False)
+    assert done, "the triggers are written in several batches"
+    states = {record.state for record in store.find(TriggerQuery(job_key=JOB.key), None)}
+    assert states == {TriggerState.PAUSED}
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_many_triggers_that_are_written_while_their_job_changes_obey_the_new_one(
+    store: SqlJobStore, connect: Callable[[], psycopg.Connection[Any]]
+) -> None:
+    """A statement that waits for the row of a job has read it as it was before."""
+    store.store_jobs([JobEntry(JOB)], replace=False)
+    other = connect()
+    with ThreadPoolExecutor(1) as pool:
+        with other.transaction():
+            other.execute("SELECT FROM qrtz_job_details FOR UPDATE")
+            other.execute("UPDATE qrtz_job_details SET max_concurrent = 1")
+            stored = pool.submit(
+                store.store_jobs, [replace(entry(triggers(3 * CHUNK), plainly), job=None)], replace=False
+            )
+            waiting = "SELECT FROM pg_stat_activity WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid))"
+            wait_until(lambda: other.execute(waiting).fetchone() is not None, "the statement that waits")
+        stored.result(30)
+    assert connect().execute("SELECT DISTINCT max_concurrent FROM qrtz_triggers").fetchall() == [(1,)]
 
 
 def test_the_following_item_is_computed_while_one_is_used() -> None:
