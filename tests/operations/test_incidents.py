@@ -773,6 +773,12 @@ def test_the_backlog_of_a_rate_limit_is_an_incident_once_it_is_old(
     [backlog] = operations.overview().incidents
     assert (backlog.kind, backlog.subject) == ("rate-limit-backlog", "DEFAULT.calls")
     assert "triggers of job DEFAULT.calls wait for its rate limit (6 per minute), the first since" in backlog.what
+    store.clock.advance(10 * SECOND)
+    store.complete(node, *store.fire_due(node))
+    store.store.check_in(node)
+    assert [incident.kind for incident in operations.overview().incidents] == ["rate-limit-backlog"], (
+        "no step has met the trigger again that has fired, and is late for the same reason"
+    )
     mend(operations, backlog)
     assert of_kind(operations, "rate-limit-backlog") == []
 

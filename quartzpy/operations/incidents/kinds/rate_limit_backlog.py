@@ -33,6 +33,9 @@ def judge(facts: ClusterFacts) -> Rounds:
     limits = {key: job.rate_limit for key, job in (attempt(jobs)[0] or {}).items()}
     incidents = []
     for key, row in held.items():
+        if facts.now - row.due_at > BACKLOG_AGE:
+            # One that has fired and was due again long ago waits for the same limit, once a step has met it.
+            facts.explained.add(key)
         limit = limits.get(key)
         if limit is None or facts.now - row.due_at <= max(BACKLOG_AGE, BACKLOG_PERIODS * limit.per):
             continue
