@@ -113,6 +113,8 @@ def test_one_pause_takes_whatever_is_paused() -> None:
     for wrong in (5, None, Tick, GroupMatcher.anything()):
         with pytest.raises(InvalidKeyError, match=r"JobGroups\(\.\.\.\), TriggerGroups\(\.\.\.\) or EVERYTHING"):
             harness.pause(wrong)  # type: ignore[arg-type]
+    with pytest.raises(InvalidKeyError, match="EVERYTHING is all of them"):
+        harness.pause("*")
     with pytest.raises(JobNotFoundError, match="is not stored"):
         harness.resume("nobody")
     with pytest.raises(InvalidValueError, match="ENABLED, MANUAL, DISABLED"):

@@ -291,6 +291,8 @@ def pause_subject(what: PauseSubject) -> PauseSubjects:
     """
     if isinstance(what, JobGroups | TriggerGroups | Everything):
         return what
+    if what == "*":
+        raise InvalidKeyError("what: '*' names no job; EVERYTHING is all of them, JobGroups(\"mail\") those of a group")
     key = what if isinstance(what, Key) else getattr(what, "key", None)
     if isinstance(key, TriggerKey):
         return NamedTriggers([key])
