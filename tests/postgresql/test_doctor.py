@@ -146,7 +146,11 @@ def test_triggers_in_error_and_silent_nodes_are_found(stored: SqlJobStore, conne
         "UPDATE qrtz_triggers SET trigger_state = 'ERROR', error = E'Traceback:\\n  File x\\nOSError: no such thing\\n'"
     )
     register(stored)
-    connect().execute("UPDATE qrtz_scheduler_state SET last_checkin = last_checkin - interval '1 hour'")
+    # A node has its window for a check-in after the start of the server, which the tests may have started just now.
+    connect().execute(
+        "UPDATE qrtz_scheduler_state SET last_checkin = last_checkin - interval '1 hour',"
+        " checkin_interval = interval '1 ms', failure_window = interval '10 ms'"
+    )
     found = findings_of(stored)
     assert found["in-error"].rows[0].endswith("t: OSError: no such thing")
     assert found["silent-node"].severity is Severity.WARNING
