@@ -8,7 +8,7 @@ document differ (`forms`), a `Form` says how. Pure functions.
 from __future__ import annotations
 
 import types
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import MISSING, fields
 from datetime import datetime, time
@@ -133,10 +133,15 @@ def add_refused(
     error: BaseException, faults: Faults, place: Place, renamed: Mapping[str, str], elsewhere: Place = ()
 ) -> None:
     """Add what a class has refused: each value at its place, and all else at `elsewhere` within the place."""
-    refused = error.refused if isinstance(error, InvalidValueError) else ()
-    for name, each in refused or (("", error),):
+    for name, each in _refused_by(error):
         word = renamed.get(name, name)
         faults.add((*place, word) if word else (*place, *elsewhere), each)
+
+
+def _refused_by(error: BaseException) -> Iterable[tuple[str, BaseException]]:
+    """Return the values that a class has refused, with their errors; the name "" if the error says none."""
+    refused = error.refused if isinstance(error, InvalidValueError) else ()
+    return refused or (("", error),)
 
 
 def _value(cls: type[Any], name: str, value: Any, form: Form, faults: Faults, place: Place) -> Any:
@@ -330,8 +335,7 @@ def _of_schedule(
     try:
         return stored_schedule(kind.kind, stored, **common)
     except WRONG as error:
-        refused = error.refused if isinstance(error, InvalidValueError) else ()
-        for name, each in refused or (("", error),):
+        for name, each in _refused_by(error):
             faults.add((*place, name if name in common else SCHEDULE), each)
     return None
 

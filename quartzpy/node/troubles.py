@@ -60,12 +60,12 @@ class _Trouble:
     """The failures of one step in a row."""
 
     since: float
-    answers: int
-    """The number of check-ins that had succeeded before the failure with which it became a problem."""
     last: float
     error: BaseException
     repetitions: Repetitions
     failures: int = 0
+    answers: int = 0
+    """The number of check-ins that had succeeded before the failure with which it became a problem."""
     gap: float = 0.0
     is_told: bool = False
 
@@ -109,7 +109,7 @@ class Troubles(Observer):
                 return
             trouble = self._troubles.get(what)
             if trouble is None:
-                trouble = _Trouble(now, self._watch.answers, now, error, Repetitions(self._steady))
+                trouble = _Trouble(now, now, error, Repetitions(self._steady))
                 self._troubles[what] = trouble
             trouble.failures += 1
             if trouble.failures <= FAILURES:

@@ -13,7 +13,7 @@ from quartzpy.errors import InvalidValueError
 from quartzpy.instants import as_instant
 from quartzpy.matchers import GroupMatcher, as_group_matcher
 from quartzpy.name_hints import QUERY_NAMES, NameHints
-from quartzpy.store.filters import filters_of
+from quartzpy.store.filters import choice_of, filters_of
 from quartzpy.store.queries import RecordQuery
 from quartzpy.texts import check_storable, did_you_mean, numbered, quoted
 
@@ -250,10 +250,4 @@ def checked_choice(value: str | None, choices: type[_Choice], subject: str) -> _
     Raises:
         InvalidValueError: it is not among the choices.
     """
-    if value is None:
-        return None
-    try:
-        return choices(value)
-    except ValueError:
-        allowed = ", ".join(choices)
-        raise InvalidValueError(f"{subject}: must be one of {allowed} (got {quoted(value)})") from None
+    return None if value is None else choice_of(value, choices, subject)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from quartzpy.errors import InvalidValueError
 from quartzpy.instants import as_instant
@@ -19,6 +19,7 @@ from quartzpy.matchers import GroupMatcher, as_group_matcher
 from quartzpy.texts import check_storable, quoted
 
 _METADATA = "filter"
+_Choice = TypeVar("_Choice", bound=StrEnum)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +110,21 @@ class Filter:
                 raise InvalidValueError(f"{self.name}: must be True or False (got {quoted(value)})")
             return value
         if issubclass(self.kind, StrEnum):
-            try:
-                return self.kind(value)
-            except ValueError:
-                allowed = ", ".join(self.kind)
-                raise InvalidValueError(f"{self.name}: must be one of {allowed} (got {quoted(value)})") from None
+            return choice_of(value, self.kind, self.name)
         return checked_text(value, self.name)
+
+
+def choice_of(value: Any, choices: type[_Choice], subject: str) -> _Choice:
+    """Return the member of an enumeration that a caller named.
+
+    Raises:
+        InvalidValueError: it is not among the choices.
+    """
+    try:
+        return choices(value)
+    except ValueError:
+        allowed = ", ".join(choices)
+        raise InvalidValueError(f"{subject}: must be one of {allowed} (got {quoted(value)})") from None
 
 
 def checked_text(value: object, subject: str) -> str:

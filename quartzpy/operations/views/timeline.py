@@ -13,11 +13,12 @@ from quartzpy.operations.views.agenda import Agenda
 from quartzpy.operations.views.executions import running_view
 from quartzpy.scheduler.batched_reads import BatchedReads
 from quartzpy.states import PAUSED_STATES, ExecutionState
+from quartzpy.store.filters import choice_of
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.admin.records import CellRecord, EndedPause, Lanes, MisfireCell
 from quartzpy.store.queries import TriggerQuery
 from quartzpy.store.records import RunningRecord, TriggerRecord
-from quartzpy.texts import numbered, quoted
+from quartzpy.texts import numbered
 
 CELLS = 120
 """The number of equal parts of a timeline in which executions are counted."""
@@ -131,10 +132,7 @@ class Timeline:
 
 
 def timeline(reading: BatchedReads, start: datetime, end: datetime, by: str, group: str | None = None) -> Timeline:
-    try:
-        lanes = Lanes(by)
-    except ValueError:
-        raise InvalidValueError(f"lanes: must be one of {', '.join(Lanes)} (got {quoted(by)})") from None
+    lanes = choice_of(by, Lanes, "lanes")
     if not start + SHORTEST <= end <= start + LONGEST:
         raise InvalidValueError(
             "end: must be after start, by at least 1 second and at most 31 days"
