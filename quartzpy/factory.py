@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 from quartzpy.clock import SystemClock
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.config.setting_types import OutsideSettings, Settings
-from quartzpy.config.sources import CONFIG_VARIABLE, URL, load_settings
+from quartzpy.config.sources import CONFIG_VARIABLE, CONNECT, DATABASE, URL, function_at, load_settings
 from quartzpy.connection_types import is_engine
 from quartzpy.errors import SettingsError
 from quartzpy.jobs.context import Middleware
@@ -174,22 +174,24 @@ class Scheduler(BaseScheduler):
     ) -> Self:
         """Create a scheduler from settings outside the program: `Scheduler.from_config()`.
 
-        In order of precedence: a keyword argument (`url` is one), a `QUARTZPY_...` environment variable, the TOML file
-        at `path` or else at QUARTZPY_CONFIG, the default. `Scheduler(url, ...)` reads neither environment nor file.
+        In order of precedence: a keyword argument, a `QUARTZPY_...` environment variable, the TOML file at `path` or
+        else at QUARTZPY_CONFIG, the default. The database is `url`, or `connect`, the name of a function that returns
+        a new psycopg connection ("billing.database:connect"). `Scheduler(url, ...)` reads neither environment nor file.
 
         Raises:
             SettingsError: a source cannot be read, a setting is wrong or unknown (the message names its source), or no
                 source has a URL.
         """
         config = load_settings(path, os.environ, **settings)
-        if URL not in config:
+        if config.keys().isdisjoint(DATABASE):
             raise SettingsError(
                 "url: no database is set. There are three ways: the keyword argument url=..., the environment variable "
                 "QUARTZPY_URL, or url = ... in the TOML file that path or "
                 "QUARTZPY_CONFIG names"
             )
         scheduler = cls(
-            config.pop(URL),
+            config.pop(URL, None),
+            connect=function_at(config.pop(CONNECT)) if CONNECT in config else None,
             job_factory=job_factory,
             middleware=middleware,
             plugins=plugins,

@@ -370,7 +370,7 @@ def _store(target: Target) -> SqlJobStore:
 
     # An import may be the first that a new scheduler stores, so its name need not be known.
     name = target.name if target.name is not None else target.chosen_name()
-    return SqlJobStore(target.dsn, SchedulerConfig.of(target.settings(name or DEFAULT_NAME)))
+    return SqlJobStore(target.database, SchedulerConfig.of(target.settings(name or DEFAULT_NAME)))
 
 
 def _rows(plan: ImportPlan) -> Iterator[list[Any]]:

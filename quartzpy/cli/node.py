@@ -129,7 +129,6 @@ def scheduler_of_files(files: Sequence[str], target: Target) -> BaseScheduler:
         click.UsageError: there is no file, and no setting names the modules of jobs.
         SettingsError: a file or a setting is wrong, or no database is selected.
     """
-    from quartzpy.factory import Scheduler
     from quartzpy.plugins import DeclaredJobs
 
     if not files and not target.values.get("job_modules"):
@@ -140,8 +139,9 @@ def scheduler_of_files(files: Sequence[str], target: Target) -> BaseScheduler:
     # Modules in the current directory can be imported, as with `python -m`.
     sys.path.insert(0, os.getcwd())
     # Nobody else would say what runs.
-    settings = {"log_executions": "INFO", **target.settings(target.name or target.chosen_name())}
-    return Scheduler(target.dsn, plugins=[DeclaredJobs(*files)] if files else [], **settings)
+    level = target.values.get("log_executions", "INFO")
+    plugins = [DeclaredJobs(*files)] if files else []
+    return target.scheduler(target.name or target.chosen_name(), plugins=plugins, log_executions=level)
 
 
 @click.command()

@@ -18,7 +18,7 @@ import click
 from quartzpy.cli.target import DEFAULT_NAME, Target, database_options, scheduler_options, table_options
 from quartzpy.config.config import ExecutorConfig, SchedulerConfig
 from quartzpy.config.notifying import shown_place
-from quartzpy.config.sources import CONFIG_FILE, URL
+from quartzpy.config.sources import CONFIG_FILE, CONNECT, DATABASE, URL
 from quartzpy.errors import AuthenticationError, SchemaError, SettingsError, StoreUnavailableError
 from quartzpy.instants import as_span
 from quartzpy.operations.render import as_json, table
@@ -40,15 +40,17 @@ def upgrade(target: Target, revision: str, yes: bool) -> None:
     from quartzpy.store.postgresql import migrations
 
     if target.schema is None and not yes:
-        others = migrations.other_schemas(target.dsn, prefix=target.table_prefix)
+        others = migrations.other_schemas(target.connection, prefix=target.table_prefix)
         if others:
             raise SchemaError(
                 f"the search path leads to no quartzpy tables, but schema {', '.join(others)} has some:"
                 f" give --schema {others[0]} to upgrade these, or --yes to make a second set of tables"
             )
-    before = migrations.current(target.dsn, target.schema, prefix=target.table_prefix)
-    migrations.upgrade(target.dsn, target.schema, revision, prefix=target.table_prefix)
-    click.echo(f"{before or 'nothing'} -> {migrations.current(target.dsn, target.schema, prefix=target.table_prefix)}")
+    before = migrations.current(target.connection, target.schema, prefix=target.table_prefix)
+    migrations.upgrade(target.connection, target.schema, revision, prefix=target.table_prefix)
+    click.echo(
+        f"{before or 'nothing'} -> {migrations.current(target.connection, target.schema, prefix=target.table_prefix)}"
+    )
 
 
 @db.command()
@@ -61,8 +63,10 @@ def downgrade(target: Target, revision: str, yes: bool) -> None:
 
     if not yes:
         click.confirm(f"Downgrade to {revision}? Data that only the newer tables can store is lost", abort=True)
-    migrations.downgrade(target.dsn, target.schema, revision, prefix=target.table_prefix)
-    click.echo(f"now at {migrations.current(target.dsn, target.schema, prefix=target.table_prefix) or 'nothing'}")
+    migrations.downgrade(target.connection, target.schema, revision, prefix=target.table_prefix)
+    click.echo(
+        f"now at {migrations.current(target.connection, target.schema, prefix=target.table_prefix) or 'nothing'}"
+    )
 
 
 @db.command()
@@ -71,7 +75,7 @@ def current(target: Target) -> None:
     """Print the revision of the tables."""
     from quartzpy.store.postgresql import migrations
 
-    click.echo(migrations.current(target.dsn, target.schema, prefix=target.table_prefix) or "nothing")
+    click.echo(migrations.current(target.connection, target.schema, prefix=target.table_prefix) or "nothing")
 
 
 @db.command()
@@ -80,7 +84,7 @@ def check(target: Target) -> None:
     """Check that the tables, with all columns and indexes, are those of this release."""
     from quartzpy.store.postgresql import migrations, schema_version
 
-    migrations.check(target.dsn, target.schema, prefix=target.table_prefix)
+    migrations.check(target.connection, target.schema, prefix=target.table_prefix)
     click.echo(f"revision {schema_version.HEAD}: the tables match this release")
 
 
@@ -103,7 +107,7 @@ def wait(target: Target, timeout: str) -> None:
     deadline = time.monotonic() + as_span(timeout, "--timeout", SettingsError).total_seconds()
     while True:
         try:
-            migrations.check(target.dsn, target.schema, prefix=target.table_prefix)
+            migrations.check(target.connection, target.schema, prefix=target.table_prefix)
             return
         except AuthenticationError:
             raise
@@ -143,7 +147,7 @@ def roles(
     if not applied:
         click.echo(sql_roles.as_script(statements), nl=False)
         return
-    sql_roles.apply(target.dsn, statements)
+    sql_roles.apply(target.connection, statements)
     click.echo(f"created or updated the roles {', '.join(names.values())} with their privileges")
 
 
@@ -160,14 +164,14 @@ def adopt(target: Target, pause_all: bool, yes: bool) -> None:
     """
     from quartzpy.store.postgresql import migrations
 
-    migrations.check_adoptable(target.dsn, target.schema, prefix=target.table_prefix)
+    migrations.check_adoptable(target.connection, target.schema, prefix=target.table_prefix)
     if not yes:
         what = "with all triggers paused" if pause_all else "and let its nodes fire all that is due"
-        click.confirm(f"Adopt the database {without_password(target.dsn)}, {what}?", abort=True)
+        click.confirm(f"Adopt the database {_place(target)}, {what}?", abort=True)
     if pause_all:
         _pause_all(target)
     removed = migrations.adopt(
-        target.dsn, target.schema, by=f"{_user()}@{socket.gethostname()}", prefix=target.table_prefix
+        target.connection, target.schema, by=f"{_user()}@{socket.gethostname()}", prefix=target.table_prefix
     )
     for scheduler, node in removed:
         click.echo(f"removed node {node} of scheduler {scheduler}")
@@ -175,11 +179,10 @@ def adopt(target: Target, pause_all: bool, yes: bool) -> None:
 
 
 def _pause_all(target: Target) -> None:
-    from quartzpy.factory import Scheduler
     from quartzpy.store.protocol import EVERYTHING
 
     for name in target.known_names():
-        scheduler = Scheduler(target.dsn, **target.settings(name))
+        scheduler = target.scheduler(name)
         try:
             scheduler.pause(EVERYTHING, reason="the database is a copy", by="quartzpy db adopt")
         finally:
@@ -199,6 +202,11 @@ _PASSWORD = re.compile(r"(://[^:/@]*):.*@")
 _SECRET_PARAMETER = re.compile(
     r"(?<!\w)((?:ssl)?password|passwd|secret|token)\s*=\s*(?:'(?:[^'\\]|\\.)*'?|(?:[^\s&\\]|\\.)*)", re.IGNORECASE
 )
+
+
+def _place(target: Target) -> str:
+    database = target.database
+    return without_password(database) if isinstance(database, str) else f"of {target.values[CONNECT]}"
 
 
 def without_password(url: str) -> str:
@@ -228,8 +236,8 @@ def config(target: Target, with_defaults: bool, json_output: bool) -> None:
 
 
 def _rows(target: Target) -> list[tuple[str, Any, str]]:
-    effective = SchedulerConfig.of({name: value for name, value in target.values.items() if name != URL})
-    values = {URL: target.values.get(URL)} | {
+    effective = SchedulerConfig.of({name: value for name, value in target.values.items() if name not in DATABASE})
+    values = {name: target.values.get(name) for name in DATABASE} | {
         setting.name: getattr(effective, setting.name) for setting in fields(effective)
     }
     values["command_variables"] = {
@@ -238,7 +246,7 @@ def _rows(target: Target) -> list[tuple[str, Any, str]]:
     values["monitors"] = {pattern: shown_place(place) for pattern, place in effective.monitors.items()}
     if effective.heartbeat_url is not None:
         values["heartbeat_url"] = shown_place(effective.heartbeat_url)
-    for name in (URL, "listen_url"):
+    for name in (URL, "listen_url", "password_command"):
         if values[name] is not None:
             values[name] = without_password(str(values[name]))
     return [(name, value, target.origins.get(name, "default")) for name, value in values.items()]
@@ -277,7 +285,7 @@ def doctor(target: Target, repair: bool, json_output: bool) -> None:
     name = target.name or DEFAULT_NAME
     with suppress(SchemaError, StoreUnavailableError):
         name = target.chosen_name()
-    store = SqlJobStore(target.dsn, SchedulerConfig.of(target.settings(name)))
+    store = SqlJobStore(target.database, SchedulerConfig.of(target.settings(name)))
     try:
         report = examine(store, repair=repair)
     finally:

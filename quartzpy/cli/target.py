@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,9 +23,12 @@ from quartzpy.config.config import DEFAULT_TABLE_PREFIX
 from quartzpy.config.sources import (
     CONFIG_FILE,
     CONFIG_VARIABLE,
+    CONNECT,
+    DATABASE,
     URL,
     environment_variable,
     find_config_file,
+    function_at,
     gather_settings,
 )
 from quartzpy.errors import SchedulerNotFoundError, SettingsError
@@ -32,6 +36,7 @@ from quartzpy.errors import SchedulerNotFoundError, SettingsError
 if TYPE_CHECKING:
     from quartzpy.factory import Scheduler
     from quartzpy.operations.operations import Operations
+    from quartzpy.store.postgresql.connection.sources import Connect
 
 DEFAULT_NAME = "quartzpy"
 EMBEDDED = "embedded:"
@@ -41,6 +46,8 @@ _Command = Callable[..., None]
 
 _FLAGS: dict[str, tuple[str, ...]] = {
     URL: ("--url", "--dsn"),
+    CONNECT: ("--connect",),
+    "password_command": ("--password-command",),
     "name": ("--name",),
     "schema": ("--schema",),
     "table_prefix": ("--table-prefix",),
@@ -50,6 +57,8 @@ SELECTING = tuple(_FLAGS)
 """The settings that select a scheduler, which are options of the commands."""
 _HELP = {
     URL: "The database: postgresql+psycopg://user@host/database, or embedded:DIR for quartzpy serve --data DIR",
+    CONNECT: "A function that returns a new psycopg connection, module:function, in place of --url.",
+    "password_command": "The command that prints the password, for tokens that expire; it is run without a shell.",
     "schema": "The database schema of the quartzpy tables.",
     "table_prefix": f"The prefix of the names of the quartzpy tables. [default: {DEFAULT_TABLE_PREFIX}]",
     "name": "The name of the scheduler. Optional if the database has only one.",
@@ -68,13 +77,17 @@ class Target:
     config_file: Path | None
 
     @property
-    def dsn(self) -> str:
-        """The URL of the database.
+    def database(self) -> str | Connect:
+        """The URL of the database, or the function that connects.
 
         Raises:
-            SettingsError: no source gives one.
+            SettingsError: no source gives one, or there is no such function.
             StoreUnavailableError: it is `embedded:DIR`, and no server runs in that directory.
         """
+        if CONNECT in self.values:
+            # Modules in the current directory can be imported, as with `python -m`.
+            sys.path.insert(0, os.getcwd())
+            return function_at(self.values[CONNECT])
         if URL not in self.values:
             raise SettingsError(
                 f'no database is selected: give --url, set {environment_variable(URL)}, or write url = "..." in a'
@@ -88,9 +101,21 @@ class Target:
         return EmbeddedPostgres(url.removeprefix(EMBEDDED)).running_dsn
 
     @property
+    def connection(self) -> str | Connect:
+        """The database for one connection, such as a migration's: its URL, or a function that logs in."""
+        database, command = self.database, self.values.get("password_command")
+        if command is None:
+            return database
+        from quartzpy.store.postgresql.connection.password_command import logging_in
+
+        if not isinstance(database, str):
+            raise SettingsError("password_command: needs the URL of a database; connect logs in by itself")
+        return logging_in(database, command)
+
+    @property
     def has_database(self) -> bool:
-        """True if a source gives the URL of the database."""
-        return URL in self.values
+        """True if a source gives the URL of the database, or a function that connects."""
+        return not self.values.keys().isdisjoint(DATABASE)
 
     @property
     def name(self) -> str | None:
@@ -107,7 +132,7 @@ class Target:
 
     def settings(self, name: str) -> dict[str, Any]:
         """Return the settings of the scheduler with this name."""
-        return {setting: value for setting, value in self.values.items() if setting != URL} | {"name": name}
+        return {setting: value for setting, value in self.values.items() if setting not in DATABASE} | {"name": name}
 
     def chosen_name(self, *, may_be_new: bool = False) -> str:
         """Return the name that the user gave, or that of the only scheduler in the database.
@@ -138,18 +163,24 @@ class Target:
         from quartzpy.config.config import SchedulerConfig
         from quartzpy.store.postgresql.store import SqlJobStore
 
-        store = SqlJobStore(self.dsn, SchedulerConfig.of(self.settings(DEFAULT_NAME)))
+        store = SqlJobStore(self.database, SchedulerConfig.of(self.settings(DEFAULT_NAME)))
         try:
             return store.scheduler_names()
         finally:
             store.close()
 
+    def scheduler(self, name: str, **more: Any) -> Scheduler:
+        """Return the scheduler with this name, and further arguments of `Scheduler`; errors as for it."""
+        from quartzpy.factory import Scheduler
+
+        database = self.database
+        place: dict[str, Any] = {"database": database} if isinstance(database, str) else {"connect": database}
+        return Scheduler(**place, **self.settings(name) | more)
+
     @contextmanager
     def client(self, *, may_be_new: bool = False) -> Iterator[Scheduler]:
         """Yield a scheduler that is not started, and shut it down afterwards; the name is that of `chosen_name`."""
-        from quartzpy.factory import Scheduler
-
-        scheduler = Scheduler(self.dsn, **self.settings(self.chosen_name(may_be_new=may_be_new)))
+        scheduler = self.scheduler(self.chosen_name(may_be_new=may_be_new))
         try:
             yield scheduler
         finally:
@@ -189,7 +220,7 @@ def scheduler_options(command: Callable[..., None]) -> _Command:
 
 def database_options(command: Callable[..., None]) -> _Command:
     """Add the options that select a database and its tables. The command receives them as a `Target`."""
-    return _with_target(command, (URL, "schema", "table_prefix"))
+    return _with_target(command, (*DATABASE, "password_command", "schema", "table_prefix"))
 
 
 def table_options(command: Callable[..., None]) -> _Command:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
+import shlex
 import socket
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -441,6 +442,11 @@ class SchedulerConfig:
     """A direct URL, not through the pooler, for the one connection of a node that uses LISTEN. Without it a node learns
     of newly scheduled work after at most `idle_wait`, and of cancellations after at most `checkin_interval`."""
 
+    password_command: str | None = None
+    """The command that prints the password of the database, for passwords and tokens that expire: `"aws rds
+    generate-db-auth-token --hostname db.example.com --port 5432 --username app"`. It is run without a shell, before a
+    connection needs a password and none is younger than a minute, and again if the server refuses the password."""
+
     def __post_init__(self) -> None:
         """Validate every setting, and the rules between them.
 
@@ -485,6 +491,8 @@ class SchedulerConfig:
         self._check_optional("metrics_port", 0, 65_535)
         if not isinstance(self.metrics_host, str) or not self.metrics_host:
             raise SettingsError(f"metrics_host must be an address (got {quoted(self.metrics_host)})")
+        if self.password_command is not None:
+            words_of_command(self.password_command)
         checked_schema(self.schema)
         checked_table_prefix(self.table_prefix)
         if (
@@ -586,6 +594,25 @@ class SchedulerConfig:
                 hint = hint_of_setting(name, names) or did_you_mean(name, sorted(names), "settings")
                 raise SettingsError(f"{name} is not a setting; {hint}")
         return cls(**settings)
+
+
+def words_of_command(command: object) -> list[str]:
+    """Return the words of the setting `password_command`, split as a shell splits them. No shell runs it.
+
+    Raises:
+        SettingsError: it is not a command.
+    """
+    try:
+        words = shlex.split(command) if isinstance(command, str) else []
+    except ValueError as error:
+        raise SettingsError(f"password_command: {error}") from None
+    if not words or not words[0] or "\0" in str(command):
+        raise SettingsError(
+            "password_command must be a program with its arguments, such as 'cat /run/secrets/db' or"
+            f" 'aws rds generate-db-auth-token --hostname db.example.com --port 5432 --username app' (got"
+            f" {quoted(command)})"
+        )
+    return words
 
 
 def checked_schema(schema: object) -> str | None:

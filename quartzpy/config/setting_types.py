@@ -59,9 +59,11 @@ class Settings(TypedDict, total=False):
     pool_size: int
     pooled: bool
     listen_url: str | None
+    password_command: str | None
 
 
 class OutsideSettings(Settings, total=False):
     """The keyword arguments of `Scheduler.from_config` that are settings."""
 
     url: str
+    connect: str

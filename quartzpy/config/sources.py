@@ -1,7 +1,7 @@
 """Settings from the environment and from a TOML file.
 
 A keyword argument overrides the environment, the environment overrides the file, and the file overrides the defaults.
-The names and types are those of the fields of `SchedulerConfig`, plus `url` for the database. Only
+The names and types are those of the fields of `SchedulerConfig`, plus `url`, or `connect`, for the database. Only
 `Scheduler.from_config` and the command line read these sources; `Scheduler(url, ...)` does not. The command line also
 finds the file `quartzpy.toml` by itself.
 """
@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from datetime import timedelta
+from importlib import import_module
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -29,9 +30,14 @@ CONFIG_VARIABLE = "QUARTZPY_CONFIG"
 CONFIG_FILE = "quartzpy.toml"
 """The name of the file that `find_config_file` looks for."""
 URL = "url"
+CONNECT = "connect"
+"""The name of a function that returns a new connection, `module:function`, in place of a URL."""
+DATABASE = (URL, CONNECT)
 
 _HINTS = get_type_hints(SchedulerConfig)
-_TYPES: dict[str, Any] = {setting.name: _HINTS[setting.name] for setting in fields(SchedulerConfig)} | {URL: str}
+_TYPES: dict[str, Any] = {setting.name: _HINTS[setting.name] for setting in fields(SchedulerConfig)} | dict.fromkeys(
+    DATABASE, str
+)
 _VARIABLES = {PREFIX + name.upper(): name for name in _TYPES}
 
 # Read by other parts of quartzpy, its tests and its benchmarks.
@@ -179,12 +185,36 @@ def gather_settings(
         | {setting: argument_origins[setting] for setting in arguments}
     )
     settings = {**from_file, **from_environment, **arguments}
+    if all(each in settings for each in DATABASE):
+        raise SettingsError(
+            f"url and connect are two ways to the database (url is from {origins[URL]}, connect from"
+            f" {origins[CONNECT]}); leave one of them out"
+        )
     _validate(settings, origins)
     return Settings(settings, origins)
 
 
+def function_at(path: str) -> Callable[[], Any]:
+    """Return the function that the setting `connect` names, `module:function`.
+
+    Raises:
+        SettingsError: there is no such function.
+    """
+    module_name, _, name = path.partition(":")
+    try:
+        value: Any = import_module(module_name) if name else None
+        for part in name.split("."):
+            value = getattr(value, part)
+    except Exception as error:
+        # The import runs user code, which may raise anything.
+        raise SettingsError(f"connect: {path}: {reason(error)}") from error
+    if not callable(value):
+        raise SettingsError(f"connect must be module:function, such as billing.database:connect (got {quoted(path)})")
+    return value  # type: ignore[no-any-return]
+
+
 def _validate(settings: Mapping[str, Any], origins: Mapping[str, str]) -> None:
-    checked = {name: value for name, value in settings.items() if name != URL}
+    checked = {name: value for name, value in settings.items() if name not in DATABASE}
     message = _error_message(checked)
     if message is None:
         return

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import io
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import psycopg
 from sqlalchemy import Connection, create_engine, event, text
@@ -22,7 +22,7 @@ from quartzpy.config.config import DEFAULT_TABLE_PREFIX, checked_schema, checked
 from quartzpy.errors import SchemaError
 from quartzpy.store.postgresql import identity
 from quartzpy.store.postgresql.connection.error_translation import translate
-from quartzpy.store.postgresql.connection.urls import parse_dsn
+from quartzpy.store.postgresql.connection.urls import DRIVER, parse_dsn
 from quartzpy.store.postgresql.schema.moved_tables import tables_of
 from quartzpy.store.postgresql.schema.naming import renamed, renamed_sql, version_table
 from quartzpy.store.postgresql.schema.trigger_keys import TRIGGERS
@@ -41,6 +41,8 @@ from quartzpy.store.postgresql.schema_version import (
 if TYPE_CHECKING:
     from alembic.config import Config
 
+Database: TypeAlias = "str | Callable[[], psycopg.Connection[Any]]"
+"""The URL of a database, or a function that returns a new connection to it."""
 # Alembic's context is one per process.
 _ALEMBIC = threading.Lock()
 _VIEW_KINDS = ["v"]
@@ -91,16 +93,19 @@ def _apply_prefix(connection: Connection, prefix: str) -> None:
 
 
 @contextmanager
-def _connected(dsn: str, schema: str | None, prefix: str) -> Iterator[Connection]:
+def _connected(database: Database, schema: str | None, prefix: str) -> Iterator[Connection]:
     """Open a transaction that only one process at a time can have for this schema and prefix."""
     checked_schema(schema)
     checked_table_prefix(prefix)
     arguments = {"client_encoding": "UTF8", "application_name": "quartzpy:db"}
-    url = parse_dsn(dsn)
-    if "connect_timeout" not in url.parameters:
+    url = parse_dsn(database) if isinstance(database, str) else None
+    if url is not None and "connect_timeout" not in url.parameters:
         arguments["connect_timeout"] = "5"
     engine = create_engine(
-        url.as_sqlalchemy(), poolclass=NullPool, isolation_level="READ COMMITTED", connect_args=arguments
+        f"{DRIVER}://" if url is None else url.as_sqlalchemy(),
+        poolclass=NullPool,
+        isolation_level="READ COMMITTED",
+        **({"creator": database} if url is None else {"connect_args": arguments}),
     )
     try:
         with _ALEMBIC, engine.begin() as connection:
@@ -124,9 +129,9 @@ def _stay_with_tables(connection: Connection, prefix: str) -> None:
         connection.execute(text("SELECT set_config('search_path', quote_ident(:place), true)"), {"place": place})
 
 
-def other_schemas(dsn: str, *, prefix: str = DEFAULT_TABLE_PREFIX) -> list[str]:
+def other_schemas(database: Database, *, prefix: str = DEFAULT_TABLE_PREFIX) -> list[str]:
     """Return the schemas that have tables of this prefix, if the search path leads to none of them."""
-    with _connected(dsn, None, prefix) as connection:
+    with _connected(database, None, prefix) as connection:
         driver = connection.connection.driver_connection
         assert isinstance(driver, psycopg.Connection)
         if place_of(driver, None, prefix)[0] is not None:
@@ -139,7 +144,9 @@ def _place(schema: str | None, prefix: str) -> str:
     return (schema or "") + ("" if prefix == DEFAULT_TABLE_PREFIX else f"/{prefix}")
 
 
-def upgrade(dsn: str, schema: str | None = None, revision: str = "head", *, prefix: str = DEFAULT_TABLE_PREFIX) -> None:
+def upgrade(
+    database: Database, schema: str | None = None, revision: str = "head", *, prefix: str = DEFAULT_TABLE_PREFIX
+) -> None:
     """Create our tables, or upgrade them to a later revision. Several machines may call it at the same time.
 
     Raises:
@@ -147,27 +154,29 @@ def upgrade(dsn: str, schema: str | None = None, revision: str = "head", *, pref
     """
     from alembic import command
 
-    with _connected(dsn, schema, prefix) as connection:
+    with _connected(database, schema, prefix) as connection:
         if schema is not None:
             connection.execute(text(f'CREATE SCHEMA IF NOT EXISTS "{schema}"'))
         command.upgrade(_config(schema, prefix, connection), revision)
 
 
-def check_adoptable(dsn: str, schema: str | None = None, *, prefix: str = DEFAULT_TABLE_PREFIX) -> None:
+def check_adoptable(database: Database, schema: str | None = None, *, prefix: str = DEFAULT_TABLE_PREFIX) -> None:
     """Check that a database may be a copy.
 
     Raises:
         SchemaError: there are no tables.
         IllegalStateChangeError: its tables were made for it, and nodes fire in it.
     """
-    with _connected(dsn, schema, prefix) as connection:
+    with _connected(database, schema, prefix) as connection:
         driver = connection.connection.driver_connection
         assert isinstance(driver, psycopg.Connection)
         verify(driver, schema, prefix)
         identity.Tables(driver, schema, prefix).check_adoptable()
 
 
-def adopt(dsn: str, schema: str | None = None, *, by: str, prefix: str = DEFAULT_TABLE_PREFIX) -> list[tuple[str, str]]:
+def adopt(
+    database: Database, schema: str | None = None, *, by: str, prefix: str = DEFAULT_TABLE_PREFIX
+) -> list[tuple[str, str]]:
     """Make a database that was copied, restored or moved the one of its tables: its nodes fire from now on.
 
     Fire ids and epochs continue far above those of the former database, and its nodes are removed.
@@ -178,7 +187,7 @@ def adopt(dsn: str, schema: str | None = None, *, by: str, prefix: str = DEFAULT
     Raises:
         SchemaError: there are no tables, or this role does not own them.
     """
-    with _connected(dsn, schema, prefix) as connection:
+    with _connected(database, schema, prefix) as connection:
         driver = connection.connection.driver_connection
         assert isinstance(driver, psycopg.Connection)
         verify(driver, schema, prefix)
@@ -186,26 +195,26 @@ def adopt(dsn: str, schema: str | None = None, *, by: str, prefix: str = DEFAULT
 
 
 def downgrade(
-    dsn: str, schema: str | None = None, revision: str = "base", *, prefix: str = DEFAULT_TABLE_PREFIX
+    database: Database, schema: str | None = None, revision: str = "base", *, prefix: str = DEFAULT_TABLE_PREFIX
 ) -> None:
     """Go back to an earlier revision; "base" removes our tables with all their rows."""
     from alembic import command
 
-    with _connected(dsn, schema, prefix) as connection:
+    with _connected(database, schema, prefix) as connection:
         command.downgrade(_config(schema, prefix, connection), revision)
         if revision == "base":
             connection.execute(text(f"DROP TABLE IF EXISTS {version_place(schema, prefix)}"))
 
 
-def current(dsn: str, schema: str | None = None, *, prefix: str = DEFAULT_TABLE_PREFIX) -> str | None:
+def current(database: Database, schema: str | None = None, *, prefix: str = DEFAULT_TABLE_PREFIX) -> str | None:
     """Return the revision of the database; None if it has no tables of ours."""
-    with _connected(dsn, schema, prefix) as connection:
+    with _connected(database, schema, prefix) as connection:
         driver = connection.connection.driver_connection
         assert isinstance(driver, psycopg.Connection)
         return stamped(driver, schema, prefix)
 
 
-def check(dsn: str, schema: str | None = None, *, prefix: str = DEFAULT_TABLE_PREFIX) -> None:
+def check(database: Database, schema: str | None = None, *, prefix: str = DEFAULT_TABLE_PREFIX) -> None:
     """Compare the database with this release, down to column types and indexes.
 
     Newer tables that this release can use are not compared.
@@ -216,7 +225,7 @@ def check(dsn: str, schema: str | None = None, *, prefix: str = DEFAULT_TABLE_PR
     from alembic.autogenerate import compare_metadata
     from alembic.migration import MigrationContext
 
-    with _connected(dsn, schema, prefix) as connection:
+    with _connected(database, schema, prefix) as connection:
         driver = connection.connection.driver_connection
         assert isinstance(driver, psycopg.Connection)
         where, option = verify_revision(driver, schema, prefix)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import psycopg
 
@@ -103,16 +104,22 @@ def as_script(commands: list[str]) -> str:
     return "BEGIN;\n" + "".join(f"{statement};\n" for statement in commands) + "COMMIT;\n"
 
 
-def apply(dsn: str, commands: list[str]) -> None:
+def apply(database: str | Callable[[], psycopg.Connection[Any]], commands: list[str]) -> None:
     """Run the statements in one transaction.
 
     Raises:
         SchemaError: the tables do not exist, or this role lacks the privilege.
     """
-    parameters = {**parse_dsn(dsn).parameters, "application_name": "quartzpy:db", "client_encoding": "utf8"}
     try:
-        with psycopg.connect(**parameters) as connection:
+        with _connect(database) as connection:
             for statement in commands:
                 connection.execute(statement.encode())
     except psycopg.Error as error:
         raise translate(error) from error
+
+
+def _connect(database: str | Callable[[], psycopg.Connection[Any]]) -> psycopg.Connection[Any]:
+    if not isinstance(database, str):
+        return database()
+    parameters = {**parse_dsn(database).parameters, "application_name": "quartzpy:db", "client_encoding": "utf8"}
+    return psycopg.connect(**parameters)

@@ -102,7 +102,8 @@ def _of_driver(original: BaseException) -> QuartzpyError:
 
 
 def _is_refusal(message: str) -> bool:
-    return "password authentication failed" in message or (
+    # "password authentication failed", and that of PAM, LDAP, GSSAPI, certificates, which providers use for tokens.
+    return " authentication failed for user" in message or (
         "does not exist" in message and ("database" in message or "role" in message)
     )
 

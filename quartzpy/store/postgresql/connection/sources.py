@@ -21,9 +21,10 @@ from quartzpy.store.postgresql.connection.conninfo import (
     session_settings,
 )
 from quartzpy.store.postgresql.connection.error_translation import translate
+from quartzpy.store.postgresql.connection.password_command import PasswordCommand
 from quartzpy.store.postgresql.connection.pool import OwnPool, Pool
 from quartzpy.store.postgresql.connection.servers import Servers
-from quartzpy.store.postgresql.connection.urls import DRIVER, parse_dsn
+from quartzpy.store.postgresql.connection.urls import DRIVER, DatabaseUrl, parse_dsn
 from quartzpy.texts import quoted
 
 if TYPE_CHECKING:
@@ -135,12 +136,20 @@ class UrlSource(_OwnConnectionSource):
         super().__init__(config, servers, seconds, opened)
         self._url = parse_dsn(url)
         self._listen_url = parse_dsn(config.listen_url) if config.listen_url else None
+        self._passwords = _passwords_of(self._url, config)
         # Parameters that are not supported are refused now, not at the first connection.
-        self.connect_information("work")
+        connect_arguments(self._url, config, "work", pooled=config.pooled)
 
     def _connect(self, role: str, settings: Mapping[str, str], adapters: Any = None) -> psycopg.Connection[Any]:
         arguments = connect_arguments(self._url, self._config, role, pooled=self._config.pooled, settings=settings)
-        return self._servers.connect(autocommit=True, context=adapters, **arguments)
+        return self._open(context=adapters, **arguments)
+
+    def _open(self, **arguments: Any) -> psycopg.Connection[Any]:
+        if self._passwords is None:
+            return self._servers.connect(autocommit=True, **arguments)
+        return self._passwords.connect(
+            lambda password: self._servers.connect(autocommit=True, **arguments | {"password": password})
+        )
 
     def _connect_for_jobs(self, adapters: Any) -> psycopg.Connection[Any]:
         return self._connect("jobs", JOB_SETTINGS, adapters)
@@ -152,18 +161,28 @@ class UrlSource(_OwnConnectionSource):
         """See `ConnectionSource.connect_apart`."""
         try:
             arguments = connect_arguments(self._listen_url or self._url, self._config, role)
-            return self._servers.connect(autocommit=True, **arguments)
+            return self._open(**arguments)
         except psycopg.Error as error:
             raise translate(error) from error
 
-    def connect_information(self, role: str) -> dict[str, Any]:
-        """See `ConnectionSource.connect_information`."""
+    def connect_information(self, role: str) -> dict[str, Any] | None:
+        """See `ConnectionSource.connect_information`; a command that prints the password may take long."""
+        if self._passwords is not None:
+            return None
         return connect_arguments(self._url, self._config, role, pooled=self._config.pooled)
 
     @property
     def can_listen(self) -> bool:
         """See `ConnectionSource.can_listen`."""
         return self._listen_url is not None or super().can_listen
+
+
+def _passwords_of(url: DatabaseUrl, config: SchedulerConfig) -> PasswordCommand | None:
+    if config.password_command is None:
+        return None
+    if "password" in url.parameters:
+        raise SettingsError("password_command: the URL of the database has a password, too; leave one of them out")
+    return PasswordCommand(config.password_command)
 
 
 class FunctionSource(_OwnConnectionSource):
@@ -258,6 +277,8 @@ def source_of(
     """
     if isinstance(database, str):
         return UrlSource(database, config, servers, seconds, opened)
+    if config.password_command is not None:
+        raise SettingsError("password_command: needs the URL of a database; an engine or connect=... logs in by itself")
     if callable(database):
         return FunctionSource(database, config, servers, seconds, opened)
     return EngineSource(database, config, servers, seconds, opened)
