@@ -13,14 +13,18 @@ from quartzpy.store.postgresql import schema_version
 from quartzpy.store.postgresql.connection.conninfo import session_settings
 from quartzpy.store.postgresql.connection.servers import READ_ONLY
 from quartzpy.store.postgresql.schema import privileges
+from quartzpy.store.postgresql.schema.naming import renamed
 from quartzpy.store.postgresql.schema.privileges import Use
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
+from quartzpy.store.postgresql.schema.statement import as_query
 
 OLDEST_SERVER = 150_000
 OURS_BESIDES_THE_POOL = 5
 """Connections of a node besides its pool: three for steps, one for check-ins, one for LISTEN."""
 
-_FACTS = SqlFile("checks.sql")("facts").encode()
+_SQL = SqlFile("checks.sql")
+_FACTS = _SQL("facts").encode()
+_OTHER_WRITERS = as_query(_SQL("other_writers"))
 
 
 class Facts(NamedTuple):
@@ -72,6 +76,7 @@ def of_node(connection: psycopg.Connection[Any], config: SchedulerConfig) -> lis
         *_version(server),
         *_pooler(server, connection, config),
         *_writable(server),
+        *_other_writers(connection, config),
         *lacking,
         *_row_security(connection, config),
         *_durability(server),
@@ -126,6 +131,21 @@ def _writable(server: Facts) -> list[Finding]:
         advice = "reset default_transaction_read_only of the server, the database or the role"
         return [Finding(Severity.ERROR, "read-only", "the server is read-only: transactions cannot write", advice)]
     return []
+
+
+def _other_writers(connection: psycopg.Connection[Any], config: SchedulerConfig) -> list[Finding]:
+    """Row locks are those of one server: where several servers write, each of them fires each trigger."""
+    table = renamed("qrtz_triggers", config.table_prefix)
+    place = f'"{config.schema}".{table}' if config.schema else table
+    rows = connection.execute(_OTHER_WRITERS, {"table": place}).fetchall()
+    if not rows:
+        return []
+    what = f"other servers can write into the tables: {', '.join(name for (name,) in rows)}"
+    advice = (
+        "several servers would each fire the triggers; use a database without that extension, or disable the"
+        " subscription before nodes fire here"
+    )
+    return [Finding(Severity.ERROR, "several-writers", what, advice)]
 
 
 def _privileges(connection: psycopg.Connection[Any], config: SchedulerConfig, use: Use) -> list[Finding]:
