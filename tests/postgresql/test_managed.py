@@ -65,14 +65,14 @@ def test_a_node_fires_and_recovers_although_its_sessions_are_ended(managed: str,
     try:
         scheduler.schedule_job(JobDetail(jobs.Recorded, "job"), SimpleTrigger("often", interval=timedelta(seconds=0.2)))
         scheduler.start()
-        for _ in range(3):
-            _end_sessions(postgres_server, managed)
-            for _ in range(10):
-                jobs.ran.get(timeout=60)
         status, report = run("doctor", "--url", managed)
         assert status in (0, 1), report
         for command in ("nodes", "incidents", "executions", "jobs"):
             assert run(command, "--url", managed)[0] in (0, 1), command
+        for _ in range(3):
+            _end_sessions(postgres_server, managed)
+            for _ in range(10):
+                jobs.ran.get(timeout=60)
     finally:
         scheduler.shutdown()
 
