@@ -58,8 +58,8 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
     from quartzpy.aio.async_scheduler import AsyncScheduler
-    from quartzpy.aio.transaction import AsyncTransactionMethods
     from quartzpy.connection_types import AsyncUserConnection
+    from quartzpy.scheduler.awaitable.transaction import AsyncTransactionMethods
 
 A_CENTURY = 100 * 366 * 86_400.0
 MAX_AT_ONCE = 1_000
