@@ -12,7 +12,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
 from quartzpy.clock import Clock
-from quartzpy.config.config import SchedulerConfig, checked_groups
+from quartzpy.config.config import SchedulerConfig
+from quartzpy.config.setting_checks import checked_groups
 from quartzpy.connection_types import is_asynchronous
 from quartzpy.errors import (
     ExecutionNotFoundError,

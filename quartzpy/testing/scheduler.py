@@ -11,9 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
-from quartzpy.config.config import SchedulerConfig, checked_groups
+from quartzpy.config.config import SchedulerConfig
+from quartzpy.config.setting_checks import checked_groups
+from quartzpy.config.setting_names import URL
 from quartzpy.config.setting_types import OutsideSettings, Settings
-from quartzpy.config.sources import URL, load_settings
+from quartzpy.config.sources import load_settings
 from quartzpy.connection_types import is_asynchronous
 from quartzpy.errors import InvalidValueError, SettingsError
 from quartzpy.events.events import Event, JobPaused, JobSkipped, TriggerFinalized, TriggerMisfired
