@@ -161,6 +161,15 @@ _LATER = {
 """The modules that are imported when one of their names is used."""
 
 
+def _awaitable_form() -> type["AsyncScheduler"]:
+    from quartzpy.aio.async_scheduler import AsyncScheduler
+
+    return AsyncScheduler
+
+
+Scheduler._awaitable_form = staticmethod(_awaitable_form)
+
+
 def __getattr__(name: str) -> Any:
     if name not in _LATER:
         raise missing_name(__name__, name, __all__, imported=is_imported())

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, MutableMapping
 from typing import Literal, TypeAlias
 
-from quartzpy.config.config import DEFAULT_TABLE_PREFIX, checked_table_prefix
+from quartzpy.config.config import DEFAULT_TABLE_PREFIX
+from quartzpy.config.setting_checks import checked_table_prefix
 
 Kind: TypeAlias = Literal["schema", "table", "column", "index", "unique_constraint", "foreign_key_constraint"]
 ParentNames: TypeAlias = MutableMapping[Literal["schema_name", "table_name", "schema_qualified_table_name"], str | None]

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from quartzpy.clock import SystemClock
 from quartzpy.config.config import SchedulerConfig
+from quartzpy.config.setting_names import CONNECT, DATABASE, URL
 from quartzpy.config.setting_types import OutsideSettings, Settings
-from quartzpy.config.sources import CONFIG_VARIABLE, CONNECT, DATABASE, URL, function_at, load_settings
+from quartzpy.config.sources import CONFIG_VARIABLE, function_at, load_settings
 from quartzpy.connection_types import is_engine
 from quartzpy.errors import SettingsError
 from quartzpy.jobs.context import Middleware

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 from uuid import UUID
 
-from quartzpy.config.config import NO_MONITOR
+from quartzpy.config.setting_checks import NO_MONITOR
 from quartzpy.errors import CommandFailedError
 from quartzpy.keys import DEFAULT_GROUP, JobKey
 from quartzpy.outgoing import Ping

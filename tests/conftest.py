@@ -15,7 +15,6 @@ import psycopg
 import pytest
 from hypothesis import HealthCheck, settings
 from psycopg import sql
-from sqlalchemy import make_url
 
 from quartzpy.embedded import EmbeddedPostgres
 from quartzpy.store.postgresql import migrations
@@ -23,7 +22,7 @@ from tests.chaos.options import add_chaos_option
 from tests.cluster.options import add_restart_option
 from tests.conformance.options import add_conformance_option
 from tests.contract.options import add_contract_option, given_harness
-from tests.database import PATIENCE, TEMPLATE, Server, empty_tables, given_server
+from tests.database import TEMPLATE, Server, empty_tables, given_server
 from tests.ha import options as ha
 from tests.kept_sessions import KeptSessions
 from tests.leftovers import stop_leftover_nodes
@@ -89,6 +88,7 @@ def _server(config: pytest.Config) -> Server:
         config.stash[_SERVER] = chosen or stack.enter_context(
             server_of_world(config.stash[_SHARED], worlds.world_of(config))
         )
+        stack.callback(config.stash[_SERVER].drop_tables)
     return config.stash[_SERVER]
 
 
@@ -145,14 +145,16 @@ def postgres_server(pytestconfig: pytest.Config) -> Server:
 def _worker_database(postgres_server: Server) -> Iterator[str]:
     """A database with our tables, for this process."""
     name = f"{TEMPLATE}_{uuid.uuid4().hex[:12]}"
-    with postgres_server.connect() as connection:
-        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
-    dsn = postgres_server.administrator_dsn_of(name)
-    patient = make_url(dsn).update_query_dict({"connect_timeout": str(PATIENCE)})
-    migrations.upgrade(patient.render_as_string(hide_password=False))
     if postgres_server.is_restricted:
+        # The tables are the administrator's.
+        with postgres_server.connect() as connection:
+            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        dsn = postgres_server.administrator_dsn_of(name)
+        migrations.upgrade(dsn)
         with postgres_server.connect(name) as connection:
             role.let_use_tables(dsn, connection)
+    else:
+        postgres_server.create(name, postgres_server.tables)
     yield name
     postgres_server.drop(name)
 
@@ -203,17 +205,23 @@ def proxy(postgres_dsn: str) -> Iterator[Proxy]:
 
 
 @pytest.fixture
-def fresh_database(postgres_server: Server) -> Iterator[Callable[[], str]]:
+def fresh_database(postgres_server: Server) -> Iterator[Callable[..., str]]:
     """Makes brand-new databases without tables; gives their URLs."""
     made: list[str] = []
 
-    def make() -> str:
+    def make(template: str | None = None) -> str:
         made.append(f"quartzpy_fresh_{uuid.uuid4().hex[:12]}")
-        return postgres_server.create(made[-1])
+        return postgres_server.create(made[-1], template)
 
     yield make
     for name in made:
         postgres_server.drop(name)
+
+
+@pytest.fixture
+def new_database(postgres_server: Server, fresh_database: Callable[..., str]) -> str:
+    """The URL of a brand-new database with our tables, for a test that changes them, or looks at the whole database."""
+    return fresh_database(postgres_server.tables)
 
 
 @pytest.fixture

@@ -10,12 +10,15 @@ import os
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import psycopg
 from psycopg import sql
 from sqlalchemy import URL, make_url
+
+from quartzpy.store.postgresql import migrations
 
 DSN_VARIABLE = "QUARTZPY_TEST_DSN"
 IMAGE_VARIABLE = "QUARTZPY_TEST_PG"
@@ -93,7 +96,8 @@ class Server:
     def create(self, name: str, template: str | None = None, locale: str | None = None) -> str:
         """Create a database. With a locale, the template has to be "template0"."""
         with self.connect() as connection:
-            statement = sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name))
+            # Half the work of copying by the log.
+            statement = sql.SQL("CREATE DATABASE {} STRATEGY file_copy").format(sql.Identifier(name))
             if locale is not None:
                 statement += sql.SQL(" ENCODING 'UTF8' LOCALE {}").format(sql.Literal(locale))
             if template is not None:
@@ -102,6 +106,23 @@ class Server:
                 statement += sql.SQL(" OWNER {}").format(sql.Identifier(str(self.url.username)))
             connection.execute(statement)
         return self.dsn_of(name)
+
+    @cached_property
+    def tables(self) -> str:
+        """The name of a database with our tables: a copy of it costs a sixth of the migrations."""
+        name = f"quartzpy_tables_{uuid.uuid4().hex[:12]}"
+        self.create(name)
+        # A pooler would keep a session, and a template must have none.
+        url = (self.url if self.is_restricted else self.administrator).set(database=name)
+        patient = url.update_query_dict({"connect_timeout": str(PATIENCE)})
+        migrations.upgrade(patient.render_as_string(hide_password=False))
+        return name
+
+    def drop_tables(self) -> None:
+        """Drop the template of this process, if there is one."""
+        if "tables" in self.__dict__:
+            self.drop(self.tables)
+            del self.tables
 
     def drop(self, name: str) -> None:
         with self.connect() as connection:

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from quartzpy.aio.derived import IMMEDIATE, members_of, returned
+from quartzpy.scheduler.awaitable.derived import IMMEDIATE, members_of, returned
 from quartzpy.scheduler.methods.base import Methods
 from quartzpy.scheduler.methods.scheduling import SchedulingMethods
 
@@ -81,7 +81,7 @@ def _twins_of_methods() -> Iterator[Twin]:
 
 MODULES = (
     Module(
-        "quartzpy.aio.results",
+        "quartzpy.scheduler.awaitable.results",
         "Handles, queries and streams of events, which are awaited.",
         (
             Twin("quartzpy.scheduler.cluster_events:ClusterEvents", "AsyncClusterEvents", is_stream=True),
@@ -92,12 +92,14 @@ MODULES = (
         ),
     ),
     Module(
-        "quartzpy.aio.methods",
+        "quartzpy.scheduler.awaitable.methods",
         "The methods of a scheduler, which are awaited.",
-        (
-            *_twins_of_methods(),
-            Twin("quartzpy.scheduler.scheduler:BaseScheduler", "AsyncSchedulerMethods", is_inherited=True),
-        ),
+        tuple(_twins_of_methods()),
+    ),
+    Module(
+        "quartzpy.aio.methods",
+        "The methods of a node's scheduler, which are awaited.",
+        (Twin("quartzpy.scheduler.scheduler:BaseScheduler", "AsyncSchedulerMethods", is_inherited=True),),
     ),
 )
 

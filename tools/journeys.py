@@ -27,6 +27,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
+import grimp
+
 from quartzpy import Scheduler, job
 from quartzpy.embedded import EmbeddedPostgres
 from quartzpy.store.postgresql import migrations
@@ -277,6 +279,18 @@ def attributes(module: str, name: str) -> int:
     )
 
 
+def circles() -> list[str]:
+    """Return the modules that import each other in a circle, and those that import from one.
+
+    Imports in functions count, and those that only type checkers see do not.
+    """
+    graph = grimp.build_graph("quartzpy", cache_dir=None, exclude_type_checking_imports=True)
+    imported = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    while leaves := {module for module, others in imported.items() if not others}:
+        imported = {module: others - leaves for module, others in imported.items() if module not in leaves}
+    return sorted(imported)
+
+
 @cache
 def budget() -> dict[str, int]:
     """Return what the house has of that for which `budget.toml` says how much it may have."""
@@ -302,6 +316,7 @@ def budget() -> dict[str, int]:
         "longest statement": longest_statement(""),
         "attributes of SqlSession": attributes("store/postgresql/connection/session.py", "SqlSession"),
         "attributes of SchedulerThread": attributes("node/scheduler_thread.py", "SchedulerThread"),
+        "modules in circles of imports": len(circles()),
         "files that name `rate_limit`": files_naming("rate_limit"),
         "files that name `display_name`": files_naming("display_name"),
     }

@@ -12,8 +12,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast
 
 from quartzpy.aio.methods import AsyncSchedulerMethods
-from quartzpy.aio.results import AsyncClusterEvents
-from quartzpy.aio.transaction import AsyncTransactionMethods
 from quartzpy.config.setting_types import OutsideSettings, Settings
 from quartzpy.errors import NodeUnhealthyError, SchedulerStateError, SettingsError
 from quartzpy.events.listeners import Listeners
@@ -29,6 +27,8 @@ from quartzpy.name_hints import SCHEDULER_NAMES, NameHints
 from quartzpy.node.health import HealthState
 from quartzpy.node.run import CHECK_EVERY
 from quartzpy.scheduler.async_calls import MethodThreads
+from quartzpy.scheduler.awaitable.results import AsyncClusterEvents
+from quartzpy.scheduler.awaitable.transaction import AsyncTransactionMethods
 from quartzpy.scheduler.methods.scheduling import SchedulingMethods
 from quartzpy.scheduler.plugin import Plugin
 from quartzpy.scheduler.scheduler import BaseScheduler

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from quartzpy.cli.target import EMBEDDED, Target, scheduler_options
-from quartzpy.config.sources import URL
+from quartzpy.config.setting_names import URL
 
 if TYPE_CHECKING:
     from quartzpy.config.notifying import Channel

@@ -9,16 +9,17 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import fields
 from datetime import timedelta
 from typing import Any
 
 import click
 
 from quartzpy.cli.target import DEFAULT_NAME, Target, database_options, scheduler_options, table_options
-from quartzpy.config.config import ExecutorConfig, SchedulerConfig
+from quartzpy.config.config import SchedulerConfig
 from quartzpy.config.notifying import shown_place
-from quartzpy.config.sources import CONFIG_FILE, CONNECT, DATABASE, URL
+from quartzpy.config.pools import ExecutorConfig
+from quartzpy.config.setting_names import CONNECT, DATABASE, SETTINGS, URL, Setting
+from quartzpy.config.sources import CONFIG_FILE
 from quartzpy.errors import AuthenticationError, SchemaError, SettingsError, StoreUnavailableError
 from quartzpy.instants import as_span
 from quartzpy.operations.render import as_json, table
@@ -227,19 +228,22 @@ def config(target: Target, with_defaults: bool, json_output: bool) -> None:
     """
     rows = [row for row in _rows(target) if with_defaults or row[2] != "default"]
     if json_output:
-        shown = [(name, _text(value) if isinstance(value, Mapping) else value, source) for name, value, source in rows]
-        click.echo(as_json(("setting", "value", "source"), shown))
+        shown = [
+            (setting.name, setting.table or None, _text(value) if isinstance(value, Mapping) else value, source)
+            for setting, value, source in rows
+        ]
+        click.echo(as_json(("setting", "table", "value", "source"), shown))
         return
-    click.echo(table(("setting", "value", "source"), [(name, _text(value), source) for name, value, source in rows]))
+    click.echo(
+        table(("setting", "value", "source"), [(each.dotted, _text(value), source) for each, value, source in rows])
+    )
     if target.config_file is None:
         click.echo(f"(no file: there is no {CONFIG_FILE} in this directory or above it)", err=True)
 
 
-def _rows(target: Target) -> list[tuple[str, Any, str]]:
+def _rows(target: Target) -> list[tuple[Setting, Any, str]]:
     effective = SchedulerConfig.of({name: value for name, value in target.values.items() if name not in DATABASE})
-    values = {name: target.values.get(name) for name in DATABASE} | {
-        setting.name: getattr(effective, setting.name) for setting in fields(effective)
-    }
+    values = {name: target.values.get(name) for name in DATABASE} | vars(effective)
     values["command_variables"] = {
         job: dict.fromkeys(variables, REDACTED) for job, variables in effective.command_variables.items()
     }
@@ -249,7 +253,7 @@ def _rows(target: Target) -> list[tuple[str, Any, str]]:
     for name in (URL, "listen_url", "password_command"):
         if values[name] is not None:
             values[name] = without_password(str(values[name]))
-    return [(name, value, target.origins.get(name, "default")) for name, value in values.items()]
+    return [(setting, values[name], target.origins.get(name, "default")) for name, setting in SETTINGS.items()]
 
 
 def _text(value: Any) -> Any:

@@ -20,17 +20,8 @@ import click
 from click.core import ParameterSource
 
 from quartzpy.config.config import DEFAULT_TABLE_PREFIX
-from quartzpy.config.sources import (
-    CONFIG_FILE,
-    CONFIG_VARIABLE,
-    CONNECT,
-    DATABASE,
-    URL,
-    environment_variable,
-    find_config_file,
-    function_at,
-    gather_settings,
-)
+from quartzpy.config.setting_names import CONNECT, DATABASE, URL, environment_variable
+from quartzpy.config.sources import CONFIG_FILE, CONFIG_VARIABLE, find_config_file, function_at, gather_settings
 from quartzpy.errors import SchedulerNotFoundError, SettingsError
 
 if TYPE_CHECKING:

@@ -2,264 +2,54 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
-import re
-import shlex
 import socket
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from enum import StrEnum
-from typing import Any, Self, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
-from quartzpy.config.notifying import NOTIFIERS, Channel, channel_label, check_place
-from quartzpy.errors import InvalidKeyError, SettingsError
+from quartzpy.config.notifying import NOTIFIERS, Channel, check_place
+from quartzpy.config.pools import MAX_WORKERS, NOTIFIERS_POOL, ExecutorConfig
+from quartzpy.config.setting_checks import (
+    check_setting_name,
+    checked_channels,
+    checked_groups,
+    checked_host,
+    checked_monitors,
+    checked_program,
+    checked_schema,
+    checked_secrets,
+    checked_table_prefix,
+    checked_texts,
+    checked_variables,
+    words_of_command,
+)
+from quartzpy.errors import SettingsError
 from quartzpy.foreign_names import answer
 from quartzpy.instants import Converted, Span, as_span
-from quartzpy.keys import check_name, unique_name
+from quartzpy.keys import unique_name
 from quartzpy.logs.captured import DEFAULT_LIMIT, SMALLEST_LIMIT
 from quartzpy.name_hints import SETTING_NAMES
 from quartzpy.placement import DEFAULT_EXECUTOR
 from quartzpy.texts import did_you_mean, quoted
 
-MAX_WORKERS = 5_000
-LEAST_MEMORY = 128 * 2**20
-_BYTES = re.compile(r"([0-9]{1,9})(KB|MB|GB)")
-_BYTE_UNITS = {"KB": 2**10, "MB": 2**20, "GB": 2**30}
 AUTO = "AUTO"
 DEFAULT_TABLE_PREFIX = "qrtz_"
-# The longest name that follows it has 38 characters, and PostgreSQL keeps 63.
-_TABLE_PREFIX = re.compile(r"[a-z_][a-z0-9_]{0,19}")
-_SCHEMA = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 # The server counts milliseconds in 32 bits.
 _MAX_TIMEOUT = timedelta(days=24)
-_A_YEAR = timedelta(days=366)
 _LEAST_HEARTBEAT = timedelta(seconds=5)
+_A_YEAR = timedelta(days=366)
 _FOR_EVER = ("history_retention", "audit_retention")
 """The spans of time that may be None, for what is kept for ever."""
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING")
-MAX_GROUP_LIMIT = 1_000_000
-
-
-def as_bytes(value: object, subject: str) -> int:
-    """Return a size in bytes, given as a number of bytes or as a string such as "512MB" or "2GB".
-
-    Raises:
-        SettingsError: `value` is neither.
-    """
-    if type(value) is int and value > 0:
-        return value
-    if isinstance(value, str) and (match := _BYTES.fullmatch(value.strip())):
-        return int(match[1]) * _BYTE_UNITS[match[2]]
-    raise SettingsError(f"{subject} must be a number of bytes, or a string such as 512MB or 2GB (got {quoted(value)})")
-
-
-class ExecutorKind(StrEnum):
-    """The kind of the workers of a pool."""
-
-    THREADS = "threads"
-    ASYNCIO = "asyncio"
-    """Slots on the node's event loop, for `async def` jobs only."""
-    PROCESSES = "processes"
-    """Child processes: for CPU-bound jobs, and for jobs that must be killed if they do not stop."""
-
-
-@dataclass(frozen=True)
-class ExecutorConfig:
-    """The configuration of a worker pool: the kind and number of its workers."""
-
-    kind: ExecutorKind | str
-    workers: int
-    memory_limit: int | str | None = None
-    """The largest address space of each process in a pool of processes, in bytes or as a string such as "512MB". A
-    job that needs more fails with a MemoryError that names the limit, and a new process replaces its own."""
-
-    def __post_init__(self) -> None:
-        """Validate the values.
-
-        Raises:
-            SettingsError: a value is invalid.
-        """
-        if self.kind not in list(ExecutorKind):
-            raise SettingsError(f"executors: kind must be one of {', '.join(ExecutorKind)} (got {quoted(self.kind)})")
-        object.__setattr__(self, "kind", ExecutorKind(self.kind))
-        if type(self.workers) is not int or not 1 <= self.workers <= MAX_WORKERS:
-            raise SettingsError(f"executors: workers must be from 1 to {MAX_WORKERS} (got {quoted(self.workers)})")
-        if self.memory_limit is not None:
-            limit = as_bytes(self.memory_limit, "executors: memory_limit")
-            object.__setattr__(self, "memory_limit", limit)
-            if self.kind is not ExecutorKind.PROCESSES:
-                raise SettingsError(
-                    f"executors: memory_limit applies to processes only; {self.kind} share the memory of this process"
-                )
-            if limit < LEAST_MEMORY:
-                raise SettingsError(
-                    f"executors: memory_limit must be at least {LEAST_MEMORY // 2**20}MB, which Python itself needs"
-                    f" (got {limit})"
-                )
-
-    @classmethod
-    def of(cls, value: object) -> Self:
-        """Return the pool that a setting describes: an ExecutorConfig, or a string such as "processes:4:512MB".
-
-        Raises:
-            SettingsError: `value` is neither.
-        """
-        if isinstance(value, cls):
-            return value
-        kind, colon, rest = str(value).partition(":")
-        workers, has_limit, limit = rest.partition(":")
-        if not (isinstance(value, str) and colon and workers.strip().isdecimal() and len(workers) < 10):
-            raise SettingsError(
-                f"executors: a pool is written like threads:20, asyncio:500 or processes:4 (got {quoted(value)})"
-            )
-        return cls(kind.strip(), int(workers), as_bytes(limit, "executors: memory_limit") if has_limit else None)
-
-
-NOTIFIERS_POOL = ExecutorConfig(ExecutorKind.THREADS, 2)
 
 
 def automatic_instance_id() -> str:
     """Return an instance id that no other node has, made of the host, the process id and a random part."""
     host = socket.gethostname().split(".")[0][:100] or "host"
     return f"{host}-{os.getpid()}-{unique_name()[:6]}"
-
-
-def checked_groups(limits: object) -> dict[str, int]:
-    """Return the limits of execution groups as a dict.
-
-    Raises:
-        SettingsError: `limits` is not a mapping from names to integers from 0 to MAX_GROUP_LIMIT.
-    """
-    if not isinstance(limits, Mapping):
-        raise SettingsError(f"execution_groups must be a mapping of groups to limits (got {quoted(limits)})")
-    for group, limit in limits.items():
-        _check_name(group, "execution_groups: a group")
-        if type(limit) is not int or limit < 0:
-            raise SettingsError(
-                f"execution_groups: the limit of {group!r} must be an integer of 0 or more (got {quoted(limit)})"
-            )
-        if limit > MAX_GROUP_LIMIT:
-            raise SettingsError(
-                f"execution_groups: the limit of {group!r} must be at most {MAX_GROUP_LIMIT} (got {quoted(limit)})"
-            )
-    return dict(limits)
-
-
-def _check_name(name: object, subject: str) -> None:
-    try:
-        check_name(name, subject)
-    except InvalidKeyError as error:
-        raise SettingsError(str(error)) from None
-
-
-def _texts(value: object, setting: str) -> tuple[str, ...]:
-    if (
-        not isinstance(value, Sequence)
-        or isinstance(value, str)
-        or not all(isinstance(text, str) and text for text in value)
-    ):
-        raise SettingsError(f"{setting} must be a tuple of strings (got {quoted(value)})")
-    return tuple(value)
-
-
-def _checked_program(program: str) -> str:
-    """Return an item of the setting `commands`."""
-    if "\0" in program or ("/" in program and not program.startswith("/")):
-        raise SettingsError(
-            f"commands: {quoted(program)} must be an absolute path such as /usr/bin/pg_dump, a name such as pg_dump, or"
-            " a directory such as /opt/jobs/"
-        )
-    if program.strip("/") in ("", ".", "..") or "/../" in f"{program}/":
-        raise SettingsError(f"commands: {quoted(program)} is neither a program nor a directory of programs")
-    return program
-
-
-_HOST = re.compile(
-    r"(?P<scheme>https?://)?(?P<host>(\*\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(:(?P<port>[0-9]{1,5}))?"
-)
-
-
-def _checked_host(item: str) -> str:
-    """Return an item of the setting `http_hosts`, in lower case."""
-    text = item.strip().lower()
-    if "/" in text.removeprefix("https://").removeprefix("http://"):
-        try:
-            return str(ipaddress.ip_network(text))
-        except ValueError as error:
-            raise SettingsError(f"http_hosts: {quoted(item)} is no network: {error}") from None
-    match = _HOST.fullmatch(text)
-    if match is None or int(match["port"] or 1) not in range(1, 65_536):
-        raise SettingsError(
-            f"http_hosts: {quoted(item)} is not a host; write api.example.com, *.example.com, api.example.com:8443,"
-            " http://reports.internal:8080, or a network such as 10.1.0.0/16 (names with other letters as xn--...)"
-        )
-    return text
-
-
-def _checked_variables(jobs: object) -> dict[str, dict[str, str]]:
-    """Return the setting `command_variables`. No error shows a value."""
-    if not isinstance(jobs, Mapping):
-        raise SettingsError("command_variables must be a mapping of jobs to their variables")
-    for job, variables in jobs.items():
-        _check_name(job, "command_variables: a job")
-        if not isinstance(variables, Mapping):
-            raise SettingsError(f"command_variables: {job}: must be a mapping of names to texts")
-        for name, value in variables.items():
-            if not isinstance(name, str) or not name or not name.isprintable() or "=" in name:
-                raise SettingsError(f"command_variables: {job}: {quoted(name)} is not the name of a variable")
-            if not isinstance(value, str) or "\0" in value:
-                raise SettingsError(f"command_variables: {job}: {name} must be a text without NUL")
-    return {job: dict(variables) for job, variables in jobs.items()}
-
-
-def _checked_secrets(secrets: object) -> dict[str, str]:
-    """Return the setting `http_secrets`. Errors do not show the values, which may contain a secret by mistake."""
-    if not isinstance(secrets, Mapping):
-        raise SettingsError("http_secrets must be a mapping of names to places")
-    for name, place in secrets.items():
-        _check_name(name, "http_secrets: a name")
-        kind, _, rest = place.partition(":") if isinstance(place, str) else ("", "", "")
-        source, _, hosts = rest.rpartition("@")
-        if kind not in ("env", "file") or not source or not hosts.split() or (kind == "file" and source[0] != "/"):
-            raise SettingsError(
-                f"http_secrets: {name!r} must be the place of a secret and the hosts that may receive it, as in"
-                " env:ERP_TOKEN@api.example.com or file:/run/secrets/erp@api.example.com; never the secret itself"
-            )
-        for host in hosts.split():
-            _checked_host(host)
-    return dict(secrets)
-
-
-def _checked_channels(channels: object) -> dict[str, Channel]:
-    """Return the setting `notify_channels`. No error shows a URL."""
-    if not isinstance(channels, Mapping):
-        raise SettingsError("notify_channels must be a mapping of names to channels")
-    checked = {}
-    for name, value in channels.items():
-        _check_name(name, "notify_channels: a name")
-        try:
-            # The label of the nodes that have the channel has to be a name, too.
-            _check_name(channel_label(name), "its label")
-            checked[name] = Channel.of(value)
-        except SettingsError as error:
-            raise SettingsError(f"notify_channels: {name!r}: {error}") from None
-    return checked
-
-
-NO_MONITOR = "none"
-
-
-def _checked_monitors(monitors: object) -> dict[str, str]:
-    """Return the setting `monitors`. No error shows a URL."""
-    if not isinstance(monitors, Mapping):
-        raise SettingsError("monitors must be a mapping of patterns of keys to URLs")
-    for pattern, place in monitors.items():
-        _check_name(pattern, "monitors: a pattern")
-        if place != NO_MONITOR:
-            check_place(place, f"monitors: {pattern!r}")
-    return dict(monitors)
 
 
 class Role(StrEnum):
@@ -273,12 +63,21 @@ class Role(StrEnum):
     """The node runs jobs, and does maintenance only while no node of another role is alive."""
 
 
+class Table(NamedTuple):
+    """A table of a file with settings."""
+
+    name: str
+    meaning: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class SchedulerConfig:
     """All settings with their defaults.
 
     A length of time is a timedelta, a number of seconds, or a string such as "1h30m". The database's clock decides
     what is due in the cluster; a node measures its own waits by its monotonic clock.
+
+    In a file, the settings that follow a `Table` here stand in that table, and the first ones before the tables.
     """
 
     name: str = "quartzpy"
@@ -299,13 +98,67 @@ class SchedulerConfig:
     """Additional worker pools, by the name that jobs give as `executor`: `{"cpu": "processes:4", "io": "asyncio:500"}`.
     `"processes:4:512MB"` also limits the memory of each process."""
 
-    execution_groups: Mapping[str, int] = field(default_factory=dict, hash=False)
-    """The maximum number of executions of each `execution_group` at the same time on this node:
-    `{"reports": 2, "*": 10}`. "*" is the limit of each group that is not named, "_" that of jobs without a group; 0
-    leaves them to other nodes."""
-
     labels: tuple[str, ...] = ()
     """The labels of this node. A job runs only on nodes that have all labels in its `requires`."""
+
+    job_modules: tuple[str, ...] = ()
+    """The packages from which job types may be imported because a stored job names them."""
+
+    misfire_threshold: Converted[Span, timedelta] = Converted(timedelta(seconds=60))
+    """A trigger that is overdue by more than this has misfired (Quartz's default)."""
+
+    history_retention: Converted[Span | None, timedelta | None] = Converted(timedelta(days=7))
+    """The time for which ended executions, misfires and ended triggers are kept. None keeps executions and misfires
+    for ever, and ended triggers for seven days."""
+
+    schema: str | None = None
+    """The database schema of the tables; None uses the default schema of the connection."""
+
+    log_executions: str | None = None
+    """The level at which the logger "quartzpy.executions" logs each execution: "DEBUG", "INFO" or "WARNING".
+    Failures and misfires are logged as warnings. None logs failures only."""
+
+    debug: bool = False
+    """True to look for mistakes in the jobs of this process: executions are logged at INFO unless `log_executions` is
+    set, and the event loop runs in asyncio's debug mode, which reports slow callbacks and coroutines that were never
+    awaited. It costs time."""
+
+    DATABASE: ClassVar = Table("database", "How the scheduler reaches its database, and how long it waits for it.")
+
+    table_prefix: str = DEFAULT_TABLE_PREFIX
+    """The prefix of the names of all tables, sequences, indexes and constraints. Schedulers with different prefixes can
+    share a schema without affecting each other."""
+
+    pool_size: int = 5
+    """The number of connections for steps and calls, besides the three that a node keeps for check-ins, misfires and
+    LISTEN."""
+
+    pooled: bool = False
+    """True if the URL leads to a pooler in transaction mode (PgBouncer, `pool_mode=transaction`): sessions then keep no
+    settings and no prepared statements, and LISTEN receives nothing."""
+
+    listen_url: str | None = field(default=None, repr=False)
+    """A direct URL, not through the pooler, for the one connection of a node that uses LISTEN. Without it a node learns
+    of newly scheduled work after at most `idle_wait`, and of cancellations after at most `checkin_interval`."""
+
+    password_command: str | None = None
+    """The command that prints the password of the database, for passwords and tokens that expire: `"aws rds
+    generate-db-auth-token --hostname db.example.com --port 5432 --username app"`. It is run without a shell, before a
+    connection needs a password and none is younger than a minute, and again if the server refuses the password."""
+
+    start_timeout: Converted[Span, timedelta] = Converted(timedelta(seconds=30))
+    """The longest time for which `start` tries to reach the database."""
+
+    connect_timeout: Converted[Span, timedelta] = Converted(timedelta(seconds=5))
+    """The longest duration of one attempt to connect."""
+
+    lock_timeout: Converted[Span, timedelta] = Converted(timedelta(seconds=5))
+    """The longest wait for a lock of the database."""
+
+    statement_timeout: Converted[Span, timedelta] = Converted(timedelta(seconds=30))
+    """The longest run time of a statement of the scheduler."""
+
+    TUNING: ClassVar = Table("tuning", "Sizes, intervals and limits. Their defaults suit most clusters.")
 
     batch_size: int = 200
     """The maximum number of triggers that one transaction fires, and that wait for a worker while jobs are short."""
@@ -313,11 +166,13 @@ class SchedulerConfig:
     idle_wait: Converted[Span, timedelta] = Converted(timedelta(seconds=15))
     """The longest time between two searches for work, in case a notification (NOTIFY) is lost."""
 
-    misfire_threshold: Converted[Span, timedelta] = Converted(timedelta(seconds=60))
-    """A trigger that is overdue by more than this has misfired (Quartz's default)."""
-
     misfire_batch_size: int = 250
     """The maximum number of misfired triggers that one transaction handles."""
+
+    execution_groups: Mapping[str, int] = field(default_factory=dict, hash=False)
+    """The maximum number of executions of each `execution_group` at the same time on this node:
+    `{"reports": 2, "*": 10}`. "*" is the limit of each group that is not named, "_" that of jobs without a group; 0
+    leaves them to other nodes."""
 
     checkin_interval: Converted[Span, timedelta] = Converted(timedelta(seconds=5))
     """The time between two check-ins. Each check-in renews the node's lease."""
@@ -329,22 +184,6 @@ class SchedulerConfig:
     max_node_deaths: int = 3
     """The number of nodes in a row that may die while they run a job. Then the job's triggers go to ERROR. A success of
     the job resets the count."""
-
-    lock_timeout: Converted[Span, timedelta] = Converted(timedelta(seconds=5))
-    """The longest wait for a lock of the database."""
-
-    statement_timeout: Converted[Span, timedelta] = Converted(timedelta(seconds=30))
-    """The longest run time of a statement of the scheduler."""
-
-    start_timeout: Converted[Span, timedelta] = Converted(timedelta(seconds=30))
-    """The longest time for which `start` tries to reach the database."""
-
-    connect_timeout: Converted[Span, timedelta] = Converted(timedelta(seconds=5))
-    """The longest duration of one attempt to connect."""
-
-    history_retention: Converted[Span | None, timedelta | None] = Converted(timedelta(days=7))
-    """The time for which ended executions, misfires and ended triggers are kept. None keeps executions and misfires
-    for ever, and ended triggers for seven days."""
 
     history_max_rows: int | None = None
     """The number of ended executions that are kept, even if they are younger than `history_retention`: the oldest are
@@ -363,8 +202,7 @@ class SchedulerConfig:
     """The largest size, in bytes, of the log lines that are kept of one execution (`capture_logs`). Of longer ones the
     first and the last lines are kept."""
 
-    job_modules: tuple[str, ...] = ()
-    """The packages from which job types may be imported because a stored job names them."""
+    ALLOW: ClassVar = Table("allow", "What `CommandJob` and `HttpJob` may do on this node.")
 
     commands: tuple[str, ...] = ()
     """The programs that `CommandJob` may run on this node: absolute paths, names that are looked up in PATH, or, with a
@@ -389,6 +227,8 @@ class SchedulerConfig:
     may receive it: `{"erp": "env:ERP_TOKEN@api.example.com", "bank": "file:/run/secrets/bank@*.bank.example"}`.
     Several hosts are separated by spaces."""
 
+    TELL: ClassVar = Table("tell", "Who is told of incidents, and of the runs of jobs.")
+
     notify_channels: Mapping[str, Channel | Mapping[str, Any] | str] = field(default_factory=dict, hash=False)
     """The channels for notifications of incidents, by their names: a URL or its place, `{"ops": "env:OPS_URL"}`, or a
     `Channel` with routes, as a table in the file. All nodes should have the same channels; the
@@ -406,17 +246,7 @@ class SchedulerConfig:
     heartbeat_interval: Converted[Span, timedelta] = Converted(timedelta(seconds=60))
     """The time between two calls of `heartbeat_url`; at least five seconds."""
 
-    schema: str | None = None
-    """The database schema of the tables; None uses the default schema of the connection."""
-
-    log_executions: str | None = None
-    """The level at which the logger "quartzpy.executions" logs each execution: "DEBUG", "INFO" or "WARNING".
-    Failures and misfires are logged as warnings. None logs failures only."""
-
-    debug: bool = False
-    """True to look for mistakes in the jobs of this process: executions are logged at INFO unless `log_executions` is
-    set, and the event loop runs in asyncio's debug mode, which reports slow callbacks and coroutines that were never
-    awaited. It costs time."""
+    METRICS: ClassVar = Table("metrics", "Where a started node answers Prometheus and health checks.")
 
     metrics_port: int | None = None
     """The port at which a started node answers `/metrics` (Prometheus), `/healthz` and `/readyz`. 0 takes any free
@@ -425,27 +255,6 @@ class SchedulerConfig:
     metrics_host: str = "127.0.0.1"
     """The address for `metrics_port`. There is no authentication, so the default is reachable from this machine only;
     "0.0.0.0" is reachable from everywhere."""
-
-    table_prefix: str = DEFAULT_TABLE_PREFIX
-    """The prefix of the names of all tables, sequences, indexes and constraints. Schedulers with different prefixes can
-    share a schema without affecting each other."""
-
-    pool_size: int = 5
-    """The number of connections for steps and calls, besides the three that a node keeps for check-ins, misfires and
-    LISTEN."""
-
-    pooled: bool = False
-    """True if the URL leads to a pooler in transaction mode (PgBouncer, `pool_mode=transaction`): sessions then keep no
-    settings and no prepared statements, and LISTEN receives nothing."""
-
-    listen_url: str | None = field(default=None, repr=False)
-    """A direct URL, not through the pooler, for the one connection of a node that uses LISTEN. Without it a node learns
-    of newly scheduled work after at most `idle_wait`, and of cancellations after at most `checkin_interval`."""
-
-    password_command: str | None = None
-    """The command that prints the password of the database, for passwords and tokens that expire: `"aws rds
-    generate-db-auth-token --hostname db.example.com --port 5432 --username app"`. It is run without a shell, before a
-    connection needs a password and none is younger than a minute, and again if the server refuses the password."""
 
     def __post_init__(self) -> None:
         """Validate every setting, and the rules between them.
@@ -463,13 +272,8 @@ class SchedulerConfig:
                 raise SettingsError(f"{setting.name} must be an integer (got {quoted(value)})")
             elif type(setting.default) is bool and type(value) is not bool:
                 raise SettingsError(f"{setting.name} must be True or False (got {quoted(value)})")
-        for name in ("lock_timeout", "statement_timeout"):
-            if getattr(self, name) > _MAX_TIMEOUT:
-                raise SettingsError(
-                    f"{name}={getattr(self, name)} must be at most {_MAX_TIMEOUT}, the limit of PostgreSQL"
-                )
-        _check_name(self.name, "name")
-        _check_name(self.instance_id, "instance_id")
+        check_setting_name(self.name, "name")
+        check_setting_name(self.instance_id, "instance_id")
         if self.role not in list(Role):
             raise SettingsError(f"role must be one of {', '.join(Role)} (got {quoted(self.role)})")
         assign(self, "role", Role(self.role))
@@ -481,45 +285,46 @@ class SchedulerConfig:
         elif self.debug:
             assign(self, "log_executions", "INFO")
         self._check_range("workers", 0, MAX_WORKERS)
+        checked_schema(self.schema)
+        assign(self, "job_modules", checked_texts(self.job_modules, "job_modules", "module names"))
+        self._check_capabilities()
+        for name in ("lock_timeout", "statement_timeout"):
+            if getattr(self, name) > _MAX_TIMEOUT:
+                raise SettingsError(
+                    f"{name}={getattr(self, name)} must be at most {_MAX_TIMEOUT}, the limit of PostgreSQL"
+                )
+        self._check_range("pool_size", 3, 1_000)
+        checked_table_prefix(self.table_prefix)
+        if self.password_command is not None:
+            words_of_command(self.password_command)
         self._check_range("batch_size", 1, 10_000)
         self._check_range("misfire_batch_size", 1, 10_000)
         self._check_range("max_job_data_bytes", 2, 1_048_576)
         self._check_range("max_captured_log_bytes", SMALLEST_LIMIT, 1_048_576)
-        self._check_range("pool_size", 3, 1_000)
         self._check_range("max_node_deaths", 1, 1_000_000)
         self._check_optional("history_max_rows", 1, 1_000_000_000)
-        self._check_optional("metrics_port", 0, 65_535)
-        if not isinstance(self.metrics_host, str) or not self.metrics_host:
-            raise SettingsError(f"metrics_host must be an address (got {quoted(self.metrics_host)})")
-        if self.password_command is not None:
-            words_of_command(self.password_command)
-        checked_schema(self.schema)
-        checked_table_prefix(self.table_prefix)
-        if (
-            not isinstance(self.job_modules, Sequence)
-            or isinstance(self.job_modules, str)
-            or not all(isinstance(module, str) and module for module in self.job_modules)
-        ):
-            raise SettingsError(f"job_modules must be a tuple of module names (got {quoted(self.job_modules)})")
-        assign(self, "job_modules", tuple(self.job_modules))
-        assign(self, "commands", tuple(map(_checked_program, _texts(self.commands, "commands"))))
-        names = _texts(self.command_environment, "command_environment")
+        assign(self, "execution_groups", checked_groups(self.execution_groups))
+        assign(self, "commands", tuple(map(checked_program, checked_texts(self.commands, "commands"))))
+        names = checked_texts(self.command_environment, "command_environment")
         for name in names:
             if "=" in name or not name.isprintable():
                 raise SettingsError(f"command_environment: {quoted(name)} is not the name of a variable")
         assign(self, "command_environment", names)
-        assign(self, "command_variables", _checked_variables(self.command_variables))
-        assign(self, "http_hosts", tuple(map(_checked_host, _texts(self.http_hosts, "http_hosts"))))
-        assign(self, "http_secrets", _checked_secrets(self.http_secrets))
-        assign(self, "notify_channels", _checked_channels(self.notify_channels))
-        assign(self, "monitors", _checked_monitors(self.monitors))
+        assign(self, "command_variables", checked_variables(self.command_variables))
+        assign(self, "http_hosts", tuple(map(checked_host, checked_texts(self.http_hosts, "http_hosts"))))
+        assign(self, "http_secrets", checked_secrets(self.http_secrets))
+        assign(self, "notify_channels", checked_channels(self.notify_channels))
+        assign(self, "monitors", checked_monitors(self.monitors))
         if self.heartbeat_url is not None:
             check_place(self.heartbeat_url, "heartbeat_url")
         if self.heartbeat_interval < _LEAST_HEARTBEAT:
             raise SettingsError(
                 f"heartbeat_interval must be at least {_LEAST_HEARTBEAT} (got {self.heartbeat_interval})"
             )
-        self._check_capabilities()
+        self._check_optional("metrics_port", 0, 65_535)
+        if not isinstance(self.metrics_host, str) or not self.metrics_host:
+            raise SettingsError(f"metrics_host must be an address (got {quoted(self.metrics_host)})")
+
         least = 3 * self.checkin_interval + self.lock_timeout
         if self.failure_window < least:
             raise SettingsError(
@@ -530,7 +335,7 @@ class SchedulerConfig:
         if not isinstance(self.labels, Sequence) or isinstance(self.labels, str):
             raise SettingsError(f"labels must be a tuple of strings (got {quoted(self.labels)})")
         for label in self.labels:
-            _check_name(label, "labels: a label")
+            check_setting_name(label, "labels: a label")
         object.__setattr__(self, "labels", tuple(self.labels))
         if not isinstance(self.executors, Mapping):
             raise SettingsError(f"executors must be a mapping of names to pools (got {quoted(self.executors)})")
@@ -539,10 +344,9 @@ class SchedulerConfig:
                 f"executors: the pool {DEFAULT_EXECUTOR!r} exists already; set its size with the setting workers"
             )
         for name in self.executors:
-            _check_name(name, "executors: a name")
+            check_setting_name(name, "executors: a name")
         pools = {name: ExecutorConfig.of(value) for name, value in self.executors.items()}
         object.__setattr__(self, "executors", pools)
-        object.__setattr__(self, "execution_groups", checked_groups(self.execution_groups))
 
     def _check_optional(self, name: str, low: int, high: int) -> None:
         value = getattr(self, name)
@@ -594,59 +398,6 @@ class SchedulerConfig:
                 hint = hint_of_setting(name, names) or did_you_mean(name, sorted(names), "settings")
                 raise SettingsError(f"{name} is not a setting; {hint}")
         return cls(**settings)
-
-
-def words_of_command(command: object) -> list[str]:
-    """Return the words of the setting `password_command`, split as a shell splits them. No shell runs it.
-
-    Raises:
-        SettingsError: it is not a command.
-    """
-    try:
-        words = shlex.split(command) if isinstance(command, str) else []
-    except ValueError as error:
-        raise SettingsError(f"password_command: {error}") from None
-    if not words or not words[0] or "\0" in str(command):
-        raise SettingsError(
-            "password_command must be a program with its arguments, such as 'cat /run/secrets/db' or"
-            f" 'aws rds generate-db-auth-token --hostname db.example.com --port 5432 --username app' (got"
-            f" {quoted(command)})"
-        )
-    return words
-
-
-def checked_schema(schema: object) -> str | None:
-    """Return the name of the schema that holds the tables, or None.
-
-    The name is always quoted in SQL, so reserved words (`order`) and upper case (`Mixed`) are allowed.
-
-    Raises:
-        SettingsError: `schema` is not a valid name, or PostgreSQL reserves it.
-    """
-    if schema is None:
-        return None
-    if not (isinstance(schema, str) and _SCHEMA.fullmatch(schema)):
-        raise SettingsError(
-            "schema: must consist of at most 63 letters (a-z, A-Z), digits and _, and must not begin with a digit"
-            f" (got {quoted(schema)})"
-        )
-    if schema.startswith("pg_") or schema == "information_schema":
-        raise SettingsError(f"schema: PostgreSQL reserves the name {schema!r}")
-    return schema
-
-
-def checked_table_prefix(prefix: object) -> str:
-    """Return the prefix for the names of the tables.
-
-    Raises:
-        SettingsError: names with the prefix would not be valid without quotes, or would be too long.
-    """
-    if not (isinstance(prefix, str) and _TABLE_PREFIX.fullmatch(prefix)) or prefix.startswith("pg_"):
-        raise SettingsError(
-            "table_prefix: from 1 to 20 lower-case letters, digits and _, no digit first, not pg_..."
-            f" (got {quoted(prefix)})"
-        )
-    return prefix
 
 
 def hint_of_setting(name: str, names: Collection[str]) -> str | None:

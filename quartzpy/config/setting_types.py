@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
-from quartzpy.config.config import ExecutorConfig, Role
+from quartzpy.config.config import Role
 from quartzpy.config.notifying import Channel
+from quartzpy.config.pools import ExecutorConfig
 from quartzpy.instants import Span
 
 

@@ -1,44 +1,33 @@
 """Settings from the environment and from a TOML file.
 
 A keyword argument overrides the environment, the environment overrides the file, and the file overrides the defaults.
-The names and types are those of the fields of `SchedulerConfig`, plus `url`, or `connect`, for the database. Only
-`Scheduler.from_config` and the command line read these sources; `Scheduler(url, ...)` does not. The command line also
-finds the file `quartzpy.toml` by itself.
+`quartzpy.config.setting_names` has the names and types. Only `Scheduler.from_config` and the command line read these
+sources; `Scheduler(url, ...)` does not. The command line also finds the file `quartzpy.toml` by itself.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin
 
 from quartzpy.config.config import SchedulerConfig, hint_of_setting
+from quartzpy.config.setting_names import CONNECT, DATABASE, PREFIX, SETTINGS, TABLES, URL, Setting
 from quartzpy.errors import SettingsError
 from quartzpy.foreign_names import quartz_answer
 from quartzpy.instants import Converted, as_span
 from quartzpy.text_files import alike_in_line, decoded
 from quartzpy.texts import did_you_mean, quoted, reason
 
-PREFIX = "QUARTZPY_"
 CONFIG_VARIABLE = "QUARTZPY_CONFIG"
 CONFIG_FILE = "quartzpy.toml"
 """The name of the file that `find_config_file` looks for."""
-URL = "url"
-CONNECT = "connect"
-"""The name of a function that returns a new connection, `module:function`, in place of a URL."""
-DATABASE = (URL, CONNECT)
-
-_HINTS = get_type_hints(SchedulerConfig)
-_TYPES: dict[str, Any] = {setting.name: _HINTS[setting.name] for setting in fields(SchedulerConfig)} | dict.fromkeys(
-    DATABASE, str
-)
-_VARIABLES = {PREFIX + name.upper(): name for name in _TYPES}
 
 # Read by other parts of quartzpy, its tests and its benchmarks.
 _FOREIGN = frozenset(
@@ -67,11 +56,6 @@ _INTEGER = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
 
 
-def environment_variable(setting: str) -> str:
-    """Return the name of the environment variable for a setting."""
-    return PREFIX + setting.upper()
-
-
 def settings_from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
     """Return the settings in `QUARTZPY_...` variables, and `url` from QUARTZPY_URL.
 
@@ -84,15 +68,16 @@ def settings_from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
             suggests the nearest valid name.
     """
     settings = {}
+    by_variable = {setting.variable: setting for setting in SETTINGS.values()}
     for variable in sorted(environ):
         if not variable.startswith(PREFIX):
             continue
-        if (setting := _VARIABLES.get(variable)) and not _is_service_link(variable, environ[variable]):
+        if (setting := by_variable.get(variable)) and not _is_service_link(variable, environ[variable]):
             if text := environ[variable]:
-                settings[setting] = _from_text(_TYPES[setting], text, variable)
+                settings[setting.name] = _from_text(setting.kind, text, variable)
         elif not _is_foreign(variable):
-            hint = hint_of_setting(variable.removeprefix(PREFIX).lower(), _TYPES)
-            hint = hint or did_you_mean(variable, sorted([*_VARIABLES, CONFIG_VARIABLE]), "settings")
+            hint = hint_of_setting(variable.removeprefix(PREFIX).lower(), SETTINGS)
+            hint = hint or did_you_mean(variable, sorted([*by_variable, CONFIG_VARIABLE]), "settings")
             raise SettingsError(f"{variable} in the environment is not a setting; {hint}")
     return settings
 
@@ -110,14 +95,42 @@ def settings_from_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
             has the wrong type. The message names the file, the setting and the value, and suggests the nearest valid
             name.
     """
-    settings = {}
-    for setting, value in _table(Path(path)).items():
-        if setting not in _TYPES:
-            # The message omits the value: it may be a URL with its password, under a misspelt name.
-            hint = hint_of_setting(setting, _TYPES) or did_you_mean(setting, sorted(_TYPES), "settings")
-            raise SettingsError(f"{path}: {setting} is not a setting; {hint}")
-        settings[setting] = _from_toml(_TYPES[setting], value, f"{path}: {setting}")
-    return settings
+    name, table = _table(Path(path))
+    return {
+        setting.name: _from_toml(setting.kind, value, f"{path}: {setting.dotted}")
+        for setting, value in _entries(path, name, table)
+    }
+
+
+def _entries(path: str | os.PathLike[str], name: str, table: Mapping[str, Any]) -> Iterator[tuple[Setting, Any]]:
+    """Yield each setting of a table of this name, and of the tables in it, with what is written there."""
+    by_key = {setting.dotted: setting for setting in SETTINGS.values()}
+    for key, value in table.items():
+        if key in TABLES and not isinstance(value, dict):
+            raise SettingsError(f"{path}: {key} must be a table, [{_joined(name, key)}] (got {quoted(value)})")
+        within = {f"{key}.{inner}": each for inner, each in value.items()} if key in TABLES else {key: value}
+        for written, each in within.items():
+            if written not in by_key:
+                raise SettingsError(f"{path}: {_unknown(written, name)}")
+            yield by_key[written], each
+
+
+def _unknown(written: str, name: str) -> str:
+    """Return the error about a name of a file. It omits the value: it may be a URL with its password."""
+    key = written.rpartition(".")[2]
+    for setting in SETTINGS.values():
+        if key in (setting.name, setting.key):
+            table = _joined(name, setting.table)
+            place = f"under [{table}]" if table else "before the first table"
+            return f"{written} is at the wrong place; write {setting.key} = ... {place}"
+    hint = hint_of_setting(key, SETTINGS) or did_you_mean(
+        written, (each.dotted for each in SETTINGS.values()), "settings"
+    )
+    return f"{written} is not a setting; {hint}"
+
+
+def _joined(*names: str) -> str:
+    return ".".join(filter(None, names))
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +194,7 @@ def gather_settings(
     from_environment = settings_from_environment(environ)
     origins = (
         dict.fromkeys(from_file, str(path))
-        | {setting: environment_variable(setting) for setting in from_environment}
+        | {setting: SETTINGS[setting].variable for setting in from_environment}
         | {setting: argument_origins[setting] for setting in arguments}
     )
     settings = {**from_file, **from_environment, **arguments}
@@ -190,7 +203,7 @@ def gather_settings(
             f"url and connect are two ways to the database (url is from {origins[URL]}, connect from"
             f" {origins[CONNECT]}); leave one of them out"
         )
-    _validate(settings, origins)
+    _validate(settings, origins, from_file.keys() - from_environment.keys() - arguments.keys())
     return Settings(settings, origins)
 
 
@@ -213,7 +226,7 @@ def function_at(path: str) -> Callable[[], Any]:
     return value  # type: ignore[no-any-return]
 
 
-def _validate(settings: Mapping[str, Any], origins: Mapping[str, str]) -> None:
+def _validate(settings: Mapping[str, Any], origins: Mapping[str, str], of_file: Collection[str]) -> None:
     checked = {name: value for name, value in settings.items() if name not in DATABASE}
     message = _error_message(checked)
     if message is None:
@@ -221,7 +234,8 @@ def _validate(settings: Mapping[str, Any], origins: Mapping[str, str]) -> None:
     # A setting is at fault if the error changes without it. This also works for rules between settings from
     # different sources, and does not depend on the wording of messages.
     at_fault = [name for name in checked if _error_message({n: v for n, v in checked.items() if n != name}) != message]
-    named = ", ".join(f"{name} is from {origins[name]}" for name in at_fault)
+    written = {name: SETTINGS[name].dotted if name in of_file else name for name in at_fault}
+    named = ", ".join(f"{text} is from {origins[name]}" for name, text in written.items())
     raise SettingsError(f"{message} ({named})" if named else message)
 
 
@@ -249,7 +263,8 @@ def _of_quartz(path: Path) -> str | None:
     )
 
 
-def _table(path: Path) -> dict[str, Any]:
+def _table(path: Path) -> tuple[str, dict[str, Any]]:
+    """Return the table with the settings in a file, and its name: empty for the whole file."""
     import tomllib  # Most nodes read no file.
 
     try:
@@ -270,13 +285,15 @@ def _table(path: Path) -> dict[str, Any]:
         ) from error
     keys = ("tool", "quartzpy") if path.name == "pyproject.toml" else ("quartzpy",)
     if path.name == CONFIG_FILE and not isinstance(table.get("quartzpy"), dict):
-        return dict(table)
+        return "", dict(table)
+    if path.name == CONFIG_FILE and (beside := next((each for each in TABLES if each in table), None)):
+        raise SettingsError(f"{path}: [{beside}] is not read beside [quartzpy]; write [quartzpy.{beside}]")
     for key in keys:
         table = table.get(key) if isinstance(table, dict) else None
     if not isinstance(table, dict):
         only = "" if path.name == "pyproject.toml" else f"; only a file named {CONFIG_FILE} needs none"
         raise SettingsError(_of_quartz(path) or f"{path} has no table [{'.'.join(keys)}]{only}")
-    return table
+    return ".".join(keys), table
 
 
 def _from_text(hint: Any, text: str, subject: str) -> Any:

@@ -7,7 +7,8 @@ import os
 import socket
 from collections.abc import Sequence
 
-from quartzpy.config.config import ExecutorConfig, Role, SchedulerConfig
+from quartzpy.config.config import Role, SchedulerConfig
+from quartzpy.config.pools import ExecutorConfig
 from quartzpy.texts import numbered
 
 MAX_LIST = 20

@@ -8,8 +8,9 @@ from functools import partial
 from typing import Any
 
 from quartzpy.clock import Clock
-from quartzpy.config.config import ExecutorConfig, Role, SchedulerConfig
+from quartzpy.config.config import Role, SchedulerConfig
 from quartzpy.config.notifying import channel_label
+from quartzpy.config.pools import ExecutorConfig
 from quartzpy.events.listeners import Listeners
 from quartzpy.jobs.context import Middleware
 from quartzpy.jobs.internal_entries import Tracing

@@ -9,10 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
 from quartzpy.clock import Clock
-from quartzpy.config.config import SchedulerConfig, checked_groups
+from quartzpy.config.config import SchedulerConfig
+from quartzpy.config.setting_checks import checked_groups
 from quartzpy.connection_types import is_asynchronous
 from quartzpy.errors import (
     ExecutionNotFoundError,
@@ -61,9 +62,8 @@ from quartzpy.store.protocol import JobStore, Notification
 from quartzpy.store.records import LastingIncident
 
 if TYPE_CHECKING:
-    from quartzpy.aio.async_scheduler import AsyncScheduler
-    from quartzpy.aio.transaction import AsyncTransactionMethods
     from quartzpy.connection_types import AsyncUserConnection, UserConnection
+    from quartzpy.scheduler.awaitable.transaction import AsyncTransactionMethods
 
 logger = logging.getLogger(__name__)
 
@@ -97,6 +97,9 @@ class BaseScheduler(SchedulingMethods, QuartzNodeMethods):
 
     A scheduler that is not started is a client: it can do everything except run jobs. It is thread-safe.
     """
+
+    _awaitable_form: ClassVar[Callable[[], Callable[[BaseScheduler], Any]]]
+    """Imports `AsyncScheduler`, which is built on this class. The package itself sets it."""
 
     def __init__(
         self,
@@ -144,7 +147,7 @@ class BaseScheduler(SchedulingMethods, QuartzNodeMethods):
         self._starting: threading.Timer | None = None
         self._pid = os.getpid()
         self._method_threads = MethodThreads(config.pool_size + 3)
-        self._awaitable: AsyncScheduler | None = None
+        self._awaitable: Any = None
         if config.log_executions is not None:
             level = logging.getLevelNamesMapping()[config.log_executions]
             ExecutionLogger(config.name, level=level).listen(self.listeners)
@@ -499,18 +502,16 @@ class BaseScheduler(SchedulingMethods, QuartzNodeMethods):
             return self._using_async(connection, self._method_threads)
         return self._inside(self._unopened_store().within(connection))
 
-    def _as_async(self) -> AsyncScheduler:
+    def _as_async(self) -> Any:
         """Return this scheduler in its awaitable form, always the same one: that of the program, if it made one."""
         if self._awaitable is None:
-            from quartzpy.aio.async_scheduler import AsyncScheduler
-
-            self._awaitable = AsyncScheduler(self)
+            self._awaitable = type(self)._awaitable_form()(self)
         return self._awaitable
 
     def _using_async(self, connection: Any, threads: MethodThreads) -> AsyncTransactionMethods:
         """Return awaitable scheduling methods for any kind of connection, as `using` does. They run on `threads`."""
         # Imported here, because a node without asynchronous callers has no need of these modules.
-        from quartzpy.aio.transaction import AsyncTransactionMethods
+        from quartzpy.scheduler.awaitable.transaction import AsyncTransactionMethods
 
         return AsyncTransactionMethods(self._unopened_store, connection, self._config, self._inside, threads)
 

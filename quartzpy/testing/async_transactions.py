@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quartzpy.aio.transaction import AsyncTransactionMethods
+from quartzpy.scheduler.awaitable.transaction import AsyncTransactionMethods
 from quartzpy.scheduler.transactions import TransactionMethods
 
 

@@ -11,9 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
-from quartzpy.config.config import SchedulerConfig, checked_groups
+from quartzpy.config.config import SchedulerConfig
+from quartzpy.config.setting_checks import checked_groups
+from quartzpy.config.setting_names import URL
 from quartzpy.config.setting_types import OutsideSettings, Settings
-from quartzpy.config.sources import URL, load_settings
+from quartzpy.config.sources import load_settings
 from quartzpy.connection_types import is_asynchronous
 from quartzpy.errors import InvalidValueError, SettingsError
 from quartzpy.events.events import Event, JobPaused, JobSkipped, TriggerFinalized, TriggerMisfired
@@ -58,8 +60,8 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
     from quartzpy.aio.async_scheduler import AsyncScheduler
-    from quartzpy.aio.transaction import AsyncTransactionMethods
     from quartzpy.connection_types import AsyncUserConnection
+    from quartzpy.scheduler.awaitable.transaction import AsyncTransactionMethods
 
 A_CENTURY = 100 * 366 * 86_400.0
 MAX_AT_ONCE = 1_000

@@ -19,18 +19,20 @@ from tests.webhooks import SECRET, Receiver, receiver
 
 FILE = """
 name = "billing"
+
+[tell]
 heartbeat_interval = "2m"
 
-[notify_channels]
+[tell.notify_channels]
 ops = "env:OPS_URL"
 
-[notify_channels.hook]
+[tell.notify_channels.hook]
 url = "env:OPS_URL"
 secret = "env:OPS_SECRET"
 remind_after = "1h"
 routes = [{ severity = "error", hours = "mon-fri 08:00-18:00" }, { kinds = ["dead-node"] }]
 
-[monitors]
+[tell.monitors]
 "*" = "https://hc-ping.com/PINGKEY/{job}"
 """
 DELIVERED = "delivered (status 200) by this process. Whether nodes have this channel, --url says\n"

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from quartzpy import Scheduler
-from quartzpy.store.postgresql import migrations
 
 ROOT = Path(__file__).parents[2]
 
@@ -117,15 +116,13 @@ def test_without_tables_the_first_program_says_which_command_makes_them(
 
 
 def test_the_first_program_says_what_it_is_and_stays_up_until_ctrl_c(
-    start: Callable[..., Program], fresh_database: Callable[[], str]
+    start: Callable[..., Program], new_database: str
 ) -> None:
-    url = fresh_database()
-    migrations.upgrade(url)
-    program = start(FIRST, url=url)
+    program = start(FIRST, url=new_database)
     banner = "".join(program.wait_for_line("checks in every"))
     for part in ("of cluster 'billing' has started", "database: PostgreSQL", "default 10 threads", "app:NightlyReport"):
         assert part in banner
-    client = Scheduler(url, name="billing")
+    client = Scheduler(new_database, name="billing")
     [job] = client.jobs()
     assert job.job_type == "app:NightlyReport", "another node imports it by this name"
     assert program.process.poll() is None

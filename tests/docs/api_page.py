@@ -40,6 +40,7 @@ TOPICS = {
             "quartzpy.scheduler.scheduler",
             "quartzpy.async",
             "quartzpy.aio",
+            "quartzpy.scheduler.awaitable",
             "quartzpy.scheduler.methods",
             "quartzpy.scheduler.transactions",
         ),

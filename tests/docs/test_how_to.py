@@ -25,7 +25,6 @@ from quartzpy import Scheduler
 from quartzpy.ext.celery.beat import definitions_of
 from quartzpy.migrate import apply
 from quartzpy.migrate.crontab import read_crontab
-from quartzpy.store.postgresql import migrations
 from quartzpy.testing import SchedulerHarness
 from tests.docs.code_blocks import ROOT, check_command, write_files
 
@@ -177,14 +176,8 @@ def django_project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_django_schedules_inside_atomic_and_runs_a_node(
-    django_project: Path, fresh_database: Callable[[], str]
-) -> None:
-    from quartzpy.store.postgresql import migrations
-
-    url = fresh_database()
-    migrations.upgrade(url)
-    assert python(django_project, "-c", DJANGO_SETTINGS + DJANGO, url=url).strip().endswith("done")
+def test_django_schedules_inside_atomic_and_runs_a_node(django_project: Path, new_database: str) -> None:
+    assert python(django_project, "-c", DJANGO_SETTINGS + DJANGO, url=new_database).strip().endswith("done")
 
 
 @pytest.mark.parametrize(
@@ -197,15 +190,11 @@ def test_django_schedules_inside_atomic_and_runs_a_node(
     ],
 )
 def test_django_starts_a_node_in_the_process_of_runserver_that_serves(
-    django_project: Path, fresh_database: Callable[[], str], arguments: str, run_main: str, is_started: bool
+    django_project: Path, new_database: str, arguments: str, run_main: str, is_started: bool
 ) -> None:
-    from quartzpy.store.postgresql import migrations
-
-    url = fresh_database()
-    migrations.upgrade(url)
     begin = f"import os, sys; sys.argv = ['manage.py', *{arguments.split()}]; os.environ['RUN_MAIN'] = {run_main!r}"
     end = "from billing.scheduling import scheduler; print(scheduler().is_started)"
-    said = python(django_project, "-c", f"{begin}\n{DJANGO_SETTINGS}\n{end}", url=url)
+    said = python(django_project, "-c", f"{begin}\n{DJANGO_SETTINGS}\n{end}", url=new_database)
     assert said.split()[-1] == str(is_started)
 
 
@@ -271,14 +260,10 @@ def test_only_a_newer_release_changes_the_schedule(tmp_path: Path, postgres_dsn:
     scheduler.shutdown()
 
 
-def test_alembic_passes_over_the_tables_of_the_scheduler(
-    files: Callable[[str], None], fresh_database: Callable[[], str]
-) -> None:
+def test_alembic_passes_over_the_tables_of_the_scheduler(files: Callable[[str], None], new_database: str) -> None:
     files("how-to/alembic.md")
     include_name = importlib.import_module("scheduler_tables").include_name
-    url = fresh_database()
-    migrations.upgrade(url)
-    engine = create_engine(url)
+    engine = create_engine(new_database)
     with engine.connect() as connection:
         assert compare_metadata(MigrationContext.configure(connection), MetaData()), "these would be dropped"
         context = MigrationContext.configure(connection, opts={"include_name": include_name})

@@ -110,7 +110,8 @@ def test_a_node_does_not_import_what_it_does_not_need(postgres_dsn: str) -> None
         "quartzpy.store.postgresql.admin.integrity",
         "quartzpy.operations.actions",
         "quartzpy.dashboard",
-        "quartzpy.aio.methods",
+        "quartzpy.aio",
+        "quartzpy.scheduler.awaitable",
         "tomllib",
     }
     assert not modules.intersection(unneeded)

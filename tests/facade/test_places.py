@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from quartzpy import JobDetail, JobKey, Scheduler, SimpleTrigger
-from quartzpy.config.config import ExecutorConfig
+from quartzpy.config.pools import ExecutorConfig
 from quartzpy.errors import InvalidJobError, SchedulerStateError, SettingsError
 from quartzpy.states import Outcome, PublicState
 from tests.facade import jobs

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from quartzpy import JobDetail, Scheduler, SimpleTrigger
-from quartzpy.config.config import ExecutorConfig, ExecutorKind
+from quartzpy.config.pools import ExecutorConfig, ExecutorKind
 from quartzpy.errors import SettingsError
 from quartzpy.node.workers import process_workers
 from quartzpy.states import Outcome

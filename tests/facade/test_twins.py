@@ -29,9 +29,14 @@ from quartzpy import (
     TriggerKey,
     every,
 )
-from quartzpy.aio.results import AsyncQuery, AsyncScheduledJob, AsyncScheduledTrigger, AsyncTriggeredExecution
 from quartzpy.errors import InvalidKeyError, InvalidValueError, JobNotFoundError, TriggerNotFoundError
 from quartzpy.events import JobWasExecuted
+from quartzpy.scheduler.awaitable.results import (
+    AsyncQuery,
+    AsyncScheduledJob,
+    AsyncScheduledTrigger,
+    AsyncTriggeredExecution,
+)
 from quartzpy.scheduler.methods.quartz import QuartzMethods, QuartzNodeMethods
 from quartzpy.testing import SchedulerHarness
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from quartzpy import CronTrigger, JobDetail, RetryPolicy, Scheduler, SimpleTrigger, TriggerKey, WeeklyCalendar
-from quartzpy.config.config import ExecutorConfig
+from quartzpy.config.pools import ExecutorConfig
 from quartzpy.errors import TriggerNotFoundError
 from quartzpy.testing import SchedulerHarness
 from tests.facade import jobs

@@ -62,9 +62,9 @@ DATA = [
 
 CONFIG = [
     '[quartzpy]\nurl = "postgresql+psycopg://app@db/app"\nname = "billing"\nworkers = 20\nmisfire_threshold = "2m"\n',
-    '[quartzpy]\nexecutors = { cpu = "processes:4", io = "asyncio:500" }\nexecution_groups = { a = 2, "*" = 10 }\n',
-    '[quartzpy]\nlabels = ["gpu", "eu"]\njob_modules = ["billing.jobs"]\nhistory_retention = "none"\npooled = true\n',
-    '[quartzpy]\nschema = "billing"\nfailure_window = "60s"\ncheckin_interval = "10s"\nlock_timeout = "5s"\n',
+    '[quartzpy]\nexecutors = { cpu = "processes:4", io = "asyncio:5"}\ntuning.execution_groups = { a = 2, "*" = 10 }\n',
+    '[quartzpy]\nlabels = ["gpu", "eu"]\njob_modules = ["b.job"]\nhistory_retention = "none"\ndatabase.pooled = true\n',
+    '[quartzpy]\nschema = "b"\n[quartzpy.tuning]\nfailure_window = "60s"\n[quartzpy.metrics]\nport = 1\n',
     '[quartzpy]\nworkers = 1\nworkers = 2\n', "[tool.quartzpy]\nworkers = 1\n", "quartzpy = 3\n", "",
 ]  # fmt: skip
 

@@ -14,7 +14,8 @@ from typing import Any
 from quartzpy import job_data
 from quartzpy.calendars.calendar import BaseCalendar
 from quartzpy.calendars.registry import calendar_from_json, calendar_to_json
-from quartzpy.config.sources import PREFIX, load_settings
+from quartzpy.config.setting_names import PREFIX
+from quartzpy.config.sources import load_settings
 from quartzpy.cron_expressions.crontab import CrontabExpression
 from quartzpy.cron_expressions.expression import CronExpression
 from quartzpy.cron_expressions.schedule import DaylightSaving

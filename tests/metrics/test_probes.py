@@ -22,7 +22,7 @@ from quartzpy.metrics.families import OPEN_METRICS, PLAIN
 from quartzpy.metrics.server import MAX_REQUESTS
 from quartzpy.node import schema_watch
 from quartzpy.states import NodeMode
-from quartzpy.store.postgresql import migrations, schema_version
+from quartzpy.store.postgresql import schema_version
 from quartzpy.store.postgresql.schema.naming import version_table
 from quartzpy.store.postgresql.store import SqlJobStore
 from tests.database import connect_to
@@ -88,12 +88,10 @@ def test_an_outage_of_the_database_makes_a_node_unready_and_not_dead(postgres_ds
 
 @pytest.mark.parametrize("url", ["memory"], indirect=True)
 def test_tables_that_change_under_a_node_make_it_unready(
-    fresh_database: Callable[[], str], make: Make, monkeypatch: pytest.MonkeyPatch
+    new_database: str, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(schema_watch, "SCHEMA_CHECK_EVERY", 0.0)
-    dsn = fresh_database()
-    migrations.upgrade(dsn)
-    scheduler, metrics = make(dsn, checkin_interval="100ms", failure_window="20s")
+    scheduler, metrics = make(new_database, checkin_interval="100ms", failure_window="20s")
     checks: list[None] = []
     check_tables = SqlJobStore.check_tables
 
@@ -104,7 +102,7 @@ def test_tables_that_change_under_a_node_make_it_unready(
     monkeypatch.setattr(SqlJobStore, "check_tables", checking)
     scheduler.start()
     wait_until(lambda: asked(metrics.port, "/readyz")[0] == 200)
-    with connect_to(dsn) as user:
+    with connect_to(new_database) as user:
 
         def stamp(revision: str) -> None:
             user.execute(f"UPDATE {version_table('qrtz_')} SET version_num = %s".encode(), [revision])

@@ -11,7 +11,7 @@ from typing import Any
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.clock import SystemClock
-from quartzpy.config.config import ExecutorKind
+from quartzpy.config.pools import ExecutorKind
 from quartzpy.events.events import Event, JobWasExecuted
 from quartzpy.events.listeners import Listeners
 from quartzpy.job_data import encode

@@ -50,12 +50,10 @@ def copied(source: str, target: str, directory: Path) -> None:
 
 
 @pytest.fixture
-def source(fresh_database: Callable[[], str]) -> Iterator[str]:
+def source(new_database: str) -> Iterator[str]:
     begun.clear()
     gate.clear()
-    dsn = fresh_database()
-    migrations.upgrade(dsn)
-    yield dsn
+    yield new_database
     gate.set()
 
 

@@ -17,7 +17,6 @@ import pytest
 import yaml
 
 from quartzpy import Scheduler
-from quartzpy.store.postgresql import migrations
 from tests.database import Server, connect_to
 from tests.docs.code_blocks import ROOT, check_command
 
@@ -145,10 +144,8 @@ def test_alerts_begin_and_end_when_they_should() -> None:
 
 @pytest.fixture(scope="module")
 def database(postgres_server: Server) -> Iterator[psycopg.Connection[Any]]:
-    with postgres_server.temporary("quartzpy_operate") as dsn:
-        migrations.upgrade(dsn)
-        with connect_to(dsn) as connection:
-            yield connection
+    with postgres_server.temporary("quartzpy_operate", postgres_server.tables) as dsn, connect_to(dsn) as connection:
+        yield connection
 
 
 def queries() -> list[tuple[str, str]]:

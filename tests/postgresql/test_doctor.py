@@ -20,7 +20,6 @@ from quartzpy.placement import Capabilities
 from quartzpy.store import node_metadata
 from quartzpy.store.health_findings import Finding, Severity
 from quartzpy.store.node_problems import NodeProblem
-from quartzpy.store.postgresql import migrations
 from quartzpy.store.postgresql.admin import admin
 from quartzpy.store.postgresql.steps import facts
 from quartzpy.store.postgresql.store import SqlJobStore
@@ -119,13 +118,11 @@ def test_what_is_parked_at_limits_that_its_job_no_longer_shares_waits_anew(
     ],
 )
 def test_tables_that_were_changed_are_found(
-    fresh_database: Callable[[], str], make_store: MakeStore, check: str, breaking: str
+    new_database: str, make_store: MakeStore, check: str, breaking: str
 ) -> None:
-    dsn = fresh_database()
-    migrations.upgrade(dsn)
-    store = make_store(dsn)
+    store = make_store(new_database)
     assert checks_of(store) == {}
-    with connect_to(dsn) as user:
+    with connect_to(new_database) as user:
         user.execute(breaking.encode())
     assert check in findings_of(store)
 

@@ -17,7 +17,6 @@ import pytest
 from sqlalchemy import make_url
 
 from quartzpy.config.config import SchedulerConfig
-from quartzpy.store.postgresql import migrations
 from quartzpy.store.postgresql.connection.conninfo import session_settings
 from quartzpy.store.postgresql.schema import sql_files
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
@@ -40,16 +39,17 @@ KEYS = {
 
 @pytest.fixture(scope="module", params=["new tables", "tables known to be empty"])
 def connection(postgres_server: Server, request: pytest.FixtureRequest) -> Iterator[psycopg.Connection[Any]]:
-    with postgres_server.temporary("quartzpy_lookups") as dsn:
-        migrations.upgrade(dsn)
-        with closing(postgres_server.connect(make_url(dsn).database)) as connection:
-            if connection.info.server_version < GENERIC_PLAN:
-                pytest.skip("this server explains no statement without values")
-            for setting in session_settings(SchedulerConfig.of({"name": "lookups"})).items():
-                connection.execute("SELECT set_config(%s, %s, false)", setting)
-            if request.param != "new tables":
-                connection.execute("VACUUM ANALYZE")
-            yield connection
+    with (
+        postgres_server.temporary("quartzpy_lookups", postgres_server.tables) as dsn,
+        closing(postgres_server.connect(make_url(dsn).database)) as connection,
+    ):
+        if connection.info.server_version < GENERIC_PLAN:
+            pytest.skip("this server explains no statement without values")
+        for setting in session_settings(SchedulerConfig.of({"name": "lookups"})).items():
+            connection.execute("SELECT set_config(%s, %s, false)", setting)
+        if request.param != "new tables":
+            connection.execute("VACUUM ANALYZE")
+        yield connection
 
 
 def statements_of(name: str) -> Iterator[tuple[str, str]]:

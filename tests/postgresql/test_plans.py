@@ -19,7 +19,7 @@ from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import ENDED, PAUSED_STATES, ActionState, ExecutionState, TriggerState
-from quartzpy.store.postgresql import execution_pages, lookups, migrations, misfire_pages, pages, time_off
+from quartzpy.store.postgresql import execution_pages, lookups, misfire_pages, pages, time_off
 from quartzpy.store.postgresql.admin import audit_log, expectations, history, incidents, search, usage
 from quartzpy.store.postgresql.admin.records import Lanes
 from quartzpy.store.postgresql.connection.conninfo import session_settings
@@ -182,8 +182,7 @@ def template_of(postgres_server: Server) -> Iterator[Callable[[str], str]]:
 
         @cache
         def filled_once(statistics: str) -> str:
-            dsn = stack.enter_context(postgres_server.temporary("quartzpy_plans"))
-            migrations.upgrade(dsn)
+            dsn = stack.enter_context(postgres_server.temporary("quartzpy_plans", postgres_server.tables))
             name = str(make_url(dsn).database)
             with closing(postgres_server.connect(name)) as connection:
                 for table in TABLES.split(", "):

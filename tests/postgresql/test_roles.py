@@ -22,7 +22,7 @@ from quartzpy.states import Outcome
 from quartzpy.store.postgresql import migrations, roles
 from quartzpy.store.postgresql.schema.privileges import SEQUENCES, TABLES, Use
 from quartzpy.store.postgresql.schema.views import VIEWS
-from tests.database import connect_to
+from tests.database import Server, connect_to
 
 SOON = timedelta(seconds=30)
 LATER = datetime(2090, 1, 1, tzinfo=UTC)
@@ -67,8 +67,8 @@ def schema(request: pytest.FixtureRequest) -> str | None:
 
 
 @pytest.fixture
-def users(fresh_database: Callable[[], str], schema: str | None) -> Iterator[Users]:
-    dsn = fresh_database()
+def users(postgres_server: Server, fresh_database: Callable[..., str], schema: str | None) -> Iterator[Users]:
+    dsn = fresh_database(None if schema else postgres_server.tables)
     migrations.upgrade(dsn, schema)
     suffix = uuid.uuid4().hex[:8]
     names = {use: f"q-{use}-{suffix}" for use in ("owner", *Use)}

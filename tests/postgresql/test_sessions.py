@@ -57,13 +57,12 @@ def test_a_schema_may_have_any_name_that_is_not_refused(fresh_database: Fresh, s
 
 @pytest.mark.parametrize("level", ["repeatable read", "serializable"])
 def test_the_databases_default_isolation_level_is_not_ours(
-    fresh_database: Fresh, make_store: MakeStore, level: str
+    new_database: str, make_store: MakeStore, level: str
 ) -> None:
-    dsn = fresh_database()
-    migrations.upgrade(dsn)
-    execute(dsn, f"ALTER DATABASE {make_url(dsn).database} SET default_transaction_isolation = '{level}'")
+    name = make_url(new_database).database
+    execute(new_database, f"ALTER DATABASE {name} SET default_transaction_isolation = '{level}'")
     for settings in ({}, {"pooled": True}):
-        store = make_store(dsn, **settings)
+        store = make_store(new_database, **settings)
         show = store._session.bind("SELECT current_setting('transaction_isolation')")
         assert store._session.unlocked(show)[0].rows == [("read committed",)]
         connection, _ = store._connections.begin_job_transaction()

@@ -171,12 +171,10 @@ def test_lock_rows_that_went_are_restored_and_nothing_is_done_without_them(
     assert user.execute("SELECT to_regclass('never')").fetchone() == (None,)
 
 
-def test_a_table_that_went_is_named(fresh_database: Callable[[], str]) -> None:
-    dsn = fresh_database()
-    migrations.upgrade(dsn)
-    scheduler = Scheduler(dsn)
+def test_a_table_that_went_is_named(new_database: str) -> None:
+    scheduler = Scheduler(new_database)
     assert list(scheduler.jobs()) == []
-    with connect_to(dsn) as connection:
+    with connect_to(new_database) as connection:
         connection.execute("DROP TABLE qrtz_misfires, qrtz_paused_trigger_groups")
     with pytest.raises(
         SchemaError, match=r'"qrtz_paused_trigger_groups" does not exist(?s:.*); run `quartzpy db upgrade`'

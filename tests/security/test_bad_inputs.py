@@ -32,7 +32,8 @@ from quartzpy import (
 from quartzpy.calendars.days import EVERY_DAY, WeeklyCalendar
 from quartzpy.calendars.times import CronCalendar
 from quartzpy.config.config import SchedulerConfig
-from quartzpy.config.sources import PREFIX, load_settings
+from quartzpy.config.setting_names import PREFIX
+from quartzpy.config.sources import load_settings
 from quartzpy.cron_expressions.crontab import CrontabExpression
 from quartzpy.cron_expressions.expression import CronExpression
 from quartzpy.definitions.files import load_definitions

@@ -7,8 +7,9 @@ import inspect
 
 import pytest
 
-from quartzpy.aio.derived import BY_HAND, IMMEDIATE
-from quartzpy.aio.methods import AsyncSchedulerMethods, AsyncSchedulingMethods
+from quartzpy.aio.methods import AsyncSchedulerMethods
+from quartzpy.scheduler.awaitable.derived import BY_HAND, IMMEDIATE
+from quartzpy.scheduler.awaitable.methods import AsyncSchedulingMethods
 from quartzpy.scheduler.methods.scheduling import SchedulingMethods
 from quartzpy.scheduler.scheduler import BaseScheduler
 from tools import async_facade

@@ -13,8 +13,8 @@ import pytest
 from quartzpy import Scheduler
 from quartzpy.config import sources as config_sources
 from quartzpy.config.config import SchedulerConfig
+from quartzpy.config.setting_names import SETTINGS, TABLES, Setting
 from quartzpy.config.sources import (
-    environment_variable,
     find_config_file,
     load_settings,
     settings_from_environment,
@@ -35,7 +35,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.Monkey
     for variable in [
         "QUARTZPY_CONFIG",
         "QUARTZPY_URL",
-        *(environment_variable(f.name) for f in fields(SchedulerConfig)),
+        *(setting.variable for setting in SETTINGS.values()),
     ]:
         monkeypatch.delenv(variable, raising=False)
     return monkeypatch
@@ -45,8 +45,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.Monkey
 def more_types(monkeypatch: pytest.MonkeyPatch) -> None:
     """Types that a setting may have one day."""
     types: dict[str, Any] = {"on": bool, "share": float, "mode": Literal["a", "b"], "maybe": int | None, "hook": object}
-    monkeypatch.setattr(config_sources, "_TYPES", types)
-    monkeypatch.setattr(config_sources, "_VARIABLES", {environment_variable(name): name for name in types})
+    monkeypatch.setattr(config_sources, "SETTINGS", {name: Setting(name, kind) for name, kind in types.items()})
 
 
 def refusal(call: Any, *arguments: Any, **settings: Any) -> str:
@@ -196,7 +195,7 @@ def test_every_setting_has_a_variable_that_is_read() -> None:
     samples = {bool: "true", int: "7", timedelta: "7s", str: "seven", tuple: "seven"}
     for setting in fields(SchedulerConfig):
         text = samples.get(type(setting.default), "none")
-        assert list(settings_from_environment({environment_variable(setting.name): text})) == [setting.name]
+        assert list(settings_from_environment({SETTINGS[setting.name].variable: text})) == [setting.name]
 
 
 @pytest.mark.parametrize(("name", "table"), [("quartzpy.toml", "quartzpy"), ("pyproject.toml", "tool.quartzpy")])
@@ -208,13 +207,21 @@ def test_a_file_has_toml_types(tmp_path: Path, name: str, table: str) -> None:
         url = "memory://"
         name = "billing"
         workers = 4
-        checkin_interval = "2s"
         history_retention = "none"
         schema = "jobs"
         job_modules = ["a.b", "c"]
         labels = ["gpu"]
         executors.cpu = "processes:2"
+
+        [{table}.tuning]
+        checkin_interval = "2s"
         execution_groups = {{ reports = 2, "*" = 0 }}
+
+        [{table}.metrics]
+        port = 9464
+
+        [{table}.tell.notify_channels.ops]
+        url = "env:OPS_URL"
 
         [another]
         wrokers = 4
@@ -231,6 +238,8 @@ def test_a_file_has_toml_types(tmp_path: Path, name: str, table: str) -> None:
         "labels": ("gpu",),
         "executors": {"cpu": "processes:2"},
         "execution_groups": {"reports": 2, "*": 0},
+        "metrics_port": 9464,
+        "notify_channels": {"ops": {"url": "env:OPS_URL"}},
     }
     assert settings_from_toml(str(path)) == settings_from_toml(path)
 
@@ -239,14 +248,27 @@ def test_a_file_has_toml_types(tmp_path: Path, name: str, table: str) -> None:
     ("line", "message"),
     [
         ("wrokers = 4", "{file}: wrokers is not a setting; did you mean workers?"),
-        ("checkin-interval = '1s'", "{file}: checkin-interval is not a setting; did you mean checkin_interval?"),
-        ("zzz = 4", "{file}: zzz is not a setting; the settings are audit_retention, batch_size"),
+        ("misfire-threshold = '1s'", "{file}: misfire-threshold is not a setting; did you mean misfire_threshold?"),
+        ("checkin-interval = '1s'", "{file}: checkin-interval is not a setting; did you mean tuning.checkin_interval?"),
+        ("tuning.btch_size = 3", "{file}: tuning.btch_size is not a setting; did you mean tuning.batch_size?"),
+        ("zzz = 4", "{file}: zzz is not a setting; the settings are url, name, instance_id"),
+        ("tuning = 4", "{file}: tuning must be a table, [quartzpy.tuning] (got 4)"),
+        (
+            "lock_timeout = 4",
+            "{file}: lock_timeout is at the wrong place; write lock_timeout = ... under [quartzpy.database]",
+        ),
+        ("metrics_port = 4", "{file}: metrics_port is at the wrong place; write port = ... under [quartzpy.metrics]"),
+        (
+            "metrics.metrics_port = 4",
+            "metrics.metrics_port is at the wrong place; write port = ... under [quartzpy.metrics]",
+        ),
+        ("allow.workers = 4", "{file}: allow.workers is at the wrong place; write workers = ... under [quartzpy]"),
         ("workers = '4'", "{file}: workers must be an integer (got '4')"),
         ("workers = true", "{file}: workers must be an integer (got True)"),
         ("workers = 4.0", "{file}: workers must be an integer (got 4.0)"),
         ("workers = 'none'", "{file}: workers must be an integer (got 'none')"),
-        ("idle_wait = [5]", "{file}: idle_wait: must be a length of time"),
-        ("idle_wait = 'none'", "{file}: idle_wait: must be a length of time"),
+        ("tuning.idle_wait = [5]", "{file}: tuning.idle_wait: must be a length of time"),
+        ("tuning.idle_wait = 'none'", "{file}: tuning.idle_wait: must be a length of time"),
         ("history_retention = false", "{file}: history_retention: must be a length of time"),
         ("name = 7", "{file}: name must be a string (got 7)"),
         ("url = ['memory://']", "{file}: url must be a string"),
@@ -318,6 +340,20 @@ def test_quartzpy_toml_needs_no_table(tmp_path: Path, content: str) -> None:
     assert settings_from_toml(path) == {"workers": 4}
     path.write_text("wokers = 4\n")
     assert refusal(settings_from_toml, path) == f"{path}: wokers is not a setting; did you mean workers?"
+    path.write_text("[metrics]\nport = 9464\n")
+    assert settings_from_toml(path) == {"metrics_port": 9464}
+    path.write_text("[metrics]\nworkers = 4\n")
+    assert refusal(settings_from_toml, path).endswith("write workers = ... before the first table")
+    path.write_text("[quartzpy]\nworkers = 4\n\n[metrics]\nport = 9464\n")
+    message = f"{path}: [metrics] is not read beside [quartzpy]; write [quartzpy.metrics]"
+    assert refusal(settings_from_toml, path) == message
+
+
+def test_every_setting_has_one_place_in_a_file(file: Path) -> None:
+    places = [setting.dotted for setting in SETTINGS.values()]
+    assert len(set(places)) == len(places) == len(fields(SchedulerConfig)) + 1
+    assert len([place for place in places if "." not in place]) == 13
+    assert set(TABLES) & set(SETTINGS) == set()
 
 
 def test_the_nearest_file_is_found(tmp_path: Path) -> None:
@@ -342,7 +378,7 @@ def test_a_file_of_another_user_is_not_used_unless_it_is_named(tmp_path: Path, m
 
 
 def test_keywords_override_the_environment_the_file_and_the_defaults(file: Path) -> None:
-    file.write_text('[quartzpy]\nworkers = 1\nbatch_size = 1\npool_size = 6\nurl = "memory://"\n')
+    file.write_text('[quartzpy]\nworkers = 1\nurl = "memory://"\ntuning.batch_size = 1\ndatabase.pool_size = 6\n')
     environ = {"QUARTZPY_WORKERS": "2", "QUARTZPY_BATCH_SIZE": "2"}
     settings = load_settings(file, environ, workers=3)
     assert settings == {"workers": 3, "batch_size": 2, "pool_size": 6, "url": "memory://"}
@@ -358,7 +394,7 @@ def test_none_and_the_empty_list_of_a_source_override_a_weaker_source(file: Path
 def test_the_environment_names_the_file_unless_a_path_is_given(tmp_path: Path) -> None:
     named, given = tmp_path / "named.toml", tmp_path / "given.toml"
     named.write_text("[quartzpy]\nworkers = 1\n")
-    given.write_text("[quartzpy]\npool_size = 6\n")
+    given.write_text("[quartzpy.database]\npool_size = 6\n")
     assert load_settings(environ={"QUARTZPY_CONFIG": str(named)}) == {"workers": 1}
     assert load_settings(given, {"QUARTZPY_CONFIG": str(named)}) == {"pool_size": 6}
     assert load_settings(environ={"QUARTZPY_CONFIG": ""}) == {}
@@ -374,10 +410,12 @@ def test_a_value_out_of_range_is_refused_with_its_source(file: Path) -> None:
 
 
 def test_a_rule_between_settings_is_refused_with_the_sources_of_both(file: Path) -> None:
-    file.write_text('[quartzpy]\nfailure_window = "10s"\nworkers = 3\n')
+    file.write_text('[quartzpy]\ntuning.failure_window = "10s"\nworkers = 3\n')
     message = refusal(load_settings, file, {"QUARTZPY_CHECKIN_INTERVAL": "4s"}, pool_size=6)
     assert message.startswith("failure_window 0:00:10 must be at least checkin_interval x 3 + lock_timeout = 0:00:17")
-    assert message.endswith(f" (failure_window is from {file}, checkin_interval is from QUARTZPY_CHECKIN_INTERVAL)")
+    assert message.endswith(
+        f" (tuning.failure_window is from {file}, checkin_interval is from QUARTZPY_CHECKIN_INTERVAL)"
+    )
     # Each source alone may be wrong where all together are right.
     assert load_settings(file, {"QUARTZPY_CHECKIN_INTERVAL": "1s"})["failure_window"] == timedelta(seconds=10)
 

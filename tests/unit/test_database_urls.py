@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from sqlalchemy import URL, make_url
 from sqlalchemy.dialects.postgresql import psycopg as dialects
 
-from quartzpy.config.config import SchedulerConfig, checked_schema
+from quartzpy.config.config import SchedulerConfig
+from quartzpy.config.setting_checks import checked_schema
 from quartzpy.errors import SettingsError
 from quartzpy.store.postgresql.connection.conninfo import connect_arguments
 from quartzpy.store.postgresql.connection.urls import DatabaseUrl, parse_dsn, scrubbed

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import pytest
 
-from quartzpy.store.postgresql import migrations
 from tests.database import Server
 from tests.docs.generate import DOCS
 from tools.journeys import Journey, figures, fire, lines_of_code, lines_of_sql, schedule, table
@@ -41,8 +40,7 @@ def test_blank_lines_and_comments_are_no_lines_of_sql() -> None:
 
 
 def test_the_journeys_are_traced_on_a_real_database(postgres_server: Server) -> None:
-    with postgres_server.temporary("quartzpy_journeys") as dsn:
-        migrations.upgrade(dsn)
+    with postgres_server.temporary("quartzpy_journeys", postgres_server.tables) as dsn:
         found = {figure.name: int(figure.value.replace(",", "")) for figure in figures(dsn)}
     assert all(value > 0 for value in found.values()), found
     assert found["files that a warm `schedule_job` crosses"] < found["modules"]
@@ -61,8 +59,7 @@ def test_the_files_that_the_page_names_are_on_the_way(
     page = (DOCS / "explanation" / "house.md").read_text(encoding="utf-8")
     rows = page.partition(f"## {heading}")[2].partition("\n## ")[0].partition("\nIf ")[0]
     named = set(re.findall(r"`([a-z_/]+\.py)`", rows))
-    with postgres_server.temporary("quartzpy_journeys") as dsn:
-        migrations.upgrade(dsn)
+    with postgres_server.temporary("quartzpy_journeys", postgres_server.tables) as dsn:
         assert named - journey(dsn).files == set()
 
 

@@ -16,7 +16,7 @@ from functools import lru_cache
 from types import MethodType
 from typing import Any, Protocol
 
-from quartzpy.config.config import ExecutorKind
+from quartzpy.config.pools import ExecutorKind
 from quartzpy.errors import InvalidValueError, OutcomeUnknownError
 from quartzpy.events.events import (
     JobExecutionVetoed,

@@ -10,7 +10,7 @@ from functools import partial
 from typing import cast
 
 from quartzpy.clock import Clock
-from quartzpy.config.config import ExecutorConfig, ExecutorKind, as_bytes
+from quartzpy.config.pools import ExecutorConfig, ExecutorKind, as_bytes
 from quartzpy.jobs.internal_entries import Tracing
 from quartzpy.jobs.job import JobFactory, JobTypes
 from quartzpy.node.workers.execution import Execution, Executor, JobProcesses

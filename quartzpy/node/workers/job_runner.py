@@ -18,7 +18,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from quartzpy.clock import Clock
-from quartzpy.config.config import ExecutorKind
+from quartzpy.config.pools import ExecutorKind
 from quartzpy.errors import InvalidJobError, UnknownJobTypeError
 from quartzpy.events.events import SchedulerError
 from quartzpy.events.listeners import Listeners

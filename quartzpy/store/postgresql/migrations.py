@@ -18,7 +18,8 @@ from sqlalchemy import Connection, create_engine, event, text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from quartzpy.config.config import DEFAULT_TABLE_PREFIX, checked_schema, checked_table_prefix
+from quartzpy.config.config import DEFAULT_TABLE_PREFIX
+from quartzpy.config.setting_checks import checked_schema, checked_table_prefix
 from quartzpy.errors import SchemaError
 from quartzpy.store.postgresql import identity
 from quartzpy.store.postgresql.connection.error_translation import translate

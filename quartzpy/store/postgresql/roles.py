@@ -7,7 +7,8 @@ from typing import Any
 
 import psycopg
 
-from quartzpy.config.config import DEFAULT_TABLE_PREFIX, checked_schema, checked_table_prefix
+from quartzpy.config.config import DEFAULT_TABLE_PREFIX
+from quartzpy.config.setting_checks import checked_schema, checked_table_prefix
 from quartzpy.errors import SettingsError
 from quartzpy.store.postgresql.connection.error_translation import translate
 from quartzpy.store.postgresql.connection.urls import parse_dsn

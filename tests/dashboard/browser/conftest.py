@@ -19,7 +19,6 @@ from examples import shop
 from quartzpy import Scheduler
 from quartzpy.cli.dashboard import TOKEN_VARIABLE
 from quartzpy.demo.jobs import DSN_VARIABLE, INSTANCE_VARIABLE
-from quartzpy.store.postgresql import migrations
 from tests.dashboard.chromium import VARIABLE, find_chromium
 from tests.database import Server
 from tests.waiting import wait_until
@@ -83,8 +82,7 @@ def address_of(dashboard: subprocess.Popen[str]) -> str:
 @pytest.fixture(scope="package")
 def running_shop(postgres_server: Server) -> Iterator[Shop]:
     with ExitStack() as stack:
-        dsn = stack.enter_context(postgres_server.temporary("quartzpy_shop"))
-        migrations.upgrade(dsn)
+        dsn = stack.enter_context(postgres_server.temporary("quartzpy_shop", postgres_server.tables))
         client = Scheduler(dsn, **shop.SETTINGS)
         stack.callback(client.shutdown)
         made = Shop(dsn, client)

@@ -20,7 +20,6 @@ from starlette.testclient import TestClient
 from quartzpy import Scheduler
 from quartzpy.dashboard import create_app
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.store.postgresql import migrations
 from tests.dashboard import troubles
 from tests.dashboard.browser.conftest import Shop, Watched, address_of, process
 from tests.dashboard.browser.test_pages import violations, width_beyond_screen
@@ -72,9 +71,8 @@ class Troubled(Shop):
 def troubled(postgres_server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Troubled]:
     with ExitStack() as stack:
         name = f"quartzpy_troubles_{os.getpid()}"
-        dsn = postgres_server.create(name)
+        dsn = postgres_server.create(name, postgres_server.tables)
         stack.callback(postgres_server.drop, name)
-        migrations.upgrade(dsn)
         client = Scheduler(dsn, **troubles.SETTINGS)
         stack.callback(client.shutdown)
         now = client.nodes().now

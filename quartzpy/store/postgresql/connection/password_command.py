@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import psycopg
 
-from quartzpy.config.config import words_of_command
+from quartzpy.config.setting_checks import words_of_command
 from quartzpy.errors import AuthenticationError, StoreUnavailableError
 from quartzpy.store.postgresql.connection.error_translation import translate
 from quartzpy.store.postgresql.connection.urls import parse_dsn, scrubbed

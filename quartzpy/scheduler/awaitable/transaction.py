@@ -7,11 +7,11 @@ import contextlib
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from quartzpy.aio.methods import AsyncSchedulingMethods
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.connection_types import is_asynchronous
 from quartzpy.jobs.job_transaction import AsyncJobConnection
 from quartzpy.scheduler.async_calls import MethodThreads
+from quartzpy.scheduler.awaitable.methods import AsyncSchedulingMethods
 from quartzpy.scheduler.transactions import TransactionMethods
 from quartzpy.store.protocol import JobStore
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any, Generic, Self, TypeVar
 
-from quartzpy.aio.derived import Derived
 from quartzpy.scheduler.async_calls import AsyncLazyMirror, AsyncMirror
+from quartzpy.scheduler.awaitable.derived import Derived
 from quartzpy.scheduler.cluster_events import ClusterEvent, ClusterEvents
 from quartzpy.scheduler.methods.handles import TriggeredExecution
 from quartzpy.scheduler.methods.scheduling import ScheduledJob, ScheduledTrigger
