@@ -50,8 +50,7 @@ def environment_variable(setting: str) -> str:
 
 
 def _described() -> Iterator[Setting]:
-    for name in DATABASE:
-        yield Setting(name, str)
+    yield Setting(URL, str)
     kinds = get_type_hints(SchedulerConfig)
     table = ""
     for name in SchedulerConfig.__annotations__:
@@ -59,6 +58,7 @@ def _described() -> Iterator[Setting]:
             table = begun.name
         else:
             yield Setting(name, kinds[name], table)
+    yield Setting(CONNECT, str, "database")
 
 
 SETTINGS = {setting.name: setting for setting in _described()}
