@@ -26,6 +26,7 @@ from quartzpy.demo import jobs
 from quartzpy.demo.audit import Summary
 from quartzpy.demo.screen import LiveScreen, draw
 from quartzpy.demo.views import NEXT_STEPS, JsonLines, PlainLines, Scene
+from quartzpy.installing import install_line
 from quartzpy.keys import RECOVERING_JOBS, JobKey, TriggerKey
 from quartzpy.states import ExecutionState
 from quartzpy.store.protocol import CheckIn
@@ -239,7 +240,7 @@ def test_without_rich_there_are_plain_lines_and_the_way_to_the_screen(
     monkeypatch.delitem(sys.modules, "quartzpy.demo.screen")
     monkeypatch.setitem(sys.modules, "rich.console", None)
     assert isinstance(cli_demo.chosen_audience(json_output=False), PlainLines)
-    assert "the live screen needs pip install '.[embedded]'" in capsys.readouterr().err
+    assert f"the live screen needs {install_line('embedded')}" in capsys.readouterr().err
     monkeypatch.setenv("TERM", "dumb")
     assert isinstance(cli_demo.chosen_audience(json_output=False), PlainLines)
     assert isinstance(cli_demo.chosen_audience(json_output=True), JsonLines)

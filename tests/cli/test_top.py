@@ -27,6 +27,7 @@ from quartzpy import JobDetail, JobKey, SimpleTrigger, TriggerKey
 from quartzpy.cli.formatter import Formatter, sparkline, width_of
 from quartzpy.cli.keyboard import keys_of
 from quartzpy.cli.top import TABS, Screen, _obey
+from quartzpy.installing import install_line
 from quartzpy.operations import (
     ExecutionSummary,
     Incident,
@@ -441,7 +442,7 @@ def test_without_rich_it_names_the_extra(postgres_dsn: str, tmp_path: Path) -> N
     (tmp_path / "rich.py").write_text("raise ModuleNotFoundError(name='rich')\n")
     session = Session(postgres_dsn, "top", PYTHONPATH=str(tmp_path))
     try:
-        session.wait_for("pip install '.[terminal]'")
+        session.wait_for(install_line("terminal"))
         assert session.process.wait(20) == 2
     finally:
         session.close()

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from quartzpy.cli import dashboard as command
 from quartzpy.cli.dashboard import dashboard
 from quartzpy.errors import SettingsError
+from quartzpy.installing import install_line
 from quartzpy.operations import Actor, Grant, Role
 
 DSN = ["--dsn", "postgresql+psycopg://nobody@127.0.0.1:1/none", "--name", "x"]
@@ -92,4 +93,4 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "starlette.applications", None)
     said = error_of()
-    assert "pip install '.[dashboard]'" in said
+    assert install_line("dashboard") in said

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import pytest
 
 from quartzpy.errors import SettingsError, StoreUnavailableError
+from quartzpy.installing import install_line
 from quartzpy.migrate import java
 from quartzpy.migrate.databases import boolean, checked_prefix, database_url, reading
 
@@ -62,7 +64,7 @@ def test_a_damaged_stream_is_reported(stream: bytes) -> None:
 
 def test_the_extra_is_named_where_its_library_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "javaobj.v2.main", None)
-    with pytest.raises(SettingsError, match=r"pip install '\.\[import\]'"):
+    with pytest.raises(SettingsError, match=re.escape(install_line("import"))):
         java.read_object(java.SERIALIZED)
 
 

@@ -15,7 +15,7 @@ from tests.docs.code_blocks import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
-FOR_DEVELOPERS = {"dev", "docs", "bench"}
+FOR_DEVELOPERS = {"dev", "docs", "bench", "release"}
 PARTS = {
     "dashboard": ("dashboard",),
     "embedded": ("embedded",),

@@ -24,7 +24,7 @@ from tests.worlds.competition import competition
 from tests.worlds.inside import sitecustomize as inside
 from tests.worlds.results import Result
 from tests.worlds.stage import NotInstalledError, binaries_of, way
-from tests.worlds.world import NEWEST, OLDEST, PYTHONS, WORLDS, World, named, spread
+from tests.worlds.world import NEWEST, OLDEST, PYTHONS, UNTRIED_PYTHON, WORLDS, World, named, spread
 
 ROOT = Path(__file__).resolve().parents[2]
 DIRECT = make_url("postgresql+psycopg://super:secret@127.0.0.1:5433/app")
@@ -53,7 +53,7 @@ def test_a_name_that_no_world_has_is_refused() -> None:
 def test_what_the_readme_claims_is_what_the_worlds_run() -> None:
     readme = " ".join((ROOT / "README.md").read_text().split())
     assert {world.server for world in WORLDS.values()} == set(range(OLDEST, NEWEST + 1))
-    assert {world.python for world in WORLDS.values()} == set(PYTHONS)
+    assert {world.python for world in WORLDS.values()} == {*PYTHONS, UNTRIED_PYTHON}
     assert f"PostgreSQL {OLDEST} to {NEWEST}" in readme
     assert f"Python {PYTHONS[0]} to {PYTHONS[-1]}" in readme
     project = (ROOT / "pyproject.toml").read_text()
