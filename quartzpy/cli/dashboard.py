@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,12 +17,14 @@ from quartzpy.texts import quoted
 
 if TYPE_CHECKING:
     from quartzpy.dashboard import Authenticator
-    from quartzpy.operations import Grant
+    from quartzpy.operations import Grant, Role
 
 PORT = 8686
 TOKEN_VARIABLE = "QUARTZPY_DASHBOARD_TOKEN"
 USERS_VARIABLE = "QUARTZPY_DASHBOARD_USERS"
 GRANTS_VARIABLE = "QUARTZPY_DASHBOARD_GRANTS"
+SECRET_VARIABLE = "QUARTZPY_DASHBOARD_SECRET"
+OIDC_SECRET_VARIABLE = "QUARTZPY_DASHBOARD_OIDC_SECRET"
 ROLES = ("viewer", "operator", "admin")
 
 
@@ -62,6 +65,38 @@ ROLES = ("viewer", "operator", "admin")
     metavar="ADDRESS",
     help="Take the client's address and scheme from the X-Forwarded headers of this proxy. May be repeated.",
 )
+@click.option("--oidc", "issuer", metavar="ISSUER", help="Sign in at this OpenID Connect provider, by its URL.")
+@click.option("--oidc-client", "client_id", metavar="ID", help="The id of the client at the provider.")
+@click.option(
+    "--oidc-secret", "client_secret", envvar=OIDC_SECRET_VARIABLE, show_envvar=True, help="The secret of the client."
+)
+@click.option("--oidc-scope", "scope", default="openid profile email", show_default=True, help="What is asked for.")
+@click.option(
+    "--oidc-redirect", "redirect_uri", metavar="URL", help="The address of /login/callback, if it is another."
+)
+@click.option(
+    "--role-claim", default="groups", show_default=True, help="The claim with the groups: realm_access.roles."
+)
+@click.option("--name-claim", default="preferred_username", show_default=True, help="The claim with the name.")
+@click.option(
+    "--identity-header",
+    metavar="HEADER",
+    help="Sign in by the proxies of --trusted-proxy, which name the user in this header: X-Forwarded-User.",
+)
+@click.option("--groups-header", default="X-Forwarded-Groups", show_default=True, help="The header with the groups.")
+@click.option(
+    "--group-role",
+    "group_roles",
+    multiple=True,
+    metavar="GROUP=ROLE",
+    help="The role of a group of the provider or proxy; *=viewer is that of everybody. May be repeated.",
+)
+@click.option(
+    "--secret",
+    envvar=SECRET_VARIABLE,
+    show_envvar=True,
+    help="Accept the tokens that quartzpy dashboard-token has made with this secret, of at least 32 characters.",
+)
 @click.option("--title", default=None, help="The title of the page; by default the scheduler's name.")
 def dashboard(
     target: Target,
@@ -76,23 +111,26 @@ def dashboard(
     behind_tls_proxy: bool,
     trusted_proxies: tuple[str, ...],
     title: str | None,
+    secret: str | None,
+    **sign_in: Any,
 ) -> None:
     """Serve the web page until SIGTERM or Ctrl-C.
 
     It needs the extra `dashboard`. Without --token and --basic-user, it listens on this machine only, where everybody
     may read; with --allow-actions it prints a link with a token, without which nobody changes anything.
     """
-    try:
+    with needs_dashboard():
         from quartzpy.dashboard import create_app
         from quartzpy.dashboard.auth import LocalToken
         from quartzpy.dashboard.hosts import is_loopback
         from quartzpy.dashboard.local_token import new_token
         from quartzpy.dashboard.server import DashboardServer, listen
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("quartzpy"):
-            raise
-        raise SettingsError(f"{error.name} is not installed; run {install_line('dashboard')}") from error
-    auth = _authenticator(token, token_role, users, grants)
+    auth = _sign_in(secret, grants, trusted_proxies, bool(token or users), **sign_in)
+    if auth is None:
+        auth = _authenticator(token, token_role, users, grants)
+    elif sign_in["identity_header"]:
+        # The address of the proxy decides, and must not be replaced by that of a client.
+        trusted_proxies = ()
     if auth is None and not is_loopback(host):
         raise SettingsError(
             f"--host {host}: others could reach the page without authentication; set a token, as in"
@@ -120,6 +158,83 @@ def dashboard(
             click.echo(f"log in by {url}{token_link}")
         with present_objects_exempted():
             server.run(sockets=[listening])
+
+
+@contextmanager
+def needs_dashboard(extra: str = "dashboard") -> Iterator[None]:
+    """Say how to install what the import of a module lacks."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("quartzpy"):
+            raise
+        raise SettingsError(f"{error.name} is not installed; run {install_line(extra)}") from error
+
+
+def _sign_in(
+    secret: str | None,
+    grants: tuple[str, ...],
+    proxies: tuple[str, ...],
+    has_users: bool,
+    *,
+    issuer: str | None,
+    client_id: str | None,
+    client_secret: str | None,
+    identity_header: str | None,
+    groups_header: str,
+    group_roles: tuple[str, ...],
+    scope: str,
+    redirect_uri: str | None,
+    role_claim: str,
+    name_claim: str,
+) -> Authenticator | None:
+    """Return the authenticator that does not ask for a token or a password itself; None if there is none."""
+    chosen = {"--oidc": issuer, "--identity-header": identity_header, "--token or --basic-user": has_users}
+    if len(names := [name for name, value in chosen.items() if value]) > 1:
+        raise SettingsError(f"{' and '.join(names)} exclude each other")
+    roles = dict(map(_group_role, group_roles))
+    if roles and not issuer and not identity_header:
+        raise SettingsError("--group-role: it is that of a group at --oidc or in --groups-header; give one of them")
+    granted = dict(map(_grant, grants))
+    if issuer:
+        with needs_dashboard("oidc"):
+            from quartzpy.dashboard.oidc import OidcAuth
+        return OidcAuth(
+            issuer,
+            client_id or "",
+            client_secret or "",
+            roles,
+            role_claim=role_claim,
+            name_claim=name_claim,
+            scope=scope,
+            secret=secret,
+            redirect_uri=redirect_uri,
+            grants=granted,
+        )
+    if identity_header:
+        from quartzpy.dashboard.identity_headers import IdentityHeaders
+
+        return IdentityHeaders(
+            proxies, roles, user=identity_header, groups=groups_header, grants=granted, secret=secret
+        )
+    if secret and has_users:
+        raise SettingsError("--secret excludes --token and --basic-user; make a token for each program instead")
+    if secret:
+        from quartzpy.dashboard.passes import PassAuth
+
+        return PassAuth(secret, granted)
+    return None
+
+
+def _group_role(text: str) -> tuple[str, Role]:
+    from quartzpy.operations import Role
+
+    group, _, role = text.rpartition("=")
+    if not group or role not in ROLES:
+        raise SettingsError(
+            f"--group-role: must be GROUP=ROLE with {', '.join(ROLES)}, as ops=operator (got {quoted(text)})"
+        )
+    return group, Role(role)
 
 
 def _authenticator(

@@ -56,6 +56,7 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
         "serve": "serve",
         "node": "node",
         "dashboard": "dashboard",
+        "dashboard-token": "dashboard_token",
         "db": "setup",
         "config": "setup",
         "notify": "notify",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 from starlette.applications import Starlette
@@ -73,7 +73,7 @@ def create_app(
         clock=SystemClock(),
         title=title,
         read_only=read_only,
-        can_log_out=isinstance(authenticator, TokenAuth),
+        can_log_out=bool(_logins(authenticator)),
     )
 
     @asynccontextmanager
@@ -109,5 +109,13 @@ def _routes(authenticator: Authenticator, operations: Operations, background: Ba
         refused=ForgedRequestError,
     )
     static = Route("/static/{digest}/{name:path}", serve_asset, name="asset")
-    logins = login_routes(authenticator) if isinstance(authenticator, TokenAuth) else []
+    logins = _logins(authenticator)
     return [static, *logins, Mount(PREFIX, app=api), *PAGES, *ACTION_PAGES, Route("/live", serve_stream)]
+
+
+def _logins(authenticator: Authenticator) -> list[BaseRoute]:
+    """Return the routes by which people log in and out."""
+    if isinstance(authenticator, TokenAuth):
+        return login_routes(authenticator)
+    routes: Callable[[], list[BaseRoute]] | None = getattr(authenticator, "routes", None)
+    return [] if routes is None else routes()

@@ -38,7 +38,7 @@ def login_routes(auth: TokenAuth) -> list[BaseRoute]:
         session = auth.log_in(form, cookies.address_of(request))
         if session is None:
             return _form(request, "This token is not known here.", 403)
-        response = RedirectResponse(_target(str(request.scope[ROOT]), form.get("next")), 303)
+        response = RedirectResponse(target_of(str(request.scope[ROOT]), form.get("next")), 303)
         cookies.keep(request, response, SESSION_COOKIE, session, SESSION_LASTS)
         return response
 
@@ -77,7 +77,7 @@ def _form(request: Request, error: str, status: int = 200) -> Response:
     return response
 
 
-def _target(root: str, wanted: object) -> str:
+def target_of(root: str, wanted: object) -> str:
     """Return the page to go to after the login: the one that was asked for, never one of another site."""
     is_ours = isinstance(wanted, str) and wanted.startswith(f"{root}/") and not wanted.startswith("//")
     return str(wanted) if is_ours and "\\" not in str(wanted) else f"{root}/"
