@@ -119,7 +119,7 @@ def dashboard(
     It needs the extra `dashboard`. Without --token and --basic-user, it listens on this machine only, where everybody
     may read; with --allow-actions it prints a link with a token, without which nobody changes anything.
     """
-    with needs_dashboard():
+    with installed_by(install_line("dashboard")):
         from quartzpy.dashboard import create_app
         from quartzpy.dashboard.auth import LocalToken
         from quartzpy.dashboard.hosts import is_loopback
@@ -161,14 +161,14 @@ def dashboard(
 
 
 @contextmanager
-def needs_dashboard(extra: str = "dashboard") -> Iterator[None]:
-    """Say how to install what the import of a module lacks."""
+def installed_by(line: str) -> Iterator[None]:
+    """Say by which line to install what the import of a module lacks."""
     try:
         yield
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("quartzpy"):
             raise
-        raise SettingsError(f"{error.name} is not installed; run {install_line(extra)}") from error
+        raise SettingsError(f"{error.name} is not installed; run {line}") from error
 
 
 def _sign_in(
@@ -197,7 +197,7 @@ def _sign_in(
         raise SettingsError("--group-role: it is that of a group at --oidc or in --groups-header; give one of them")
     granted = dict(map(_grant, grants))
     if issuer:
-        with needs_dashboard("oidc"):
+        with installed_by(install_line("oidc")):
             from quartzpy.dashboard.oidc import OidcAuth
         return OidcAuth(
             issuer,

@@ -6,9 +6,10 @@ from datetime import UTC, datetime
 
 import click
 
-from quartzpy.cli.dashboard import ROLES, SECRET_VARIABLE, needs_dashboard
+from quartzpy.cli.dashboard import ROLES, SECRET_VARIABLE, installed_by
 from quartzpy.cli.target import Target, scheduler_options
 from quartzpy.errors import SettingsError
+from quartzpy.installing import install_line
 from quartzpy.instants import as_span
 
 
@@ -26,7 +27,7 @@ def dashboard_token(
 
     The token is on standard output, what it is on standard error. It is stored nowhere.
     """
-    with needs_dashboard():
+    with installed_by(install_line("dashboard")):
         from quartzpy.dashboard.passes import LONGEST_TOKEN, Passes, PassKind
         from quartzpy.dashboard.sessions import EndedSessions
     from quartzpy.operations import Role

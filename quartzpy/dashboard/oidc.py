@@ -210,35 +210,35 @@ class OidcAuth(PassAuth):
         return dict(claims)
 
     async def _userinfo(self, endpoint: str, token: Mapping[str, Any], subject: str) -> dict[str, Any]:
-        found = await _read(endpoint, {"Authorization": f"Bearer {token.get('access_token')}"})
+        answered = await _read(endpoint, {"Authorization": f"Bearer {token.get('access_token')}"})
         # Section 5.3.2: another subject's claims must not be used.
-        if found.get("sub") != subject:
+        if answered.get("sub") != subject:
             raise _RefusedError("The provider has described somebody else.")
-        return found
+        return answered
 
     async def _provider(self) -> dict[str, Any]:
         """Return the provider's metadata (OpenID Connect Discovery 1.0)."""
         if time.monotonic() >= self._metadata_until:
-            found = await _read(f"{self._issuer.rstrip('/')}/.well-known/openid-configuration")
-            if found.get("issuer") != self._issuer:
+            answered = await _read(f"{self._issuer.rstrip('/')}/.well-known/openid-configuration")
+            if answered.get("issuer") != self._issuer:
                 raise _RefusedError(
-                    f"The provider calls itself {quoted(found.get('issuer'))}, not {quoted(self._issuer)}.", 502
+                    f"The provider calls itself {quoted(answered.get('issuer'))}, not {quoted(self._issuer)}.", 502
                 )
             try:
                 for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
-                    _checked_url(found.get(name), name)
+                    _checked_url(answered.get(name), name)
             except SettingsError as error:
                 raise _RefusedError(f"The provider's description is not accepted: {error}.", 502) from error
-            self._metadata, self._metadata_until = found, time.monotonic() + _KEPT_FOR
+            self._metadata, self._metadata_until = answered, time.monotonic() + _KEPT_FOR
         return self._metadata
 
     async def _signing_keys(self, *, renew: bool = False) -> KeySet:
         now = time.monotonic()
         # Tokens with unknown keys, which anybody can make up, must not make us ask for each.
         if now >= self._keys_until or (renew and now >= self._keys_until - _KEPT_FOR + 10):
-            found = await _read((await self._provider())["jwks_uri"])
+            answered = await _read((await self._provider())["jwks_uri"])
             try:
-                self._keys = KeySet.import_key_set(found)  # type: ignore[arg-type]
+                self._keys = KeySet.import_key_set(answered)  # type: ignore[arg-type]
             except (JoseError, ValueError, TypeError, KeyError) as error:
                 raise _RefusedError(f"The provider's keys cannot be read: {reason(error)}.", 502) from error
             self._keys_until = now + _KEPT_FOR
@@ -262,12 +262,12 @@ async def _read(url: str, headers: Mapping[str, str] | None = None) -> dict[str,
         async with httpx.AsyncClient(timeout=PROVIDER_TIMEOUT) as client:
             response = await client.get(url, headers=dict(headers or {}))
             response.raise_for_status()
-            found = response.json() if len(response.content) <= _MAX_ANSWER else None
+            answered = response.json() if len(response.content) <= _MAX_ANSWER else None
     except (httpx.HTTPError, ValueError) as error:
         raise _RefusedError(f"The provider does not answer: {_reason(error)}.", 502) from error
-    if not isinstance(found, dict):
+    if not isinstance(answered, dict):
         raise _RefusedError(f"The provider's answer at {url} is no JSON object.", 502)
-    return found
+    return answered
 
 
 def _reason(error: Exception) -> str:
@@ -288,10 +288,10 @@ def _claim(claims: Mapping[str, Any], path: str) -> Any:
     """Return a claim; names with dots lead into tables, unless a claim has the whole name."""
     if path in claims:
         return claims[path]
-    found: Any = claims
+    answered: Any = claims
     for part in path.split("."):
-        found = found.get(part) if isinstance(found, Mapping) else None
-    return found
+        answered = answered.get(part) if isinstance(answered, Mapping) else None
+    return answered
 
 
 def _listed(value: object) -> object:

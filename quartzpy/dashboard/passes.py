@@ -138,9 +138,9 @@ class PassAuth:
 
 def role_of(names: object, roles: Mapping[str, Role]) -> Role | None:
     """Return the highest role that one of these groups has; "*" is everybody. None if no group has one."""
-    known = {"*", *(name for name in names if isinstance(name, str))} if isinstance(names, list | tuple) else {"*"}
-    found = [role for name, role in roles.items() if name in known]
-    return max(found, key=list(Role).index, default=None)
+    groups = {"*", *(name for name in names if isinstance(name, str))} if isinstance(names, list | tuple) else {"*"}
+    granted = [role for name, role in roles.items() if name in groups]
+    return max(granted, key=list(Role).index, default=None)
 
 
 def checked_roles(roles: Mapping[str, Role | str]) -> dict[str, Role]:
