@@ -212,7 +212,10 @@ def crontab(
     if user is not None and not system:
         raise click.UsageError("--user needs --system: other crontabs do not name users")
     if job_type is None and user is None and system:
-        user = getpass.getuser()
+        try:
+            user = getpass.getuser()
+        except (OSError, KeyError):
+            raise click.UsageError("this user id has no name; say whose lines are meant, as in --user root") from None
     machine = None
     zone = time_zone
     if not zone:

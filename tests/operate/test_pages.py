@@ -1,9 +1,8 @@
-"""The unit, the image, the manifests, the commands and the SQL of `docs/operate` are right."""
+"""The unit, the manifests, the commands and the SQL of `docs/operate` are right."""
 
 from __future__ import annotations
 
 import configparser
-import json
 import re
 import shlex
 import shutil
@@ -48,15 +47,6 @@ def test_the_systemd_unit_starts_a_node_and_leaves_it_time_to_drain() -> None:
     assert int(unit["Service"]["TimeoutStopSec"]) > seconds(option(command, "--drain-timeout"))
 
 
-def test_the_image_starts_a_node_that_is_reachable_from_outside() -> None:
-    [text] = blocks(OPERATE / "systemd.md", "dockerfile")
-    [words] = re.findall(r"^CMD (.*)$", text, re.M)
-    command = json.loads(words)
-    check_command(command)
-    assert option(command, "--metrics-host") == "0.0.0.0"
-    assert re.findall(r"^EXPOSE (\d+)$", text, re.M) == [option(command, "--metrics-port")]
-
-
 # --- Kubernetes
 
 
@@ -82,7 +72,7 @@ def test_the_manifests_upgrade_first_and_start_nodes_that_may_drain() -> None:
     assert pod["terminationGracePeriodSeconds"] > seconds(option(node["command"], "--drain-timeout"))
     labels = deployment["spec"]["template"]["metadata"]["labels"]
     assert deployment["spec"]["selector"]["matchLabels"] == budget["spec"]["selector"]["matchLabels"] == labels
-    assert deployment["spec"]["replicas"] > budget["spec"]["minAvailable"]
+    assert deployment["spec"]["replicas"] > budget["spec"]["maxUnavailable"]
 
 
 def test_the_probes_ask_what_the_node_serves() -> None:
@@ -110,22 +100,6 @@ def test_the_kustomizations_name_files_and_resources_that_exist() -> None:
         assert {one["name"] for one in found.get("replicas", ())} <= names
         assert {one["target"]["name"] for one in found.get("patches", ())} <= names
         assert {one["name"] for one in found["images"]} == {"shop"}
-
-
-@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
-def test_the_overlay_builds() -> None:
-    """Without kubectl, the test above finds most of what can be wrong."""
-    overlay = KUBERNETES / "overlays" / "production"
-    done = subprocess.run(["kubectl", "kustomize", overlay], capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
-    built = {one["kind"]: one for one in yaml.safe_load_all(done.stdout)}
-    assert set(built) == {"Deployment", "Job", "PodDisruptionBudget"}
-    assert {one["metadata"]["namespace"] for one in built.values()} == {"shop"}
-    assert built["Deployment"]["spec"]["replicas"] == 4
-    images = {container["image"] for kind in ("Deployment", "Job") for container in containers(built[kind])}
-    assert images == {"shop:1.4"}
-    [node] = built["Deployment"]["spec"]["template"]["spec"]["containers"]
-    assert node["resources"]["requests"] == {"cpu": "1", "memory": "512Mi"}
 
 
 # --- Prometheus

@@ -113,6 +113,9 @@ def _without_sqlstate(error: BaseException, message: str) -> QuartzpyError:
     lowered = message.lower()
     if "invalid connection option" in lowered:
         return SettingsError(f"database URL: {message}")
+    if "local user" in lowered:
+        # libpq takes the name of the user of this process where the URL has none, and this user id has no name.
+        return SettingsError(f"database URL: name the user, as in postgresql+psycopg://USER@host/database: {message}")
     # With several hosts, it is an authentication error only if all refuse: a host that is down may accept us later.
     tries = [line for line in lowered.splitlines() if line.startswith("- host:")] or [lowered]
     if all(map(_is_refusal, tries)):
