@@ -46,6 +46,7 @@ EXTRAS = {
     "http": "import httpx, quartzpy.jobs.http",
     "import": "import javaobj.v2.main, quartzpy.migrate.java",
     "notify": "import apprise; assert apprise.Apprise().add('json://localhost')",
+    "oidc": "import quartzpy.dashboard.oidc",
     "otel": "import quartzpy.otel",
     "rrule": "from quartzpy.triggers.recurrence_rule import _dateutil; _dateutil()",
     "terminal": "import rich.live, quartzpy.cli.top",
