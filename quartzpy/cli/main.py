@@ -57,6 +57,7 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
         "node": "node",
         "dashboard": "dashboard",
         "dashboard-token": "dashboard_token",
+        "mcp": "mcp",
         "db": "setup",
         "config": "setup",
         "notify": "notify",

@@ -17,7 +17,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 FOR_DEVELOPERS = {"dev", "docs", "bench", "release"}
 PARTS = {
-    "dashboard": ("dashboard", "oidc"),
+    "dashboard": ("dashboard", "mcp", "oidc"),
     "embedded": ("embedded",),
     "otel": ("otel",),
     "ext/celery": ("celery",),
