@@ -14,6 +14,10 @@ def configure() -> None:
         SECRET_KEY="tests",
         ROOT_URLCONF=__name__,
         ALLOWED_HOSTS=["*"],
+        INSTALLED_APPS=[
+            *(f"django.contrib.{name}" for name in ("admin", "auth", "contenttypes", "sessions", "messages")),
+            "quartzpy.ext.django",
+        ],
         DATABASES={"default": {"ENGINE": "django.db.backends.postgresql"}},
         USE_TZ=True,
     )

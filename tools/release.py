@@ -40,6 +40,12 @@ EXTRAS = {
     "binary": "import psycopg; assert psycopg.pq.__impl__ == 'binary'",
     "celery": "import quartzpy.ext.celery.beat",
     "dashboard": "import quartzpy.dashboard.server; from quartzpy.dashboard import create_app",
+    "django": (
+        "from django.conf import settings; settings.configure(); import django; django.setup();"
+        " import quartzpy.ext.django.management.commands.quartzpy, importlib.resources as r;"
+        " from quartzpy.ext.django import QuartzBackend;"
+        " assert (r.files('quartzpy.ext.django') / 'templates/quartzpy/list.html').is_file()"
+    ),
     "embedded": "import rich.live; from quartzpy.embedded.binaries import find_programs; find_programs()",
     "exchanges": "from quartzpy import HolidayCalendar; assert HolidayCalendar.exchange('XNYS', years=2025)",
     "holidays": "from quartzpy import HolidayCalendar; assert HolidayCalendar.country('DE', years=2025)",

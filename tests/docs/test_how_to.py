@@ -118,92 +118,38 @@ def test_flask_schedules_in_the_transaction_of_a_request(files: Callable[[str], 
     shop.engine.dispose()
 
 
-DJANGO_SETTINGS = """
-import os, sys, threading, time
-import django
-from django.conf import settings
-from sqlalchemy import make_url
-
-url = make_url(os.environ["QUARTZPY_URL"])
-settings.configure(
-    INSTALLED_APPS=["billing"],
-    USE_TZ=True,
-    TEST_RUNNER="billing.testing.SchedulerTestRunner",
-    DATABASES={"default": {"ENGINE": "django.db.backends.postgresql", "NAME": url.database, "USER": url.username,
-        "PASSWORD": url.password, "HOST": url.host or url.query.get("host"),
-        "PORT": url.port or url.query.get("port")}},
-)
-django.setup()
-"""
-DJANGO = """
-from django.core.management import call_command, get_commands
-from django.db import connection, transaction
-from billing.models import Order
-from billing.orders import place_order
-from billing.scheduling import scheduler
-
-with connection.schema_editor() as editor:
-    editor.create_model(Order)
-try:
-    with transaction.atomic():
-        place_order("rolled back")
-        raise LookupError
-except LookupError:
-    pass
-assert not list(scheduler().jobs())
-placed = place_order("Ada")
-assert [each.key.name for each in scheduler().jobs()] == [f"invoice-{placed}"]
-
-def stop_when_done():
-    deadline = time.monotonic() + 30
-    while not Order.objects.filter(pk=placed, invoiced=True).exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    os.kill(os.getpid(), 15)
-
-threading.Thread(target=stop_when_done, daemon=True).start()
-assert get_commands()["run_scheduler"] == "billing"
-call_command("run_scheduler")
-assert Order.objects.get(pk=placed).invoiced
-print("done")
-"""
-
-
 @pytest.fixture
-def django_project(tmp_path: Path) -> Path:
-    write_files("how-to/django.md", tmp_path)
-    for package in ("billing", "billing/management", "billing/management/commands"):
-        (tmp_path / package / "__init__.py").touch()
-    return tmp_path
+def django_site(tmp_path: Path) -> Path:
+    """The project of the page for Django, as its commands make it; what they install is there."""
+    page = (ROOT / "docs/how-to/django.md").read_text()
+    begin, run = re.findall(r"^```bash\n(.*?)^```", page, re.S | re.M)
+    assert run.splitlines() == ["python manage.py migrate", "python manage.py quartzpy node"]
+    installs = ("python3 -m venv", ". .venv", "pip install")
+    script = "\n".join(line for line in begin.splitlines() if not line.startswith(installs))
+    assert len(begin.splitlines()) == len(script.splitlines()) + len(installs)
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    subprocess.run(["bash", "-ec", script], cwd=tmp_path, env={**os.environ, "PATH": path}, check=True, timeout=100)
+    write_files("how-to/django.md", tmp_path / "site")
+    return tmp_path / "site"
 
 
-def test_django_schedules_inside_atomic_and_runs_a_node(django_project: Path, new_database: str) -> None:
-    assert python(django_project, "-c", DJANGO_SETTINGS + DJANGO, url=new_database).strip().endswith("done")
+def test_the_first_example_of_the_django_page_runs_a_periodic_task(django_site: Path) -> None:
+    python(django_site, "manage.py", "migrate", "-v0")
+    command = [sys.executable, "manage.py", "quartzpy", "node"]
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(command, cwd=django_site, env=environ, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        try:
+            assert any("mysite.tasks.report is SUCCEEDED" in line for line in process.stderr)
+            process.terminate()
+            process.stderr.read()
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "run_main", "is_started"),
-    [
-        ("runserver", "true", True),
-        ("runserver --noreload", "", True),
-        ("runserver", "", False),
-        ("migrate", "", False),
-    ],
-)
-def test_django_starts_a_node_in_the_process_of_runserver_that_serves(
-    django_project: Path, new_database: str, arguments: str, run_main: str, is_started: bool
-) -> None:
-    begin = f"import os, sys; sys.argv = ['manage.py', *{arguments.split()}]; os.environ['RUN_MAIN'] = {run_main!r}"
-    end = "from billing.scheduling import scheduler; print(scheduler().is_started)"
-    said = python(django_project, "-c", f"{begin}\n{DJANGO_SETTINGS}\n{end}", url=new_database)
-    assert said.split()[-1] == str(is_started)
-
-
-@pytest.mark.parametrize("options", ["", ", parallel=2"], ids=["one process", "parallel"])
-def test_the_tests_of_the_django_page_pass(
-    django_project: Path, fresh_database: Callable[[], str], options: str
-) -> None:
-    program = f"from django.core.management import call_command; call_command('test', 'billing'{options})"
-    python(django_project, "-c", DJANGO_SETTINGS + program, url=fresh_database())
+def test_the_tests_of_the_django_page_pass(django_site: Path) -> None:
+    python(django_site, "manage.py", "test")
 
 
 def test_celery_gets_one_task_with_the_id_of_the_fire(

@@ -26,7 +26,7 @@ ignore_missing_imports = true
 [mypy-tests.*]
 follow_imports = silent
 
-[mypy-billing.*]
+[mypy-mysite.*]
 disallow_subclassing_any = false
 disallow_untyped_decorators = false
 """

@@ -36,6 +36,8 @@ IMPORTING = {
     "triggers/recurrence_rule.py": "dateutil",
     "calendars/days.py": "holidays",
     "zone_rules.py": "tzdata",
+    "ext/django/__init__.py": "the package's own module of a name that is used",
+    "ext/django/backend.py": "Django's tasks, from one of two packages",
     "node/workers/process_messages.py": "in a worker process: the modules of the types that its node has registered",
 }
 """Where `import_module` may be called, and for what."""

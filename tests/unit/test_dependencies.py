@@ -21,6 +21,7 @@ PARTS = {
     "embedded": ("embedded",),
     "otel": ("otel",),
     "ext/celery": ("celery",),
+    "ext/django": ("django",),
     "demo": ("embedded",),
 }
 """What the packages with an extra of their own may import beside what everybody has."""

@@ -1,0 +1,1 @@
+"""What the app adds to `manage.py`."""

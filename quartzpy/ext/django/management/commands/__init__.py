@@ -1,0 +1,1 @@
+"""The commands of the app: each module is one of them."""

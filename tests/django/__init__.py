@@ -1,0 +1,1 @@
+"""Django projects on a real PostgreSQL."""

@@ -1,0 +1,172 @@
+"""A Django project with the app: its tests, its commands, its nodes, and the move from django-celery-beat."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from quartzpy import JobKey, Scheduler
+from quartzpy.store.postgresql import migrations
+from tests.waiting import wait_until
+
+SITE = Path(__file__).parent / "project"
+ROOT = SITE.parents[2]
+
+
+def environment(url: str, **more: str) -> Mapping[str, str]:
+    return {**os.environ, "DATABASE": url, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error::RuntimeWarning", **more}
+
+
+def manage(url: str, *words: str, **more: str) -> str:
+    """Run `manage.py`; return what it printed."""
+    command = [sys.executable, "manage.py", *words]
+    done = subprocess.run(
+        command, cwd=SITE, env=environment(url, **more), capture_output=True, text=True, timeout=200, check=False
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-5000:]
+    return done.stdout + done.stderr
+
+
+@contextmanager
+def started(url: str, *words: str, **more: str) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [sys.executable, "manage.py", *words],
+        cwd=SITE,
+        env=environment(url, **more),
+        start_new_session=True,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        assert process.stderr is not None
+        process.stderr.close()
+
+
+@contextmanager
+def client_of(url: str) -> Iterator[Scheduler]:
+    """A client of the project's scheduler."""
+    client = Scheduler(url, name="shop")
+    yield client
+    client.shutdown()
+
+
+@pytest.fixture
+def shop(postgres_dsn: str) -> Iterator[Scheduler]:
+    with client_of(postgres_dsn) as client:
+        yield client
+
+
+def states(shop: Scheduler) -> list[str]:
+    return [str(each.state) for each in shop.executions()]
+
+
+def test_the_tests_of_a_project_pass(fresh_database: Callable[[], str]) -> None:
+    assert re.search(r"Ran 2\d tests[^F]*OK", manage(fresh_database(), "test", "shop"))
+
+
+def test_the_tests_of_a_project_pass_in_parallel(fresh_database: Callable[[], str]) -> None:
+    assert "OK" in manage(fresh_database(), "test", "shop.tests.Enqueueing", "shop.tests.WithoutANode", "--parallel=2")
+
+
+def test_migrate_moves_the_tables_and_the_models_need_no_other_migration(
+    fresh_database: Callable[[], str],
+) -> None:
+    url = fresh_database()
+    manage(url, "migrate", "-v0")
+    migrations.check(url)
+    manage(url, "makemigrations", "quartzpy", "--check", "--dry-run")
+    # The tables of an older release.
+    migrations.downgrade(url, revision="-1")
+    manage(url, "migrate", "-v0")
+    migrations.check(url)
+
+
+def test_commands_are_passed_on_with_the_database_of_the_project(postgres_dsn: str) -> None:
+    assert "Usage: quartzpy jobs" in manage(postgres_dsn, "quartzpy", "jobs", "--help")
+    assert "QUARTZPY_NAME" in manage(postgres_dsn, "quartzpy", "config", "--settings=mysite.settings")
+
+
+def test_a_node_runs_until_it_is_told_to_stop(postgres_dsn: str, shop: Scheduler) -> None:
+    manage(postgres_dsn, "shell", "-c", "from shop.tasks import add; add.enqueue(1, 2)")
+    with started(postgres_dsn, "quartzpy", "node") as process:
+        wait_until(lambda: states(shop) == ["SUCCEEDED"], seconds=100)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    assert [str(each.key) for each in shop.triggers()] == ["shop.tasks.nightly", "shop.tasks.nightly-2"]
+
+
+def test_the_development_server_runs_one_node_although_it_is_two_processes(postgres_dsn: str, shop: Scheduler) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+
+    def answers() -> bool:
+        with socket.socket() as client:
+            return client.connect_ex(("127.0.0.1", port)) == 0
+
+    with started(postgres_dsn, "runserver", f"127.0.0.1:{port}", WITH_NODE="1"):
+        wait_until(lambda: shop.nodes().nodes, seconds=100)
+        wait_until(answers, seconds=100)
+        assert len(shop.nodes().nodes) == 1
+
+
+def test_workers_of_a_web_server_run_no_node(postgres_dsn: str, shop: Scheduler) -> None:
+    program = (
+        "import os; os.environ['DJANGO_SETTINGS_MODULE'] = 'mysite.settings'; pid = os.fork()\n"
+        "from django.core.wsgi import get_wsgi_application; get_wsgi_application()\n"
+        "from shop.tasks import add; add.enqueue(1, 2)\n"
+        "pid and os.waitpid(pid, 0)"
+    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=SITE, env=environment(postgres_dsn, WITH_NODE="1"), timeout=200, check=False)
+    assert done.returncode == 0
+    assert len(list(shop.triggers())) == 2
+    assert not shop.nodes().nodes
+
+
+TWENTY = """
+import json
+from django.core.management import call_command
+call_command("migrate", verbosity=0)
+from django_celery_beat import models
+every = models.IntervalSchedule.objects.create(every=1, period="seconds")
+nightly = models.CrontabSchedule.objects.create(minute="0", hour="2", timezone="Europe/Berlin")
+for number in range(20):
+    kind = {"interval": every} if number % 2 else {"crontab": nightly}
+    models.PeriodicTask.objects.create(
+        name=f"task {number}", task="old.tasks.add" if number % 4 == 1 else "old.tasks.nightly",
+        args=json.dumps([number, 1] if number % 4 == 1 else ["eu"]), enabled=number != 7, **kind)
+"""
+
+
+def test_twenty_periodic_tasks_of_celery_beat_become_tasks(fresh_database: Callable[[], str], tmp_path: Path) -> None:
+    url = fresh_database()
+    manage(url, "shell", "-c", TWENTY, WITH_BEAT="1")
+    chosen = tmp_path / "tasks.toml"
+    chosen.write_text('[classes]\n"old.tasks.add" = "shop.tasks:add"\n"old.tasks.nightly" = "shop.tasks:nightly"\n')
+    assert "20" in manage(url, "quartzpy", "import", "celery-beat", "--map", str(chosen), "--apply")
+    with client_of(url) as shop:
+        assert len(list(shop.triggers(group="celery-beat"))) == 20
+
+        def names() -> set[str]:
+            return {each.job_key.name for each in shop.executions()}
+
+        with started(url, "quartzpy", "node"):
+            wait_until(lambda: names() >= {"task 1", "task 5", "task 9"}, seconds=100)
+        assert set(states(shop)) == {"SUCCEEDED"}
+        assert "task 7" not in names()
+        assert {each.result for each in shop.executions(job=JobKey("task 5", "celery-beat"))} == {6}
