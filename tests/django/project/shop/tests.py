@@ -183,7 +183,10 @@ class Configuration(SimpleTestCase):
     """What is wrong is said."""
 
     def test_another_database(self) -> None:
-        with override_settings(QUARTZPY={"DATABASE": "other"}), self.assertRaisesMessage(ImproperlyConfigured, "sqlite"):
+        with (
+            override_settings(QUARTZPY={"DATABASE": "other"}),
+            self.assertRaisesMessage(ImproperlyConfigured, "sqlite"),
+        ):
             database_url()
 
     def test_an_unknown_setting(self) -> None:
