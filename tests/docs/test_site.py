@@ -19,6 +19,7 @@ from quartzpy.cli.main import cli
 from quartzpy.store.postgresql.schema import tables
 from tests.docs import api_page, reference_pages
 from tests.docs.generate import DOCS, kept, reference, write
+from tests.docs.site import add_markdown, summary
 
 ROOT = DOCS.parent
 
@@ -66,6 +67,37 @@ def test_the_site_builds_and_no_link_is_broken(copy_of_the_site: Path) -> None:
         assert asset in home
         assert (copy_of_the_site / "site" / asset).exists()
     assert (copy_of_the_site / "site" / "reference" / "openapi.json").exists()
+    add_markdown(copy_of_the_site)
+    check_markdown(copy_of_the_site / "site", docs)
+
+
+def check_markdown(site: Path, docs: Path) -> None:
+    """Each page is there as Markdown, whose links lead to files of the site, and llms.txt lists the pages."""
+    listed = re.findall(r"^- \[[^\]]+\]\(([^)]+)\)(?:: (.+))?$", (site / "llms.txt").read_text(), re.M)
+    config = tomllib.loads((ROOT / "zensical.toml").read_text())
+    assert [path for path, _ in listed] == list(pages_of(config["project"]["nav"]))
+    assert sum(bool(said) for _, said in listed) > len(listed) / 2
+    assert max(len(said) for _, said in listed) < 400
+    for page in docs.rglob("*.md"):
+        copy = site / page.relative_to(docs)
+        assert copy.read_bytes() == page.read_bytes()
+        text = re.sub(r"^```.*?^```|`[^`]*`", "", copy.read_text(), flags=re.S | re.M)
+        for target in re.findall(r"\]\((?!https?:|#)([^)#\s]+)", text):
+            assert (copy.parent / target).exists(), f"{page.name}: {target}"
+
+
+@pytest.mark.parametrize(
+    ("page", "first"),
+    [
+        ("# A\n\nIt [does](x.md) this. And that.\n", "It does this."),
+        ("# A\n\n![picture](x.svg)\n\nTwo\nlines: a list\n", "Two lines"),
+        ("# A\n\n<!-- made by a command -->\n\n`a.b` is it.\n", "`a.b` is it."),
+        ("# A\n\n| a | b |\n\nLater.\n", ""),
+        ("# A\n", ""),
+    ],
+)
+def test_the_first_sentence_of_a_page_describes_it(page: str, first: str) -> None:
+    assert summary(page) == first
 
 
 def test_broken_links_fail_the_build(tmp_path: Path) -> None:
