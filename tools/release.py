@@ -51,6 +51,7 @@ EXTRAS = {
     "holidays": "from quartzpy import HolidayCalendar; assert HolidayCalendar.country('DE', years=2025)",
     "http": "import httpx, quartzpy.jobs.http",
     "import": "import javaobj.v2.main, quartzpy.migrate.java",
+    "mcp": "import quartzpy.dashboard.mcp_server",
     "notify": "import apprise; assert apprise.Apprise().add('json://localhost')",
     "oidc": "import quartzpy.dashboard.oidc",
     "otel": "import quartzpy.otel",

@@ -36,14 +36,17 @@ def pages(entries: Entries, above: str = "") -> Iterator[tuple[str, str]]:
                 yield from pages(value, f"{above}{title}: ")
 
 
+NO_PROSE = re.compile(r"<!--.*?-->|!\[[^\]]*\]\([^)]*\)|^```.*?^```|^    [^\n]*", re.S | re.M)
+"""Remarks, pictures and programs."""
+
+
 def summary(page: str) -> str:
-    """Return the first sentence of a page, without its links; nothing if it begins with a table or a program."""
-    for paragraph in re.sub(r"<!--.*?-->|!\[[^\]]*\]\([^)]*\)", "", page, flags=re.S).split("\n\n")[1:]:
+    """Return the first sentence of the beginning of a page, without its links; nothing if there is only a table."""
+    beginning = NO_PROSE.sub("", page).partition("\n## ")[0]
+    for paragraph in beginning.split("\n\n")[1:]:
         text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", " ".join(paragraph.split()))
         if re.match(r"[A-Za-z`*]", text):
             return re.split(r"(?<=[.:?!])\s", text, maxsplit=1)[0].rstrip(":")
-        if text:
-            return ""
     return ""
 
 

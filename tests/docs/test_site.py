@@ -92,7 +92,8 @@ def check_markdown(site: Path, docs: Path) -> None:
         ("# A\n\nIt [does](x.md) this. And that.\n", "It does this."),
         ("# A\n\n![picture](x.svg)\n\nTwo\nlines: a list\n", "Two lines"),
         ("# A\n\n<!-- made by a command -->\n\n`a.b` is it.\n", "`a.b` is it."),
-        ("# A\n\n| a | b |\n\nLater.\n", ""),
+        ("# A\n\n```python\nx = 1\n\ny = 2\n```\n\n    pip list\n\nLater.\n", "Later."),
+        ("# A\n\n| a | b |\n\n## B\n\nLater.\n", ""),
         ("# A\n", ""),
     ],
 )
