@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -26,6 +26,9 @@ from quartzpy.operations.render import as_json, table
 from quartzpy.operations.views.schedules import short
 from quartzpy.secret_texts import REDACTED
 
+if TYPE_CHECKING:
+    from quartzpy.store.postgresql.upgrade_plan import UpgradePlan
+
 
 @click.group()
 def db() -> None:
@@ -36,8 +39,13 @@ def db() -> None:
 @database_options
 @click.argument("revision", default="head")
 @click.option("--yes", is_flag=True, help="Make tables although another schema of the database has some.")
-def upgrade(target: Target, revision: str, yes: bool) -> None:
-    """Create the tables, or upgrade them to REVISION (default: that of this release)."""
+@click.option("--plan", is_flag=True, help="Print the statements and what they lock, and change nothing.")
+def upgrade(target: Target, revision: str, yes: bool, plan: bool) -> None:
+    """Create the tables, or upgrade them to REVISION (default: that of this release).
+
+    It never makes nodes wait for more than half a second at a time: while a table is in use, it tries again, for up to
+    two minutes.
+    """
     from quartzpy.store.postgresql import migrations
 
     if target.schema is None and not yes:
@@ -47,11 +55,26 @@ def upgrade(target: Target, revision: str, yes: bool) -> None:
                 f"the search path leads to no quartzpy tables, but schema {', '.join(others)} has some:"
                 f" give --schema {others[0]} to upgrade these, or --yes to make a second set of tables"
             )
+    if plan:
+        _show_plan(migrations.planned(target.connection, target.schema, revision, prefix=target.table_prefix))
+        return
     before = migrations.current(target.connection, target.schema, prefix=target.table_prefix)
     migrations.upgrade(target.connection, target.schema, revision, prefix=target.table_prefix)
     click.echo(
         f"{before or 'nothing'} -> {migrations.current(target.connection, target.schema, prefix=target.table_prefix)}"
     )
+
+
+def _show_plan(plan: UpgradePlan) -> None:
+    if not plan.statements:
+        click.echo(f"the tables are of revision {plan.before}: there is nothing to do", err=True)
+        return
+    click.echo(plan.script, nl=False)
+    if not plan.locks:
+        click.echo("no table that exists is locked", err=True)
+        return
+    rows = [(lock.table, lock.mode, lock.what, lock.rows, f"{lock.bytes / 2**20:.1f} MB") for lock in plan.locks]
+    click.echo(table(("table", "lock", "what", "rows, about", "size"), rows), err=True)
 
 
 @db.command()

@@ -6,9 +6,12 @@ The scripts are in `schema/`, next to the package or in the wheel.
 from __future__ import annotations
 
 import io
+import logging
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -20,7 +23,7 @@ from sqlalchemy.pool import NullPool
 
 from quartzpy.config.config import DEFAULT_TABLE_PREFIX
 from quartzpy.config.setting_checks import checked_schema, checked_table_prefix
-from quartzpy.errors import SchemaError
+from quartzpy.errors import SchemaError, StoreUnavailableError
 from quartzpy.store.postgresql import identity
 from quartzpy.store.postgresql.connection.error_translation import translate
 from quartzpy.store.postgresql.connection.urls import DRIVER, parse_dsn
@@ -38,12 +41,14 @@ from quartzpy.store.postgresql.schema_version import (
     verify_revision,
     version_place,
 )
+from quartzpy.store.postgresql.upgrade_plan import UpgradePlan, plan_of
 
 if TYPE_CHECKING:
     from alembic.config import Config
 
 Database: TypeAlias = "str | Callable[[], psycopg.Connection[Any]]"
 """The URL of a database, or a function that returns a new connection to it."""
+logger = logging.getLogger(__name__)
 # Alembic's context is one per process.
 _ALEMBIC = threading.Lock()
 _VIEW_KINDS = ["v"]
@@ -52,6 +57,12 @@ _DATABASE_TRIGGERS = (
 )
 MAX_DIFFERENCES = 10
 """The number of differences between tables that `check` lists."""
+LOCK_PATIENCE = timedelta(minutes=2)
+"""The time for which an upgrade tries to lock tables that are in use."""
+LOCK_PAUSE = timedelta(seconds=0.5)
+"""The pause between two tries, in which the waiting statements of others run."""
+_SHORT_LOCK_WAIT = "SET LOCAL lock_timeout = '500ms'"
+_LOCK_NOT_AVAILABLE = "55P03"
 _UPGRADE_LOCK = "SELECT pg_advisory_xact_lock(hashtext('quartzpy:' || :place))"
 
 
@@ -155,10 +166,37 @@ def upgrade(
     """
     from alembic import command
 
+    deadline = time.monotonic() + LOCK_PATIENCE.total_seconds()
+    while True:
+        try:
+            with _connected(database, schema, prefix) as connection:
+                connection.execute(text(_SHORT_LOCK_WAIT))
+                if schema is not None:
+                    connection.execute(text(f'CREATE SCHEMA IF NOT EXISTS "{schema}"'))
+                command.upgrade(_config(schema, prefix, connection), revision)
+                return
+        except StoreUnavailableError as error:
+            # While a statement waits for an exclusive lock, all others wait behind it, those of nodes too.
+            if error.sqlstate != _LOCK_NOT_AVAILABLE or time.monotonic() >= deadline:
+                raise
+            logger.info("a table is in use; the upgrade tries again: %s", error)
+            time.sleep(LOCK_PAUSE.total_seconds())  # noqa: TID251 - nothing could wake us
+
+
+def planned(
+    database: Database, schema: str | None = None, revision: str = "head", *, prefix: str = DEFAULT_TABLE_PREFIX
+) -> UpgradePlan:
+    """Return what `upgrade` would do, without doing it; errors as for `upgrade`."""
+    from alembic import command
+
+    before = current(database, schema, prefix=prefix)
+    output = io.StringIO()
+    with _ALEMBIC:
+        command.upgrade(_config(schema, prefix, None, output), f"{before or 'base'}:{revision}", sql=True)
     with _connected(database, schema, prefix) as connection:
-        if schema is not None:
-            connection.execute(text(f'CREATE SCHEMA IF NOT EXISTS "{schema}"'))
-        command.upgrade(_config(schema, prefix, connection), revision)
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, psycopg.Connection)
+        return plan_of(before, renamed_sql(output.getvalue(), prefix), driver, schema, prefix)
 
 
 def check_adoptable(database: Database, schema: str | None = None, *, prefix: str = DEFAULT_TABLE_PREFIX) -> None:

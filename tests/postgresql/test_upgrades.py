@@ -1,0 +1,254 @@
+"""Tables are upgraded while nodes run: the plan, short waits for locks, and nodes of two releases."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from quartzpy import JobDetail, Scheduler, SimpleTrigger
+from quartzpy.cli.main import cli
+from quartzpy.errors import StoreUnavailableError
+from quartzpy.store.postgresql import migrations, schema_version
+from tests.database import connect_to, execute
+from tests.waiting import wait_until
+
+ROOT = Path(__file__).resolve().parents[2]
+NEXT = '''
+"""A column and an index of the next release."""
+
+import sqlalchemy as sa
+from alembic import context, op
+
+revision = "0002"
+down_revision = "0001"
+branch_labels = None
+depends_on = None
+
+
+def upgrade():
+    schema = context.config.attributes["schema"]
+    place = f'"{schema}".' if schema else ""
+    op.add_column("qrtz_triggers", sa.Column("of_the_next", sa.Integer()), schema=schema)
+    op.create_index("qrtz_executions_next", "qrtz_executions", ["job_type"], schema=schema)
+    mark = "tables of revision 0002, usable by releases from revision 0001 on"
+    op.execute(f"COMMENT ON TABLE {place}qrtz_scheduler_state IS '{mark}'")
+
+
+def downgrade():
+    schema = context.config.attributes["schema"]
+    place = f'"{schema}".' if schema else ""
+    op.drop_index("qrtz_executions_next", schema=schema)
+    op.drop_column("qrtz_triggers", "of_the_next", schema=schema)
+    mark = "tables of revision 0001, usable by releases from revision 0001 on"
+    op.execute(f"COMMENT ON TABLE {place}qrtz_scheduler_state IS '{mark}'")
+'''
+
+
+def scripts_of_next(place: Path) -> Path:
+    """The scripts of a release with one more revision."""
+    shutil.copytree(ROOT / "schema", place / "schema", ignore=shutil.ignore_patterns("__pycache__"))
+    (place / "schema" / "versions" / "0002_next.py").write_text(NEXT)
+    return place / "schema"
+
+
+@pytest.fixture
+def of_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets this process be the next release."""
+    scripts = scripts_of_next(tmp_path)
+    monkeypatch.setattr(migrations, "scripts", lambda: scripts)
+    monkeypatch.setattr(schema_version, "REVISIONS", ("0001", "0002"))
+    monkeypatch.setattr(schema_version, "HEAD", "0002")
+
+
+def test_the_plan_of_new_tables_locks_nothing(fresh_database: Callable[[], str]) -> None:
+    dsn = fresh_database()
+    done = CliRunner().invoke(cli, ["db", "upgrade", "--plan", "--url", dsn])
+    assert "CREATE TABLE qrtz_triggers" in done.stdout
+    assert "no table that exists is locked" in done.stderr
+    assert migrations.current(dsn) is None
+    execute(dsn, done.stdout)
+    migrations.check(dsn)
+    done = CliRunner().invoke(cli, ["db", "upgrade", "--plan", "--url", dsn])
+    assert (done.stdout, "there is nothing to do" in done.stderr) == ("", True)
+
+
+@pytest.mark.parametrize(("schema", "prefix"), [(None, "qrtz_"), ("billing", "jobs_")])
+@pytest.mark.usefixtures("of_next")
+def test_the_plan_of_an_upgrade_says_what_it_locks(
+    fresh_database: Callable[[], str], schema: str | None, prefix: str
+) -> None:
+    dsn = fresh_database()
+    migrations.upgrade(dsn, schema, "0001", prefix=prefix)
+    plan = migrations.planned(dsn, schema, prefix=prefix)
+    assert plan.before == "0001"
+    assert [(lock.table, lock.mode) for lock in plan.locks] == [
+        (f"{prefix}triggers", "ACCESS EXCLUSIVE"),
+        (f"{prefix}executions", "SHARE"),
+    ]
+    assert all(lock.bytes > 0 for lock in plan.locks)
+    assert migrations.current(dsn, schema, prefix=prefix) == "0001"
+    execute(dsn, plan.script)
+    assert migrations.current(dsn, schema, prefix=prefix) == "0002"
+    migrations.downgrade(dsn, schema, "0001", prefix=prefix)
+    assert migrations.current(dsn, schema, prefix=prefix) == "0001"
+
+
+@pytest.mark.usefixtures("of_next")
+def test_an_upgrade_that_waits_for_a_table_makes_nobody_wait_for_long(fresh_database: Callable[[], str]) -> None:
+    dsn = fresh_database()
+    migrations.upgrade(dsn, revision="0001")
+    with ExitStack() as stack:
+        holder = stack.enter_context(connect_to(dsn, autocommit=False))
+        reader = stack.enter_context(connect_to(dsn))
+        holder.execute("SELECT count(*) FROM qrtz_triggers")
+        upgrade = threading.Thread(target=migrations.upgrade, args=[dsn])
+        upgrade.start()
+        waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND mode = 'AccessExclusiveLock'"
+        wait_until(lambda: execute(dsn, waits) == [(1,)])
+        slowest = 0.0
+        for _ in range(10):
+            began = time.monotonic()
+            reader.execute("SELECT count(*) FROM qrtz_triggers")
+            slowest = max(slowest, time.monotonic() - began)
+            time.sleep(0.2)
+        # The limit of 30 seconds that the transaction begins with would be the wait of all.
+        assert slowest < 10
+        assert upgrade.is_alive()
+        holder.rollback()
+        upgrade.join(60)
+    assert migrations.current(dsn) == "0002"
+
+
+@pytest.mark.usefixtures("of_next")
+def test_an_upgrade_gives_up_with_nothing_changed(
+    fresh_database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dsn = fresh_database()
+    migrations.upgrade(dsn, revision="0001")
+    monkeypatch.setattr(migrations, "LOCK_PATIENCE", migrations.LOCK_PAUSE)
+    with connect_to(dsn, autocommit=False) as holder:
+        holder.execute("LOCK TABLE qrtz_executions")
+        with pytest.raises(StoreUnavailableError, match="lock timeout"):
+            migrations.upgrade(dsn)
+    assert migrations.current(dsn) == "0001"
+
+
+NODE = """
+import sys, threading
+from quartzpy import Scheduler, job
+
+@job(type_name="tick")
+def tick():
+    pass
+
+node = Scheduler(sys.argv[1], name="two", instance_id=sys.argv[2], idle_wait="200ms")
+node.start()
+print("started", flush=True)
+sys.stdin.read()
+node.shutdown()
+"""
+
+
+@pytest.fixture
+def next_release(tmp_path: Path) -> Path:
+    """A copy of this release that knows one more revision, and needs its column."""
+    place = tmp_path / "next"
+    shutil.copytree(ROOT / "quartzpy", place / "quartzpy", ignore=shutil.ignore_patterns("__pycache__"))
+    scripts_of_next(place)
+    version = place / "quartzpy" / "store" / "postgresql" / "schema_version.py"
+    text, count = re.subn(r'REVISIONS = \("0001",\)', 'REVISIONS = ("0001", "0002")', version.read_text())
+    assert count == 1
+    version.write_text(text)
+    columns = place / "quartzpy" / "store" / "postgresql" / "schema" / "table_columns.py"
+    text, count = re.subn(r"(?m)^qrtz_triggers: ", "qrtz_triggers: of_the_next ", columns.read_text())
+    assert count == 1
+    columns.write_text(text)
+    return place
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[[Path, str, str], subprocess.Popen[str]]]:
+    """Starts nodes of a release in processes."""
+    script = tmp_path / "node.py"
+    script.write_text(NODE)
+    with ExitStack() as stack:
+
+        def make(release: Path, dsn: str, name: str) -> subprocess.Popen[str]:
+            node = stack.enter_context(
+                subprocess.Popen(
+                    [sys.executable, str(script), dsn, name],
+                    env={"PYTHONPATH": str(release)},
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    text=True,
+                )
+            )
+            stack.callback(node.kill)
+            assert node.stdout is not None
+            assert node.stdout.readline() == "started\n"
+            return node
+
+        yield make
+
+
+def test_nodes_of_two_releases_fire_while_the_tables_are_upgraded_and_downgraded(
+    fresh_database: Callable[[], str], next_release: Path, start: Callable[[Path, str, str], subprocess.Popen[str]]
+) -> None:
+    dsn = fresh_database()
+    migrations.upgrade(dsn)
+    scheduler = Scheduler(dsn, name="two")
+    for number in range(10):
+        scheduler.schedule_job(JobDetail("tick", f"job-{number}"), SimpleTrigger(f"t-{number}", interval="100ms"))
+    old = start(ROOT, dsn, "old")
+    wait_until(lambda: fired_by(dsn, "old") > 20)
+
+    def of_next(*arguments: str) -> None:
+        subprocess.run(
+            [sys.executable, "-m", "quartzpy", "db", *arguments, "--url", dsn],
+            cwd=next_release,
+            check=True,
+            capture_output=True,
+            timeout=120,
+        )
+
+    of_next("upgrade")
+    assert migrations.current(dsn) == "0002"
+    start(next_release, dsn, "new")
+    for name in ("old", "new"):
+        since = fired_by(dsn, name)
+        wait_until(lambda name=name, since=since: fired_by(dsn, name) > since + 20)  # type: ignore[misc]
+    again = start(ROOT, dsn, "old-again")
+    since = fired_by(dsn, "old-again")
+    wait_until(lambda: fired_by(dsn, "old-again") > since + 5)
+    for node in (old, again):
+        assert node.poll() is None
+    scheduler.shutdown()
+    gaps = execute(
+        dsn,
+        "SELECT trigger_name, scheduled_time, count(*) FROM qrtz_executions GROUP BY 1, 2 HAVING count(*) > 1",
+    )
+    assert gaps == []
+    # Each instant from the first to the last one of each trigger has been fired, or handled as a misfire.
+    missing = execute(
+        dsn,
+        "SELECT trigger_name, round(extract(epoch FROM max(scheduled_time) - min(scheduled_time)) * 10) + 1 - count(*)"
+        " FROM qrtz_executions GROUP BY 1"
+        " HAVING round(extract(epoch FROM max(scheduled_time) - min(scheduled_time)) * 10) + 1 <> count(*)",
+    )
+    assert missing == []
+
+
+def fired_by(dsn: str, node: str) -> int:
+    [(count,)] = execute(dsn, f"SELECT count(*) FROM qrtz_executions WHERE instance_id = '{node}'")
+    assert isinstance(count, int)
+    return count
