@@ -170,7 +170,7 @@ class Move:
         raise SystemExit(f"{text!r} is not in the output:\n{''.join(self._output)}")
 
     def _shell(self, text: str) -> list[str]:
-        return ["/bin/sh", "-ec", text.replace("pip install '.[", f"pip install -q '{ROOT}[")]
+        return ["/bin/sh", "-ec", re.sub(r"pip install '(\.|quartzpy)\[", f"pip install -q '{ROOT}[", text)]
 
     def _surroundings(self) -> dict[str, object]:
         variables = {name: value for name, value in os.environ.items() if not name.startswith(("QUARTZPY_", "PYTHON"))}

@@ -231,7 +231,8 @@ def released(text: str) -> str:
     text = text.replace("quartzpy is not on PyPI yet: install it from a checkout. ", "")
     text = re.sub(r"In a checkout of (quartzpy, which is not on PyPI yet|the project):", "In an empty directory:", text)
     text = re.sub(r" +# [^\n]*in a checkout: quartzpy is not on PyPI yet$", "", text, flags=re.MULTILINE)
-    return re.sub(r"(`pip install '[^`]*'`) in a checkout", r"\1", text)
+    text = text.replace("COPY . /src\nRUN pip install", "RUN pip install")
+    return re.sub(r"(`pip install '[^`]*'`)\s+in\s+a\s+checkout", r"\1", text)
 
 
 def pages() -> None:

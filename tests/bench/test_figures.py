@@ -27,6 +27,7 @@ from benchmarks.figures import (
 from benchmarks.jobs import Counter
 from benchmarks.report import Run
 from benchmarks.steady import distribution
+from quartzpy.installing import install_line
 
 
 def test_a_percentile_is_the_smallest_value_that_so_many_values_do_not_exceed() -> None:
@@ -168,5 +169,5 @@ def test_the_json_holds_all_values_and_the_verdicts(run: Run, tmp_path: Path) ->
 def test_without_matplotlib_the_report_says_how_to_install_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plots, "can_draw", lambda: False)
     text = report.markdown(run)
-    assert "pip install '.[bench]'" in text
+    assert install_line("bench") in text
     assert ".svg" not in text
