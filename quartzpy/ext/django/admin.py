@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
+from django.utils.timezone import localtime
 
 from quartzpy.errors import InvalidValueError, QuartzpyError
 from quartzpy.ext.django import models
@@ -156,8 +158,15 @@ class ListAdmin(admin.ModelAdmin):
 
 
 def _cell(column: Column[Any], row: Any) -> Any:
-    value = column.value(row)
-    return "" if value is None else value
+    match column.value(row):
+        case None:
+            return ""
+        case datetime() as instant:
+            return f"{localtime(instant):%Y-%m-%d %H:%M:%S}"
+        case timedelta() as span:
+            return f"{span.total_seconds():.3f} s"
+        case value:
+            return value
 
 
 @admin.register(models.Job)
