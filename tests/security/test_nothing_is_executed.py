@@ -30,6 +30,7 @@ IMPORTING = {
     "cli/main.py": "the package's own module of a command",
     "cli/node.py": "the program that the command line names",
     "cli/definitions.py": "a module that the command line names",
+    "config/sources.py": "the function that the setting connect names",
     "embedded/schedule_file.py": "a function that a file of the machine names",
     "definitions/calendars.py": "a class of calendars that a file of declarations names",
     "operations/incidents/kinds/__init__.py": "the modules of its own package, one for each kind of incident",
