@@ -16,7 +16,7 @@ import click
 
 from quartzpy.cli.commands import ABANDONED, UNHEALTHY
 from quartzpy.cli.log_options import log_options
-from quartzpy.cli.target import Selection, Target, optional_scheduler_options
+from quartzpy.cli.target import Target, TargetOptions, optional_scheduler_options
 from quartzpy.config.sources import CONFIG_FILE, CONFIG_VARIABLE, find_config_file, settings_from_toml
 from quartzpy.errors import SettingsError
 from quartzpy.instants import as_span
@@ -164,7 +164,7 @@ def scheduler_of_files(files: Sequence[str], target: Target) -> BaseScheduler:
     help="The address for --metrics-port; 0.0.0.0 is reachable from everywhere.",
 )
 def node(
-    selection: Selection,
+    selection: TargetOptions,
     files: Sequence[str],
     app: str | None,
     drain_timeout: str,

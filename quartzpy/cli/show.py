@@ -47,18 +47,18 @@ _TIMES: Sequence[Column[PlannedTime]] = (
 
 
 def sheet_options(command: Callable[..., None]) -> _Command:
-    """Add the options of commands that show one object; the command receives a `Target` and `_Output`."""
+    """Add the options of commands that show one object; the command receives a `Target` and `_DetailOutput`."""
 
     @wraps(command)
     def collected(
         target: Target, *arguments: Any, json_output: bool, watch: str | None, zone: str, **rest: Any
     ) -> None:
-        command(target, _Output(target, json_output, watch, zone), *arguments, **rest)
+        command(target, _DetailOutput(target, json_output, watch, zone), *arguments, **rest)
 
     return scheduler_options(output_options(collected))
 
 
-class _Output:
+class _DetailOutput:
     """Prints the detail view of one object, once or again and again."""
 
     def __init__(self, target: Target, json_output: bool, watch: str | None, zone: str) -> None:
@@ -100,7 +100,7 @@ def show() -> None:
 @sheet_options
 @click.argument("job", shell_complete=completion.JOBS)
 @click.option("--group", help=GROUP_HELP)
-def job(target: Target, output: _Output, job: str, group: str | None) -> None:
+def job(target: Target, output: _DetailOutput, job: str, group: str | None) -> None:
     """Show JOB with its triggers, next runs, data and last runs.
 
     JOB is GROUP.NAME, or NAME for the group DEFAULT.
@@ -168,7 +168,7 @@ def _rules(view: JobView) -> dict[str, Any]:
 @sheet_options
 @click.argument("trigger", shell_complete=completion.TRIGGERS)
 @click.option("--group", help=GROUP_HELP)
-def trigger(target: Target, output: _Output, trigger: str, group: str | None) -> None:
+def trigger(target: Target, output: _DetailOutput, trigger: str, group: str | None) -> None:
     """Show TRIGGER with its schedule, next fire times, and why it does or does not fire.
 
     TRIGGER is GROUP.NAME, or NAME for the group DEFAULT.
@@ -231,7 +231,7 @@ def _time_columns(details: DetailView, times: Sequence[Any]) -> Sequence[Column[
 @show.command()
 @sheet_options
 @click.argument("fire_id", shell_complete=completion.RUNNING)
-def execution(target: Target, output: _Output, fire_id: str) -> None:
+def execution(target: Target, output: _DetailOutput, fire_id: str) -> None:
     """Show the execution FIRE_ID with its times, attempts, error and log lines."""
     number = execution_id(fire_id)
     output.show(lambda operations: operations.execution(number), draw_execution)
@@ -277,7 +277,7 @@ def draw_execution(details: DetailView, view: ExecutionView) -> None:
 @show.command()
 @sheet_options
 @click.argument("node", shell_complete=completion.NODES)
-def node(target: Target, output: _Output, node: str) -> None:
+def node(target: Target, output: _DetailOutput, node: str) -> None:
     """Show NODE with its state, its load and what it runs."""
 
     def read(operations: Operations) -> dict[str, Any]:
@@ -324,7 +324,7 @@ def _draw_node(details: DetailView, parts: dict[str, Any]) -> None:
 @sheet_options
 @click.argument("calendar", shell_complete=completion.CALENDARS)
 @click.option("--year", type=click.IntRange(1970, 9999), help="[default: this year]")
-def calendar(target: Target, output: _Output, calendar: str, year: int | None) -> None:
+def calendar(target: Target, output: _DetailOutput, calendar: str, year: int | None) -> None:
     """Show CALENDAR with the days of a year that it excludes."""
     output.show(lambda operations: operations.calendar(calendar, year), _draw_calendar)
 
@@ -358,7 +358,7 @@ def _months(view: CalendarYear) -> Iterator[str]:
 @sheet_options
 @click.argument("trigger", shell_complete=completion.TRIGGERS)
 @click.option("--group", help=GROUP_HELP)
-def why(target: Target, output: _Output, trigger: str, group: str | None) -> None:
+def why(target: Target, output: _DetailOutput, trigger: str, group: str | None) -> None:
     """Explain why TRIGGER has not fired, or when it will fire.
 
     TRIGGER is GROUP.NAME, or NAME for the group DEFAULT. A trigger that has ended is explained from its history. The

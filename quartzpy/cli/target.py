@@ -192,7 +192,7 @@ def table_options(command: Callable[..., None]) -> _Command:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class TargetOptions:
     """The options by which a user selects a scheduler, for a command that may need none."""
 
     options: dict[str, Any]
@@ -209,13 +209,13 @@ class Selection:
 
 
 def optional_scheduler_options(config_help: str) -> Callable[[Callable[..., None]], _Command]:
-    """Add the options that select a scheduler. The command receives them as a `Selection`, which reads nothing yet."""
+    """Add the options that select a scheduler. The command receives `TargetOptions`, which read nothing yet."""
     return lambda command: _with_options(command, SELECTING, config_help)
 
 
 def _with_target(command: Callable[..., None], settings: Sequence[str]) -> _Command:
     @wraps(command)
-    def with_target(selection: Selection, *arguments: Any, **rest: Any) -> None:
+    def with_target(selection: TargetOptions, *arguments: Any, **rest: Any) -> None:
         command(selection.target(), *arguments, **rest)
 
     return _with_options(with_target, settings)
@@ -255,7 +255,7 @@ def connection_options(
     return added  # type: ignore[no-any-return]
 
 
-def selection_of(context: click.Context, settings: Sequence[str] = SELECTING) -> Selection:
+def selection_of(context: click.Context, settings: Sequence[str] = SELECTING) -> TargetOptions:
     """Return the selection that stands before a command or after it; what stands after it counts."""
     options: dict[str, Any] = {}
     config: str | None = None
@@ -265,7 +265,7 @@ def selection_of(context: click.Context, settings: Sequence[str] = SELECTING) ->
         options |= {setting: each.params[setting] for setting in settings if setting in typed}
         if config is None or "config" in typed:
             config = each.params.get("config")
-    return Selection(options, config)
+    return TargetOptions(options, config)
 
 
 def refuse_unused(context: click.Context, command: click.Command) -> None:

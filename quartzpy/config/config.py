@@ -51,7 +51,7 @@ def automatic_instance_id() -> str:
     return f"{host}-{os.getpid()}-{unique_name()[:6]}"
 
 
-class Role(StrEnum):
+class NodeRole(StrEnum):
     """The role of a started node in its cluster."""
 
     BOTH = "both"
@@ -85,7 +85,7 @@ class SchedulerConfig:
     instance_id: str = AUTO
     """The node's name in the cluster; AUTO generates a unique one at each start."""
 
-    role: str = Role.BOTH
+    role: str = NodeRole.BOTH
     """The role of this node in the cluster: "both", "scheduler" (runs no jobs) or "worker" (leaves misfires and the
     deletion of old history to nodes with another role while there are any). See "Roles" in docs/operating-a-node.md."""
 
@@ -268,9 +268,9 @@ class SchedulerConfig:
                 raise SettingsError(f"{setting.name} must be True or False (got {quoted(value)})")
         check_setting_name(self.name, "name")
         check_setting_name(self.instance_id, "instance_id")
-        if self.role not in list(Role):
-            raise SettingsError(f"role must be one of {', '.join(Role)} (got {quoted(self.role)})")
-        assign(self, "role", Role(self.role))
+        if self.role not in list(NodeRole):
+            raise SettingsError(f"role must be one of {', '.join(NodeRole)} (got {quoted(self.role)})")
+        assign(self, "role", NodeRole(self.role))
         if self.log_executions is not None:
             if self.log_executions not in LOG_LEVELS:
                 raise SettingsError(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
-from quartzpy.config.config import Role
+from quartzpy.config.config import NodeRole
 from quartzpy.config.notifying import Channel
 from quartzpy.config.pools import ExecutorConfig
 from quartzpy.instants import Span
@@ -19,7 +19,7 @@ class Settings(TypedDict, total=False):
 
     name: str
     instance_id: str
-    role: Role | Literal["both", "scheduler", "worker"]
+    role: NodeRole | Literal["both", "scheduler", "worker"]
     workers: int
     executors: Mapping[str, ExecutorConfig | str]
     execution_groups: Mapping[str, int]

@@ -133,7 +133,7 @@ def _joined(*names: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class SourcedSettings:
     """Settings that several sources gave, and the source of each."""
 
     values: dict[str, Any]
@@ -181,7 +181,7 @@ def gather_settings(
     environ: Mapping[str, str] | None,
     arguments: Mapping[str, Any],
     argument_origins: Mapping[str, str],
-) -> Settings:
+) -> SourcedSettings:
     """Return the settings as `load_settings` does, with the source of each. `argument_origins` names the arguments.
 
     Raises:
@@ -198,7 +198,7 @@ def gather_settings(
     )
     settings = {**from_file, **from_environment, **arguments}
     _validate(settings, origins, from_file.keys() - from_environment.keys() - arguments.keys())
-    return Settings(settings, origins)
+    return SourcedSettings(settings, origins)
 
 
 def _validate(settings: Mapping[str, Any], origins: Mapping[str, str], of_file: Collection[str]) -> None:

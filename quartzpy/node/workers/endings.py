@@ -36,7 +36,7 @@ _RESULTS_NOT_KEPT: set[str] = set()
 """The job types of which a result was not kept, and said so."""
 
 
-class Settings(Protocol):
+class EndingContext(Protocol):
     """What the ends of a node's executions share."""
 
     store_time: StoreTime
@@ -61,7 +61,7 @@ class Run(Protocol):
     committed: Completion | None
 
     @property
-    def runner(self) -> Settings: ...
+    def runner(self) -> EndingContext: ...
 
     @property
     def is_over(self) -> bool: ...

@@ -147,7 +147,7 @@ class Instant(Input):
         return read_instant(text, self.name, now, zone(zone_name), direction=self.direction)
 
 
-class End(Input):
+class EndInput(Input):
     """The end of something that begins now: an instant, or a span."""
 
     __slots__ = ()

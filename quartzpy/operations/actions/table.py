@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from quartzpy.operations.actions.action import Action, Role
-from quartzpy.operations.actions.inputs import Choice, Data, End, Flag, Instant, LongText, Number, Text
+from quartzpy.operations.actions.inputs import Choice, Data, EndInput, Flag, Instant, LongText, Number, Text
 from quartzpy.operations.selection import Subject
 from quartzpy.scheduler.methods.pausing import MAX_SKIPPED
 from quartzpy.scheduler.past_fires import MAX_RUNS
@@ -137,7 +137,7 @@ SECTIONS: Mapping[str, tuple[Action, ...]] = {
                 Subject.EVERYTHING: "Pause all triggers, also those that are stored later.",
             },
             inputs=(
-                End(
+                EndInput(
                     "end",
                     "The end of the pause: an instant with an offset, or a span such as 2h. Without it, the pause lasts"
                     " until somebody ends it.",

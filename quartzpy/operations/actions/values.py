@@ -14,7 +14,7 @@ from quartzpy.errors import InvalidValueError
 from quartzpy.jobs.continuation import Continuation
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.operations.actions.log import Change
+from quartzpy.operations.actions.log import SubjectChange
 from quartzpy.operations.views.schedules import schedule_text, zone_text
 from quartzpy.scheduler import singles, sync
 from quartzpy.scheduler.methods.queries import MAX_FIRE_ID
@@ -129,10 +129,13 @@ def before_and_after(
 
 def rows_of_plan(
     transaction: OwnTransactionMethods, plan: sync.SyncPlan, owner: str, redaction: Redaction
-) -> list[tuple[str, Change]]:
+) -> list[tuple[str, SubjectChange]]:
     """Return the rows of the audit log about a plan of `sync`, which is not carried out yet."""
     return [
-        (f"{change.kind} {change.key}", Change(str(change), *before_and_after(transaction, change, owner, redaction)))
+        (
+            f"{change.kind} {change.key}",
+            SubjectChange(str(change), *before_and_after(transaction, change, owner, redaction)),
+        )
         for change in plan.changes
     ]
 

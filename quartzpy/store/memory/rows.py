@@ -25,7 +25,7 @@ from quartzpy.states import (
     TriggerState,
     misfire_rule_of,
 )
-from quartzpy.store.memory.index import Entry, Part
+from quartzpy.store.memory.index import Entry, IndexPart
 from quartzpy.store.protocol import DispatchKey, FiredTrigger, Gate, PauseNote
 from quartzpy.store.records import ExecutionRecord, WindowRecord
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
@@ -219,7 +219,7 @@ class TriggerRow:
         return load_trigger(self.bare, self.data)
 
     @property
-    def part(self) -> Part:
+    def part(self) -> IndexPart:
         """The part of the index in which the trigger waits."""
         rule = misfire_rule_of(
             ignores_misfires=self.bare.ignores_misfires,
@@ -228,7 +228,7 @@ class TriggerRow:
             missed_policy=self.missed_policy,
         )
         threshold = self.bare.misfire_threshold if rule is MisfireRule.OWN else None
-        return Part(rule, threshold)
+        return IndexPart(rule, threshold)
 
     @property
     def gate(self) -> Gate:

@@ -32,9 +32,9 @@ from quartzpy.store.protocol import (
     BatchEntry,
     JobEntry,
     JobStore,
-    JobTransaction,
     Node,
     Notification,
+    OpenJobTransaction,
     Repairs,
     Subscription,
     ZoneRenewal,
@@ -96,7 +96,7 @@ class RamJobStore:
     def ask(self, questions: Sequence[Callable[[JobStore], Any]]) -> list[Callable[[], Any]]:
         return [partial(question, self) for question in questions]
 
-    def begin_job_transaction(self) -> JobTransaction:
+    def begin_job_transaction(self) -> OpenJobTransaction:
         raise InvalidValueError("transaction: memory:// has no transactions; use a database")
 
     def snapshot(self) -> Callable[[], None]:

@@ -165,7 +165,7 @@ def check_adoptable(dsn: str, schema: str | None = None, *, prefix: str = DEFAUL
         driver = connection.connection.driver_connection
         assert isinstance(driver, psycopg.Connection)
         verify(driver, schema, prefix)
-        identity.Tables(driver, schema, prefix).check_adoptable()
+        identity.StoredTables(driver, schema, prefix).check_adoptable()
 
 
 def adopt(dsn: str, schema: str | None = None, *, by: str, prefix: str = DEFAULT_TABLE_PREFIX) -> list[tuple[str, str]]:
@@ -183,7 +183,7 @@ def adopt(dsn: str, schema: str | None = None, *, by: str, prefix: str = DEFAULT
         driver = connection.connection.driver_connection
         assert isinstance(driver, psycopg.Connection)
         verify(driver, schema, prefix)
-        return identity.Tables(driver, schema, prefix).adopt(by)
+        return identity.StoredTables(driver, schema, prefix).adopt(by)
 
 
 def downgrade(

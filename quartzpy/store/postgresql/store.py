@@ -202,7 +202,7 @@ class SqlJobStore:
     def check_tables(self) -> None:
         with self._connections.checked_out() as connection:
             schema_version.verify(connection, self._config.schema, self._config.table_prefix)
-            identity.Tables(connection, self._config.schema, self._config.table_prefix).check()
+            identity.StoredTables(connection, self._config.schema, self._config.table_prefix).check()
 
     def _make_lock_rows(self) -> None:
         if self._session.read_one(MADE)[0][0] == len(LockName):
@@ -220,7 +220,7 @@ class SqlJobStore:
             findings = checks.of_node(connection, self._as_connected)
             self._described = _described(connection, self._config.schema)
             checks.raise_first(findings)
-            identity.Tables(connection, self._config.schema, self._config.table_prefix).record("node")
+            identity.StoredTables(connection, self._config.schema, self._config.table_prefix).record("node")
         for finding in findings:
             if finding not in self._warned:
                 self._warned.add(finding)

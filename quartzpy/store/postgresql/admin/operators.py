@@ -129,7 +129,7 @@ class Admin:
         with self._session.connections.checked_out() as connection:
             findings = checks.of_node(connection, config)
             try:
-                identity.Tables(connection, config.schema, config.table_prefix).check()
+                identity.StoredTables(connection, config.schema, config.table_prefix).check()
             except CopiedDatabaseError as error:
                 advice = "until then no node fires; see “A copy” in docs/operate/backup.md"
                 findings.append(Finding(Severity.ERROR, "copied-database", str(error), advice))
