@@ -1,4 +1,4 @@
-"""`quartzpy incidents`, `nodes` and `health`: how the cluster is."""
+"""`quartzpy incidents` and `health`: how the cluster is."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from quartzpy.cli import completion
-from quartzpy.cli.commands import NOT_OK, START_A_NODE
+from quartzpy.cli.commands import NOT_OK
 from quartzpy.cli.drawing import DetailView
 from quartzpy.cli.filters import Filters, filter_options
 from quartzpy.cli.formatter import faint, short_span, sparkline, styled
@@ -31,14 +31,14 @@ from quartzpy.operations.lists.history import PAST_INCIDENTS
 from quartzpy.operations.lists.spec import Column, Look
 from quartzpy.operations.selection import Selection
 from quartzpy.store.node_states import takes_work
-from quartzpy.texts import instant_text, number_of, numbered, visible
+from quartzpy.texts import instant_text, number_of, numbered
 
 if TYPE_CHECKING:
     from quartzpy.operations.incidents.incident import Incident, Remedy
     from quartzpy.operations.incidents.recorded import RecordedIncident
     from quartzpy.operations.operations import Operations
     from quartzpy.operations.overview import Overview
-    from quartzpy.operations.views.cluster import Cluster, NodeView
+    from quartzpy.operations.views.cluster import NodeView
 
 
 _INDENT = 2
@@ -148,66 +148,6 @@ def _kind(subject: object) -> str:
 
 def _words(*subjects: str) -> list[str]:
     return [*(["--"] if any(text.startswith("-") for text in subjects) else []), *subjects]
-
-
-NODES: Sequence[Column[NodeView]] = (
-    Column("node", lambda row: row.node, Look.NAME, readable=28),
-    Column("state", lambda row: row.state, Look.STATE),
-    Column("mode", lambda row: row.mode, Look.STATE, drop=8),
-    Column("busy", lambda row: f"{row.executing}/{row.workers}", Look.NUMBER),
-    Column("load", lambda row: None if row.load is None else f"{row.load:.0%}", Look.NUMBER, drop=7),
-    Column("checked in", lambda row: row.last_checkin, Look.INSTANT),
-    Column("ago", lambda row: row.checkin_age, Look.SPAN),
-    Column("problems", lambda row: len(row.problems) or None, Look.NUMBER, drop=9),
-    Column("claimed", lambda row: row.claimed, Look.NUMBER, drop=4),
-    Column("version", lambda row: row.version, drop=6),
-    Column("host", lambda row: row.host, Look.NAME, drop=5),
-    Column("pid", lambda row: row.pid, Look.NUMBER, drop=5),
-    Column("started", lambda row: row.started_at, Look.INSTANT, drop=3),
-    Column("clock ahead", lambda row: row.clock_ahead, Look.SPAN, drop=2),
-    Column("epoch", lambda row: row.epoch, Look.NUMBER, drop=1),
-    Column("labels", lambda row: row.labels, extra=True),
-    Column("executors", lambda row: row.executors, extra=True),
-    Column("groups", lambda row: row.group_limits, extra=True),
-    Column("job types", lambda row: row.job_types, extra=True),
-)
-
-
-@click.command()
-@listing_options
-def nodes(target: Target, options: Options) -> None:
-    """List the nodes of the cluster.
-
-    A node is late when it has missed two check-ins, and dead when its last check-in is older than its failure window.
-    The other nodes recover the work of a dead node and remove it from the list, but each of them must first have
-    watched it for the whole window. A dead node therefore stays in the list until another node has run that long.
-    """
-
-    def read(operations: Operations) -> Answer[NodeView]:
-        cluster = operations.cluster()
-        notes = [
-            _differences(cluster),
-            *_problems(cluster),
-            *(options.formatter.sentence(str(end)) for end in cluster.ends),
-        ]
-        return Answer(cluster.nodes[: options.limit], START_A_NODE, "\n".join(filter(None, notes)), whole=cluster)
-
-    run_listing(target, options, NODES, read)
-
-
-def _problems(cluster: Cluster) -> list[str]:
-    """Return what the nodes report about themselves, a line each."""
-    return [
-        f"node {visible(node.node)}: {visible(problem.what)}" for node in cluster.nodes for problem in node.problems
-    ]
-
-
-def _differences(cluster: Cluster) -> str | None:
-    lines = []
-    for difference in cluster.differences:
-        values = "; ".join(f"{value} on {', '.join(names)}" for value, names in difference.values.items())
-        lines.append(f"the nodes differ in {difference.subject}: {values}")
-    return "\n".join(lines) or None
 
 
 @click.command()

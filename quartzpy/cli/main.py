@@ -24,18 +24,12 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
     "See": {
         "top": "top",
         "incidents": "cluster",
-        "nodes": "cluster",
     },
-    "List": {
-        "running": "execution_lists",
-        "upcoming": "execution_lists",
-        "groups": "definition_lists",
-        "limits": "definition_lists",
-    },
+    "List": {},
     "Understand": {
         "show": "show",
         "why": "show",
-        "log": "execution_lists",
+        "log": "show",
         "doctor": "setup",
         "health": "cluster",
         "tail": "tail",
@@ -82,9 +76,11 @@ class _Sections(click.Group):
         from quartzpy.operations.actions.table import SECTIONS
 
         for title, modules in _SECTIONS.items():
-            names = [*modules] or [action.command for action in SECTIONS[title] if action.commanded]
+            names = [*modules]
             if title == "List":
-                names = [*_lists(), *names]
+                names += _lists()
+            elif not modules:
+                names += [action.command for action in SECTIONS[title] if action.commanded]
             with formatter.section(title):
                 formatter.write_dl([(name, self.commands[name].get_short_help_str(limit=100)) for name in names])
 

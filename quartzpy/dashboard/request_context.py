@@ -49,6 +49,10 @@ _QUICK = 5
 """The level of compression: a page of 60 kB takes about a millisecond, and 9 is a few percent smaller."""
 
 
+Menu: TypeAlias = Sequence[tuple[str, Sequence[tuple[Any, Sequence[str]]]]]
+"""The headings of the menu with their pages, and the paths of the pages that belong to each of them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Dashboard:
     """What all requests of one application share."""
@@ -57,6 +61,7 @@ class Dashboard:
     """The operations, not yet acting as anyone."""
     clock: Clock
     title: str
+    menu: Menu
     read_only: bool
     can_log_out: bool
 

@@ -329,6 +329,7 @@ def test_no_page_shows_the_names_of_internals(store: Harness, client: TestClient
     made = [record.key for record in scheduler.triggers() if record.key.group in UNSCHEDULED_GROUPS]
     assert {trigger.group for trigger in made} == {*UNSCHEDULED_GROUPS}
     paths = ["/", "/jobs", "/triggers", "/triggers?all=yes", "/triggers?all=yes&sort=next", "/timeline", "/groups"]
+    paths += ["/windows", "/limits", "/running", "/upcoming"]
     paths += ["/executions", "/executions?state=SCHEDULED", "/misfires", "/audit", "/nodes", "/search?q=often"]
     paths += ["/job?group=etl&name=first", "/job?group=etl&name=then", "/trigger?group=etl&name=often", "/calendars"]
     paths += [Links("").trigger(trigger) for trigger in made]
