@@ -1,7 +1,7 @@
 """Within a day the clocks of a time zone are moved, and triggers fire within an hour of it.
 
 Each trigger's [rule for daylight saving](../time-zones.md) decides about times that are skipped or occur twice; its
-page shows the fire times. If one of them must not be, the remedy skips the next fire of its trigger.
+page shows the fire times. The remedy skips the next fire of a trigger.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ SELECT job_group, job_name, count(*), max(ended_at) AS last, max(left(error, 80)
   FROM qrtz_errors WHERE kind = 'EXECUTION' GROUP BY 1, 2 ORDER BY 3 DESC;
 ```
 
-An execution has log lines if its job has `capture_logs`. If failing does harm, pause the job until its cause is mended.
-Afterwards, run again what was not retried:
+An execution has log lines if its job has `capture_logs`. If the failures do harm, pause the job until their cause is
+fixed. Afterwards, run again the executions without a retry:
 
 ```bash
 quartzpy pause job mail.reminders --reason "the mail server is down"
