@@ -118,7 +118,7 @@ def test_a_selection_is_confirmed_and_a_dry_run_changes_nothing(
         (("node", "--app", "quartzpy.cron:dayly_at"), 2, "quartzpy.cron has no 'dayly_at'; did you mean daily_at?"),
         (("cron", "nonsense"), 2, "expected 6 or 7 fields (got 1); a crontab line has five"),
         (("plan", "nowhere.toml"), 2, "nowhere.toml: cannot be read: No such file or directory\n"),
-        (("node", "--app", "nowhere:x"), 2, "Invalid value for --app: 'nowhere:x': No module named 'nowhere'"),
+        (("node", "--app", "nowhere:x"), 2, "--app: 'nowhere' cannot be imported: No module named 'nowhere'"),
         (("import", "quartz", "--from", "nowhere"), 2, "--from: must be a URL, of JDBC (jdbc:postgresql://"),
         (("delete", "trigger", "a"), 8, "Delete trigger DEFAULT.a? Nobody can be asked"),
         (("drain", "node-1"), 5, "there is no node 'node-1'; no node is running"),
