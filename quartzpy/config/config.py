@@ -221,7 +221,7 @@ class SchedulerConfig:
     may receive it: `{"erp": "env:ERP_TOKEN@api.example.com", "bank": "file:/run/secrets/bank@*.bank.example"}`.
     Several hosts are separated by spaces."""
 
-    TELL: ClassVar = Table("tell", "Who is told of incidents, and of the runs of jobs.")
+    TELL: ClassVar = Table("tell", "Notifications of incidents, and calls of outside monitors.")
 
     notify_channels: Mapping[str, Channel | Mapping[str, Any] | str] = field(default_factory=dict, hash=False)
     """The channels for notifications of incidents, by their names: a URL or its place, `{"ops": "env:OPS_URL"}`, or a
