@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from quartzpy.cli.action import Request, act_on, action_options, parsed_data
-from quartzpy.cli.commands import NOT_OK, NOTHING_MATCHED, USAGE, KindGroup
+from quartzpy.cli.commands import NOT_OK, NOTHING_MATCHED, USAGE, KindGroup, NounGroup
 from quartzpy.cli.drawing import DetailView
 from quartzpy.cli.filters import choice
 from quartzpy.cli.formatter import LOCAL, Formatter, instant
@@ -21,7 +21,7 @@ from quartzpy.cli.subjects import SHOWN, Find, Subjects, subject_options
 from quartzpy.cli.target import Target
 from quartzpy.errors import SettingsError
 from quartzpy.instants import as_span
-from quartzpy.operations.actions.action import Action
+from quartzpy.operations.actions.action import NOUNS, Action
 from quartzpy.operations.actions.inputs import Choice, Data, Flag, Input, Number
 from quartzpy.operations.actions.table import ACTIONS
 from quartzpy.operations.selection import Subject
@@ -189,7 +189,7 @@ def _run(action: Action, target: Target, request: Request, find: Find, **values:
         act_on(operations, action, request, find(operations), values)
 
 
-def _command(action: Action, kind: Subject, name: str) -> click.Command:
+def _command(action: Action, name: str, *kinds: Subject) -> click.Command:
     run: _Run = _OWN.get(action.name, _run)
     own: list[click.Parameter] = getattr(run, "__click_params__", [])
 
@@ -197,11 +197,12 @@ def _command(action: Action, kind: Subject, name: str) -> click.Command:
         run(action, target, request, find, **values)
 
     vars(command)["__click_params__"] = [*own]
-    decorated: _Command = subject_options(action, kind)(command)
+    decorated: _Command = subject_options(action, *kinds)(command)
     for item in reversed(action.inputs):
         if item.name not in {parameter.name for parameter in own}:
             decorated = _option(item)(decorated)
-    return click.command(name, help=action.subjects[kind])(action_options(decorated))
+    text = action.subjects[kinds[0]] if len(kinds) == 1 else action.help
+    return click.command(name, help=text)(action_options(decorated))
 
 
 def _option(item: Input) -> Callable[[_Command], _Command]:
@@ -219,18 +220,31 @@ def _option(item: Input) -> Callable[[_Command], _Command]:
     return click.option(flag, required=item.is_required, help=item.help)
 
 
-def command_of(action: Action) -> click.Command:
-    """Return the command of an action, or the group of its commands if it applies to several kinds of subjects."""
+def _command_of(action: Action, name: str) -> click.Command:
+    """Return the command of an action, or the group of its commands if there is one for each kind of its subjects."""
     kinds = action.commanded
-    if len(kinds) == 1:
-        return _command(action, kinds[0], action.command)
-    group = KindGroup(action.command, help=action.help)
+    if len(kinds) == 1 or Subject.EVERYTHING in kinds:
+        return _command(action, name, *kinds)
+    group = KindGroup(name, help=action.help)
     for kind in kinds:
-        group.add_command(_command(action, kind, kind.replace(" ", "-")))
+        group.add_command(_command(action, kind.replace(" ", "-"), kind))
     return group
 
 
-COMMANDS: Mapping[str, click.Command] = {
-    action.command: command_of(action) for action in ACTIONS.values() if action.commanded
-}
+def _all() -> dict[str, click.Command]:
+    commands: dict[str, click.Command] = {noun: NounGroup(noun, help=text) for noun, text in NOUNS.items()}
+    for action in ACTIONS.values():
+        if action.commanded:
+            first, _, verb = action.command.partition(" ")
+            command = _command_of(action, verb or first)
+            if verb:
+                group = commands[first]
+                assert isinstance(group, NounGroup)
+                group.add_command(command)
+            else:
+                commands[first] = command
+    return commands
+
+
+COMMANDS: Mapping[str, click.Command] = _all()
 """The commands by their names."""

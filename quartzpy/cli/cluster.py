@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Sequence
 from datetime import timedelta
@@ -24,17 +23,15 @@ from quartzpy.cli.listing import (
     run_listing,
     terminal_width,
 )
+from quartzpy.cli.subjects import command_of
 from quartzpy.cli.target import Target, scheduler_options
-from quartzpy.keys import JobKey, Key
-from quartzpy.operations.actions.table import ACTIONS
 from quartzpy.operations.lists.history import PAST_INCIDENTS
 from quartzpy.operations.lists.spec import Column, Look
-from quartzpy.operations.selection import Selection
 from quartzpy.store.node_states import takes_work
 from quartzpy.texts import instant_text, number_of, numbered
 
 if TYPE_CHECKING:
-    from quartzpy.operations.incidents.incident import Incident, Remedy
+    from quartzpy.operations.incidents.incident import Incident
     from quartzpy.operations.incidents.recorded import RecordedIncident
     from quartzpy.operations.operations import Operations
     from quartzpy.operations.overview import Overview
@@ -115,39 +112,6 @@ def _drawn(incident: Incident, options: Options) -> str:
     if incident.incident_id is not None:
         mend.append(f"{' ' * _INDENT}{faint(f'quartzpy acknowledge {incident.incident_id} --reason=...')}")
     return "\n".join([styled(str(incident.severity), what), *why, *mend])
-
-
-def command_of(remedy: Remedy) -> str:
-    """Return the command line that carries out a remedy."""
-    arguments = dict(remedy.arguments)
-    subjects = [arguments.pop(name) for name in ("selection", "node", "incident") if name in arguments]
-    kind, subject = _subject(subjects[0])
-    action = ACTIONS[remedy.action]
-    words = ["quartzpy", action.command, *([kind] if len(action.commanded) > 1 else [])]
-    return shlex.join([*words, *(f"--{name}={value}" for name, value in arguments.items()), *subject])
-
-
-def _subject(subject: object) -> tuple[str, list[str]]:
-    """Return the kind of a subject and the words that name it."""
-    match subject:
-        case Key(name, group) if "." in name + group:
-            # Without the option, the text may read like another key.
-            return _kind(subject), [f"--group={group}", "--", name]
-        case Key() | str() | int():
-            return _kind(subject), _words(str(subject))
-        case [first, *_] as subjects:
-            return _kind(first), _words(*map(str, subjects))
-    # The other subjects of remedies are groups and everything.
-    assert isinstance(subject, Selection)
-    return subject.kind.replace(" ", "-"), _words(*map(str, subject.filters.values()))
-
-
-def _kind(subject: object) -> str:
-    return "job" if isinstance(subject, JobKey) else "trigger"
-
-
-def _words(*subjects: str) -> list[str]:
-    return [*(["--"] if any(text.startswith("-") for text in subjects) else []), *subjects]
 
 
 @click.command()

@@ -46,7 +46,7 @@ def _warnings(operations: Operations, page: Sequence[TriggerSummary]) -> Iterato
 
 def _undone_by(entry: AuditEntry) -> str | None:
     """Return the command that undoes an entry, or only the action where the entry does not name its one subject."""
-    from quartzpy.cli.cluster import command_of
+    from quartzpy.cli.subjects import command_of
     from quartzpy.operations.actions.audit_log import undoing
 
     remedy = undoing(entry)
@@ -55,7 +55,7 @@ def _undone_by(entry: AuditEntry) -> str | None:
 
 def _pauses(groups: Groups) -> Iterator[str]:
     if groups.all_paused:
-        yield "everything is paused: `quartzpy resume everything` ends that"
+        yield "everything is paused: `quartzpy resume --everything` ends that"
     if groups.manual:
         yield "the manual mode is on: only runs by hand, retries and recoveries fire"
     if groups.has_more:

@@ -67,7 +67,12 @@ class _Sections(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        name, command, rest = super().resolve_command(ctx, args)
+        try:
+            name, command, rest = super().resolve_command(ctx, args)
+        except click.UsageError:
+            if (hint := _action_hint(args[0])) is None:
+                raise
+            raise click.UsageError(f"No such command {args[0]!r}. {hint}", ctx) from None
         if command is not None and not isinstance(command, click.Group) and not ctx.resilient_parsing:
             refuse_unused(ctx, command)
         return name, command, rest
@@ -80,9 +85,31 @@ class _Sections(click.Group):
             if title == "List":
                 names += _lists()
             elif not modules:
-                names += [action.command for action in SECTIONS[title] if action.commanded]
+                names += [action.command.split()[0] for action in SECTIONS[title] if action.commanded]
             with formatter.section(title):
-                formatter.write_dl([(name, self.commands[name].get_short_help_str(limit=100)) for name in names])
+                formatter.write_dl(
+                    [(name, self.commands[name].get_short_help_str(limit=100)) for name in dict.fromkeys(names)]
+                )
+
+
+def _action_hint(typed: str) -> str | None:
+    """Return the hint for a word that is like the name of an action whose command has other words."""
+    from difflib import get_close_matches
+
+    from quartzpy.operations.actions.table import ACTIONS
+    from quartzpy.operations.selection import Subject
+
+    spellings: dict[str, str] = {}
+    for action in ACTIONS.values():
+        noun, _, verb = action.command.partition(" ")
+        if verb:
+            spellings |= dict.fromkeys((f"{verb}-{noun}", f"{noun}-{verb}"), action.command)
+        if Subject.EVERYTHING in action.commanded:
+            options = {kind.replace(" ", "-"): f" --{kind.replace(' ', '-')}" for kind in action.commanded}
+            options |= {"trigger-group": " --group", "group": " --group", "all": " --everything"}
+            spellings |= {f"{action.command}-{kind}": action.command + option for kind, option in options.items()}
+    near = get_close_matches(typed.lower().replace("_", "-"), spellings, n=1, cutoff=0.8)
+    return f"Did you mean `quartzpy {spellings[near[0]]}`?" if near else None
 
 
 def _lists() -> tuple[str, ...]:

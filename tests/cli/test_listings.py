@@ -204,7 +204,7 @@ def test_calendars_groups_limits_and_locks(terminal: Terminal, postgres_dsn: str
     assert re.search(r"^eu +triggers +2 +PAUSED +- +2 +0", groups, re.MULTILINE)
     assert re.search(r"^eu +jobs +1 +- ", groups, re.MULTILINE)
     scheduler.pause_all()
-    assert "everything is paused: `quartzpy resume everything` ends that" in terminal.run("groups").err
+    assert "everything is paused: `quartzpy resume --everything` ends that" in terminal.run("groups").err
     with connect_to(postgres_dsn, autocommit=False) as connection:
         connection.execute("LOCK TABLE qrtz_calendars IN EXCLUSIVE MODE")
         [lock] = [one for one in json.loads(terminal.ok("locks", "--json")) if "calendars" in one["table"]]

@@ -28,6 +28,17 @@ _MISSED = Choice(
         Missed.ONCE: "are made up for by one fire, now",
     },
 )
+_PAUSABLE = {
+    Subject.TRIGGER: "A trigger, where a job has the same key.",
+    Subject.JOB: "A job, where a trigger has the same key: the triggers that it has now.",
+    Subject.TRIGGER_GROUP: "The triggers of this group; * may stand in front and at the end.",
+    Subject.JOB_GROUP: "The triggers of this group of jobs; * may stand in front and at the end.",
+    Subject.EVERYTHING: "All triggers.",
+}
+_PAUSABLE_BY = (
+    "KEY is a job or a trigger: GROUP.NAME, or NAME for the group DEFAULT. Filters select present triggers. A group or"
+    " everything includes the triggers that are stored later, unless filters are given."
+)
 _EVEN_IF_PAUSED = Flag(
     "even_if_paused",
     "Store the run also where a pause delays it until it is resumed.",
@@ -126,16 +137,7 @@ SECTIONS: Mapping[str, tuple[Action, ...]] = {
         Action(
             name="pause",
             role=Role.OPERATOR,
-            subjects={
-                Subject.TRIGGER: "Pause triggers, by their keys or by filters.",
-                Subject.JOB: "Pause the present triggers of jobs, by their keys or by filters.",
-                Subject.TRIGGER_GROUP: (
-                    "Pause the trigger group GROUP, also for triggers that are stored later; * may stand in front and"
-                    " at the end."
-                ),
-                Subject.JOB_GROUP: "Pause the triggers of the job group GROUP, also those that are stored later.",
-                Subject.EVERYTHING: "Pause all triggers, also those that are stored later.",
-            },
+            subjects=_PAUSABLE,
             inputs=(
                 EndInput(
                     "end",
@@ -147,7 +149,7 @@ SECTIONS: Mapping[str, tuple[Action, ...]] = {
                 ),
                 replace(_MISSED, label="Fires that were missed at that time"),
             ),
-            help="Pause triggers, the triggers of jobs, groups, or everything.",
+            help="Pause jobs, triggers, groups, or everything.\n\n" + _PAUSABLE_BY,
             question="Pause",
             past_tense="Paused",
             explanation="Nothing fires until it is resumed, or until its end. Running executions continue.",
@@ -156,15 +158,9 @@ SECTIONS: Mapping[str, tuple[Action, ...]] = {
         Action(
             name="resume",
             role=Role.OPERATOR,
-            subjects={
-                Subject.TRIGGER: "Resume triggers, by their keys or by filters.",
-                Subject.JOB: "Resume the triggers of jobs, by their keys or by filters.",
-                Subject.TRIGGER_GROUP: "Resume the trigger group GROUP; * may stand in front and at the end.",
-                Subject.JOB_GROUP: "Resume the triggers of the job group GROUP.",
-                Subject.EVERYTHING: "Resume all triggers, groups included.",
-            },
+            subjects=_PAUSABLE,
             inputs=(_MISSED,),
-            help="Resume what was paused.",
+            help="Resume what was paused.\n\n" + _PAUSABLE_BY,
             question="Resume",
             past_tense="Resumed",
             explanation="The schedule continues.",

@@ -124,7 +124,7 @@ LIMITS: ListSpec[LimitRow] = ListSpec(
     rows=lambda limits: limits.rows(),
     empty="no limit is in use, and no node is running",
     more="They are those of jobs, of rates, of execution groups, and of the worker pools of the nodes; and those that"
-    " jobs share, which `quartzpy set-limit` sets, in use or not.",
+    " jobs share, which `quartzpy limit set` sets, in use or not.",
     title="Limits",
     intro="The limits that jobs share, in use or not; those of jobs and of rates that are in use; and the worker pools"
     " and the execution groups of the nodes.",

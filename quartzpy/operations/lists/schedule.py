@@ -182,7 +182,7 @@ WINDOWS: ListSpec[WindowView] = ListSpec(
         Column("changed at", lambda row: row.changed_at, Look.INSTANT, extra=True, aside=True),
         Column("words", lambda row: row.words, label="Schedule in words", extra=True),
     ),
-    more="`quartzpy set-window` stores them, and `quartzpy delete-window` removes them.",
+    more="`quartzpy window set` stores them, and `quartzpy window delete` removes them.",
     title="Maintenance windows",
     intro="Times in which a part of the schedule is paused, once or again and again.",
     menu="Schedule",

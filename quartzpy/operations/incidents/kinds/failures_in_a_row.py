@@ -18,8 +18,8 @@ An execution has log lines if its job has `capture_logs`. If the failures do har
 fixed. Afterwards, run again the executions without a retry:
 
 ```bash
-quartzpy pause job mail.reminders --reason "the mail server is down"
-quartzpy resume job mail.reminders --missed skip
+quartzpy pause mail.reminders --reason "the mail server is down"
+quartzpy resume mail.reminders --missed skip
 quartzpy run-again --exhausted --job mail.reminders --since 3h
 ```
 """

@@ -166,7 +166,7 @@ def _in_error(rows: _Rows) -> Iterator[Finding]:
 
 def _missing_limits(rows: _Rows) -> Iterator[Finding]:
     what = "job shares a limit that is not stored", "jobs share limits that are not stored"
-    advice = "they do not fire; set the limits, as `quartzpy set-limit NAME 5` does"
+    advice = "they do not fire; set the limits, as `quartzpy limit set NAME 5` does"
     return _error("missing-limit", _texts(rows), what, advice)
 
 
