@@ -155,9 +155,9 @@ class Trigger(NameHints, ABC):
     starts when it is scheduled. `end_time` bounds the schedule. `priority` decides only between triggers that are due
     at the same instant; the higher one fires first. `calendar` is the name of a stored calendar. `data` overrides the
     job's data key by key. `misfire` is the instruction for fires that no node made in time, and `misfire_threshold`
-    the lateness that counts as a misfire, in place of the scheduler's. With `misfire="fire_all"` missed fires are made
+    the lateness that counts as a misfire, instead of the scheduler's. With `misfire="fire_all"` missed fires are made
     one by one, each with its own scheduled time: the last `catch_up_max` of them, and none older than
-    `catch_up_within`. `expect` is what is expected of its fires, in place of its job's `expect`.
+    `catch_up_within`. `expect` replaces the `expect` of its job.
     """
 
     _quartz_sections = ("Trigger, TriggerBuilder", "Schedule builders")
@@ -171,7 +171,7 @@ class Trigger(NameHints, ABC):
     needs_calendar: ClassVar[bool] = False
     """True if fire times follow from the days of a calendar, so that the trigger cannot be a part of another one."""
     derives_nothing: ClassVar[bool] = False
-    """True if no value of this kind depends on those that all kinds have. It does not hold for subclasses."""
+    """True if no value of this kind depends on the common values of all kinds. It does not hold for subclasses."""
 
     _checks: ClassVar[Mapping[str, Check]] = {
         "name": optional(partial(check_name, subject="trigger name")),
