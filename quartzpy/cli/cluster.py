@@ -57,7 +57,8 @@ INCIDENTS: Sequence[Column[Incident]] = (
 def incidents(target: Target, options: Options, past: bool, **values: Any) -> None:
     """Say what is wrong now or soon will be, why, and which commands mend it; with --past what was and is over.
 
-    `quartzpy acknowledge` takes note of one by its number: it is then listed apart, in one line.
+    Begin here when something is wrong: `nodes`, `why TRIGGER` and `doctor` say more of what it names. `quartzpy
+    acknowledge` takes note of an incident by its number: it is then listed apart, in one line.
 
     Exit status: 0 if nothing is wrong that nobody has taken note of, 1 if something is.
     """
@@ -121,12 +122,12 @@ def _drawn(incident: Incident, options: Options) -> str:
 @click.option("--ready", is_flag=True, help="Check more than life: see above.")
 @click.option("--json", "json_output", is_flag=True, help="Print JSON.")
 def health(target: Target, node: str | None, host: str | None, ready: bool, json_output: bool) -> None:
-    """Check the cluster, or the nodes of --node or --host.
+    """Check the cluster, or the nodes of --node or --host: for probes of a supervisor.
 
-    The cluster is alive if at least one node is, and ready if no node is dead, at least one takes triggers, and no
-    trigger is overdue. A node is alive if its last check-in is no older than its failure window, and ready if it takes
-    triggers, that is, is neither draining nor in standby. Exit status: 0 if so, 1 if not, 3 if the database cannot be
-    reached, 4 if its tables do not match this release.
+    People begin with `quartzpy incidents`, which says why. The cluster is alive if at least one node is, and ready if
+    no node is dead, at least one takes triggers, and no trigger is overdue. A node is alive if its last check-in is no
+    older than its failure window, and ready if it takes triggers, that is, is neither draining nor in standby. Exit
+    status: 0 if so, 1 if not, 3 if the database cannot be reached, 4 if its tables do not match this release.
     """
     with target.operations() as operations:
         nodes = [peer for peer in operations.cluster().nodes if node in (None, peer.node) and host in (None, peer.host)]

@@ -269,6 +269,7 @@ def _text(value: Any) -> Any:
 def doctor(target: Target, repair: bool, json_output: bool) -> None:
     """Find problems in the database of a scheduler, and advise on them.
 
+    It is for the tables and their rows: after an upgrade or a restore, or when `quartzpy incidents` names nothing.
     Run it as the database user of the nodes, so that it finds missing privileges. Exit status: 0 if there are no
     problems, 1 for warnings, 2 for errors.
     """

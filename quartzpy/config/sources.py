@@ -359,7 +359,7 @@ def _parse_pairs(hint: Any, text: str, subject: str) -> dict[str, Any]:
 
 
 def _is_string(hint: Any) -> bool:
-    return hint is str or get_origin(hint) is Literal
+    return get_origin(hint) is Literal or (isinstance(hint, type) and issubclass(hint, str))
 
 
 def _only_by_keyword(subject: str) -> SettingsError:

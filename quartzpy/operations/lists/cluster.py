@@ -40,9 +40,11 @@ NODES: ListSpec[NodeView] = ListSpec(
     ),
     reads="cluster",
     rows=lambda cluster: cluster.nodes,
-    more="""A node is late when it has missed two check-ins, and dead when its last check-in is older than its failure
-window. The other nodes recover the work of a dead node and remove it from the list, but each of them must first have
-watched it for the whole window. A dead node therefore stays in the list until another node has run that long.""",
+    more="""`quartzpy incidents` says first whether something is wrong with one.
+
+A node is late when it has missed two check-ins, and dead when its last check-in is older than its failure window. The
+other nodes recover the work of a dead node and remove it from the list, but each of them must first have watched it for
+the whole window. A dead node therefore stays in the list until another node has run that long.""",
     title="Nodes",
     live="nodes schedule executions",
     menu="Cluster",
