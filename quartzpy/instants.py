@@ -5,10 +5,24 @@ from __future__ import annotations
 import math
 import re
 import sys
+import types
 import zoneinfo
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar, overload
+from functools import cache, lru_cache
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Self,
+    TypeAlias,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    overload,
+)
 from zoneinfo import ZoneInfo
 
 from quartzpy.errors import InvalidTriggerError, InvalidValueError, UnknownTimeZoneError
@@ -119,6 +133,21 @@ class Converted(Generic[_Accepted, _Held]):
     if TYPE_CHECKING:
 
         def __set__(self, instance: object, value: _Accepted) -> None: ...
+
+
+@cache
+def accepted_types(cls: type[Any]) -> Mapping[str, tuple[Any, ...]]:
+    """Return the types that each value of a class accepts."""
+    return {name: tuple(accepted_members(hint)) for name, hint in get_type_hints(cls).items()}
+
+
+def accepted_members(hint: Any) -> list[Any]:
+    """Return the types that values with this annotation may have."""
+    if get_origin(hint) is Converted:
+        return accepted_members(get_args(hint)[0])
+    if get_origin(hint) in (Union, types.UnionType):
+        return [member for part in get_args(hint) for member in accepted_members(part)]
+    return [hint]
 
 
 def as_instant(value: object, subject: str, error: type[InvalidValueError] = InvalidTriggerError) -> datetime:

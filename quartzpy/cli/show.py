@@ -5,7 +5,6 @@ from __future__ import annotations
 from calendar import monthrange
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import fields
 from datetime import date
 from functools import wraps
 from typing import TYPE_CHECKING, Any
@@ -83,8 +82,6 @@ class _DetailOutput:
             repeat(self._period, output)
 
 
-_IN_KEY = ("name", "group", "type", "disallow_concurrent")
-"""What the title and the type say, and the flag that the limit says, too."""
 _PAST_RUNS = EXECUTIONS.chosen("id", "state", "scheduled", "waited", "ran", "attempt", "node", "error")
 
 
@@ -116,7 +113,7 @@ def _draw_job(details: DetailView, view: JobView) -> None:
             "display name": record.display_name,
             "type": record.job_type,
             "description": record.description,
-            **_others(view),
+            **view.others,
             "problem": record.unreadable,
             "next": record.next_fire_time,
             "previous": record.previous_fire_time,
@@ -132,12 +129,6 @@ def _draw_job(details: DetailView, view: JobView) -> None:
     details.table("Next runs", UPCOMING.chosen("at", "trigger", *times[1:]), view.next_runs)
     outcomes = ", ".join(f"{count} {outcome}" for outcome, count in sorted(view.outcomes.items()))
     details.table(f"Last runs ({outcomes})", _PAST_RUNS, view.last_runs)
-
-
-def _others(view: JobView) -> dict[str, Any]:
-    """Return the values of the job's definition for which the view has no field of its own."""
-    named = {*_IN_KEY, *(record.name for record in (*fields(view), *fields(view.job)))}
-    return {name.replace("_", " "): value for name, value in view.definition.items() if name not in named}
 
 
 def _rules(view: JobView) -> dict[str, Any]:

@@ -299,7 +299,9 @@ def test_an_error_is_one_line_and_overdue_triggers_are_reported(
             ["Traceback (most recent call last):\n  File ...\nValueError: no such region"],
         )
         connection.execute("UPDATE qrtz_triggers SET schedule = '{}' WHERE trigger_name = 'odd'")
-        connection.execute("UPDATE qrtz_job_details SET retry_policy = '{}' WHERE sched_name = 'overdue'")
+        connection.execute(
+            """UPDATE qrtz_job_details SET definition = '{"timeout": -1}' WHERE sched_name = 'overdue'"""
+        )
     options = ("--dsn", postgres_dsn, "--name", "overdue")
     _, text, warning = run("triggers", *options)
     rows = text.splitlines()[1:]

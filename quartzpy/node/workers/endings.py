@@ -217,6 +217,5 @@ def _retry_delay(run: Run, error: BaseException) -> timedelta | None:
     try:
         return retry_delay(run.fired, error)
     except Exception:
-        fired = run.fired
-        logger.exception("job %s: its retry policy failed: %s", fired.job_key, fired.retry, extra=run.log_attributes)
+        logger.exception("job %s: its retry policy failed", run.fired.job_key, extra=run.log_attributes)
         return None

@@ -156,7 +156,7 @@ SELECT
   FROM qrtz_fired_triggers WHERE fire_id = :'fire_id'::bigint AND sched_name = :'sched';
 
 -- name: job_headers
-SELECT j.job_group, j.job_name, j.job_type, j.mode, j.placement, j.timeout
+SELECT j.job_group, j.job_name, j.job_type, j.mode, j.placement, j.definition::text
   FROM unnest(:'groups'::text[], :'names'::text[]) AS k(job_group, job_name)
   JOIN qrtz_job_details j ON j.sched_name = :'sched' AND j.job_group = k.job_group AND j.job_name = k.job_name;
 

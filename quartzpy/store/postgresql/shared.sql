@@ -215,9 +215,8 @@ SELECT other.*
 
 -- part: job_columns
 j.job_name, j.job_group, j.job_type, j.is_durable AS job_is_durable, j.max_concurrent, j.overlap_policy,
-j.placement, j.persists_data, j.requests_recovery, j.retry_policy::text AS retry, j.timeout,
-j.pause_after_failures, j.job_data::text AS job_data, j.continuations::text AS continuations, j.capture_logs,
-j.limits,
+j.placement, j.persists_data, j.requests_recovery, j.definition::text AS definition, j.pause_after_failures,
+j.job_data::text AS job_data, j.continuations::text AS continuations, j.limits,
 
 -- part: trigger_columns
 t.trigger_name, t.trigger_group, t.job_group, t.job_name, t.kind, t.schedule::text AS schedule,
