@@ -77,7 +77,7 @@ class Target:
         url = str(self.values[URL])
         if not url.startswith(EMBEDDED):
             return url
-        from quartzpy.embedded.server import EmbeddedPostgres
+        from quartzpy.embedded.postgres import EmbeddedPostgres
 
         return EmbeddedPostgres(url.removeprefix(EMBEDDED)).running_dsn
 

@@ -31,7 +31,7 @@ from quartzpy.dashboard.request_context import (
     page,
     trigger_filters,
 )
-from quartzpy.dashboard.times import Times
+from quartzpy.dashboard.shown_times import Times
 from quartzpy.errors import (
     ForbiddenError,
     InvalidValueError,

@@ -34,7 +34,7 @@ from quartzpy.dashboard.request_context import (
     state_filter,
     trigger_filters,
 )
-from quartzpy.dashboard.times import utc
+from quartzpy.dashboard.shown_times import utc
 from quartzpy.errors import InvalidValueError, JobNotFoundError, TriggerNotFoundError
 from quartzpy.instants import zone
 from quartzpy.keys import JobKey, TriggerKey

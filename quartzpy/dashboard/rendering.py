@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 from quartzpy.dashboard.drawing.plots import sparkline
 from quartzpy.dashboard.links import Links
 from quartzpy.dashboard.lists import plain_head, short_head
-from quartzpy.dashboard.times import Times, span_text, utc
+from quartzpy.dashboard.shown_times import Times, span_text, utc
 from quartzpy.keys import JobKey, Key, TriggerKey
 from quartzpy.operations import Count
 from quartzpy.operations.actions.table import ACTIONS

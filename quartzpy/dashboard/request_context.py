@@ -21,7 +21,7 @@ from quartzpy.dashboard.cookies import checked_form, csrf_token, keep_csrf_token
 from quartzpy.dashboard.links import ROOT, Links
 from quartzpy.dashboard.lists import COLUMNS
 from quartzpy.dashboard.rendering import render
-from quartzpy.dashboard.times import ZONE_COOKIE, Times, is_zone, times_of
+from quartzpy.dashboard.shown_times import ZONE_COOKIE, Times, is_zone, times_of
 from quartzpy.errors import QuartzpyError
 from quartzpy.instants import zone
 from quartzpy.operations import Actor, Operations

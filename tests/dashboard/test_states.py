@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 from quartzpy import Scheduler
 from quartzpy.dashboard import create_app, rendering
 from quartzpy.dashboard.links import Links
-from quartzpy.dashboard.times import Times
+from quartzpy.dashboard.shown_times import Times
 from quartzpy.jobs.context import Progress
 from quartzpy.jobs.continuation import Continuation
 from quartzpy.jobs.retry import RetryPolicy

@@ -19,7 +19,7 @@ from quartzpy.placement import Capabilities
 from quartzpy.states import CompletionInstruction, Outcome, TriggerState
 from quartzpy.store.node_metadata import SETTING, setting_of_nodes
 from quartzpy.store.node_problems import NodeProblem
-from quartzpy.store.postgresql.admin import server
+from quartzpy.store.postgresql.admin import catalogs
 from quartzpy.store.postgresql.connection.session import LastReturn
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import CheckIn, NamedTriggers, Node
@@ -541,7 +541,7 @@ def test_every_remedy_names_an_action_with_arguments_that_it_takes(
 def test_a_late_trigger_is_an_incident_that_names_who_holds_its_row(
     postgres_dsn: str, store: Harness, operations: Operations, node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "LONG", timedelta())
+    monkeypatch.setattr(catalogs, "LONG", timedelta())
     store.schedule(job(), once("wanted"))
     with connect_to(postgres_dsn, autocommit=False, application_name="bobs-notebook") as holder:
         holder.execute("SELECT FROM qrtz_triggers WHERE trigger_name = 'wanted' FOR UPDATE")

@@ -13,7 +13,7 @@ from typing import Protocol
 from quartzpy.errors import JobSnoozedError
 from quartzpy.job_data import encode_value
 from quartzpy.jobs.context import Cancellation, JobExecutionContext
-from quartzpy.node.workers.outcomes import (
+from quartzpy.node.workers.error_handling import (
     STOPPED,
     asks_to_refire,
     describe,

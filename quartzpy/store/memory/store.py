@@ -26,7 +26,7 @@ from quartzpy.store.memory import limits as memory_limits
 from quartzpy.store.memory import lookups, misfire, pages, pausing, scheduling, time_off
 from quartzpy.store.memory import recover as recover_step
 from quartzpy.store.memory.joins import settle_left_batches
-from quartzpy.store.memory.notifications import Notifications
+from quartzpy.store.memory.listen import Notifications
 from quartzpy.store.memory.tables import Tables
 from quartzpy.store.protocol import (
     BatchEntry,

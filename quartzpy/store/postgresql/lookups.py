@@ -17,7 +17,7 @@ from quartzpy.matchers import GroupMatcher, MatchOperator
 from quartzpy.placement import placement_from_text
 from quartzpy.states import PAUSED_STATES, ExecutionState, HeldBy, JobMode, Missed, TriggerState
 from quartzpy.store.postgresql.connection.session import SqlSession
-from quartzpy.store.postgresql.schema.reader import Reader
+from quartzpy.store.postgresql.schema.row_reader import Reader
 from quartzpy.store.postgresql.schema.rows import JobColumns, TriggerColumns, key_columns
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps import checkin

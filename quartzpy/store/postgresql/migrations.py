@@ -26,8 +26,8 @@ from quartzpy.store.postgresql.connection.error_translation import translate
 from quartzpy.store.postgresql.connection.urls import parse_dsn
 from quartzpy.store.postgresql.schema.moved_tables import tables_of
 from quartzpy.store.postgresql.schema.naming import renamed, renamed_sql, version_table
+from quartzpy.store.postgresql.schema.operator_views import VIEWS
 from quartzpy.store.postgresql.schema.trigger_keys import TRIGGERS
-from quartzpy.store.postgresql.schema.views import VIEWS
 from quartzpy.store.postgresql.schema_version import (
     HEAD,
     columns,

@@ -15,7 +15,7 @@ from quartzpy.config.config import SchedulerConfig
 from quartzpy.placement import Capabilities, placement_from_text
 from quartzpy.store import node_metadata
 from quartzpy.store.health_findings import MAX_LISTED_ROWS, Finding, Severity
-from quartzpy.store.postgresql.admin.server import old_snapshots
+from quartzpy.store.postgresql.admin.catalogs import old_snapshots
 from quartzpy.store.postgresql.connection.listen import news
 from quartzpy.store.postgresql.connection.locks import MAKE, LockName
 from quartzpy.store.postgresql.connection.session import SqlSession

@@ -21,7 +21,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from quartzpy.states import STORED_STATES, JobMode, Missed, OverlapPolicy, Unreconciled
-from quartzpy.store.postgresql.schema.tables.base import (
+from quartzpy.store.postgresql.schema.tables.shared import (
     BY_SCHEDULER,
     IS_AWAITED,
     IS_DEFINITION,

@@ -20,7 +20,7 @@ OLDEST_SERVER = 150_000
 OURS_BESIDES_THE_POOL = 5
 """Connections of a node besides its pool: three for steps, one for check-ins, one for LISTEN."""
 
-_FACTS = SqlFile("checks.sql")("facts").encode()
+_FACTS = SqlFile("server_checks.sql")("facts").encode()
 
 
 class Facts(NamedTuple):
