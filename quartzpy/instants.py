@@ -230,6 +230,21 @@ def span_text(span: timedelta) -> str:
     return f"{seconds}.{fraction}s" if fraction else f"{seconds}s"
 
 
+_FOR_PEOPLE = (("d", timedelta(days=1)), ("h", timedelta(hours=1)), ("m", timedelta(minutes=1)))
+
+
+def short(span: timedelta) -> str:
+    """Return a length of time for people, in the syntax of the settings: 90 seconds are "1m30s"."""
+    rest, parts = abs(span), []
+    for letter, unit in _FOR_PEOPLE:
+        count, rest = divmod(rest, unit)
+        if count:
+            parts.append(f"{count}{letter}")
+    if rest or not parts:
+        parts.append(f"{rest.total_seconds():g}s")
+    return ("-" if span < timedelta() else "") + "".join(parts)
+
+
 def _read_span(value: object) -> timedelta | None:
     """Return the value as a timedelta, limited to the range of timedelta; None if it is not a length of time."""
     if isinstance(value, timedelta):

@@ -14,8 +14,8 @@ from typing import Any
 import click
 
 from quartzpy.errors import InvalidValueError, SettingsError, UnknownTimeZoneError
+from quartzpy.instants import short
 from quartzpy.instants import zone as zone_named
-from quartzpy.operations.views.schedules import short
 from quartzpy.scheduler.typed_text import PAST, read_instant
 from quartzpy.texts import visible
 

@@ -21,9 +21,8 @@ from quartzpy.config.pools import ExecutorConfig
 from quartzpy.config.setting_names import SETTINGS, URL, Setting
 from quartzpy.config.sources import CONFIG_FILE
 from quartzpy.errors import AuthenticationError, SchemaError, SettingsError, StoreUnavailableError
-from quartzpy.instants import as_span
+from quartzpy.instants import as_span, short
 from quartzpy.operations.render import as_json, table
-from quartzpy.operations.views.schedules import short
 from quartzpy.secret_texts import REDACTED
 
 

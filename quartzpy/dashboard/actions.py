@@ -40,7 +40,7 @@ from quartzpy.errors import (
     QuartzpyError,
     StoreUnavailableError,
 )
-from quartzpy.instants import zone
+from quartzpy.instants import short, zone
 from quartzpy.jobs.shared_limit import checked_limit_name
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations import ActionProgress, ActionResult
@@ -51,7 +51,6 @@ from quartzpy.operations.actions.inputs import Data
 from quartzpy.operations.actions.table import ACTIONS
 from quartzpy.operations.actions.values import checked_incident_id
 from quartzpy.operations.selection import NAMES, Keys, Selection, Subject
-from quartzpy.operations.views.schedules import short
 from quartzpy.scheduler.methods.queries import checked_fire_id
 from quartzpy.scheduler.past_fires import MAX_RUNS, PastFires, check_span
 from quartzpy.texts import quoted

@@ -113,9 +113,8 @@ def trigger_kind(name: str) -> type[Trigger]:
 
 
 def trigger_kinds() -> dict[str, type[Trigger]]:
-    """Return the kinds of triggers of quartzpy's own, sorted by name."""
-    own = {kind: cls for kind, cls in _KINDS.items() if cls.__module__.startswith("quartzpy.triggers.")}
-    return dict(sorted(own.items()))
+    """Return the kinds of triggers that this process knows, sorted by name."""
+    return dict(sorted(_KINDS.items()))
 
 
 def is_copied(cls: type[Trigger]) -> bool:
@@ -269,6 +268,16 @@ class Trigger(NameHints, ABC):
     def label(self) -> str:
         """The key as text, for messages; of a trigger without a name, its kind."""
         return f"without a name ({self.kind})" if self.name is None else f"{self.group}.{self.name}"
+
+    @property
+    def text(self) -> str:
+        """The schedule in a few words, as lists show it: "every 15m"."""
+        return self.kind
+
+    @property
+    def words(self) -> str:
+        """The schedule as a phrase for people: "at 02:00, Monday to Friday"."""
+        return self.text
 
     @property
     def anchor(self) -> datetime:

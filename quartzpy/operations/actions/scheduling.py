@@ -12,7 +12,7 @@ from quartzpy.operations.actions.methods import ActionMethods, by_presence
 from quartzpy.operations.actions.values import rows_of_plan, schedule_values, values_of
 from quartzpy.operations.selection import Selected, Subject, named
 from quartzpy.operations.views import schedules
-from quartzpy.operations.views.schedules import SchedulePreview, in_words
+from quartzpy.operations.views.schedules import SchedulePreview
 from quartzpy.scheduler import singles
 from quartzpy.scheduler.batched_reads import BatchedReads
 from quartzpy.scheduler.sync import Declarations, Existing, SyncPlan
@@ -69,7 +69,7 @@ class SchedulingActions(ActionMethods):
             following = transaction.reschedule_job(key, new)
             if (note := PauseNote.of(record)) is not None:
                 transaction.store.pause(NamedTriggers([key]), note)
-            sentence = f"Trigger {key} fires {in_words(new)}; the next time is {following.isoformat(sep=' ')}."
+            sentence = f"Trigger {key} fires {new.words}; the next time is {following.isoformat(sep=' ')}."
             return SubjectChange(sentence, schedule_values(record.trigger), schedule_values(new), (key,))
 
         return self._change_one("reschedule", named(Subject.TRIGGER, key), reason, change)

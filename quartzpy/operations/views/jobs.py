@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Any
 
 from quartzpy.definitions.plain import definition_of
+from quartzpy.instants import short
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.join import as_join
 from quartzpy.keys import JobKey, nearest
@@ -29,7 +30,6 @@ from quartzpy.operations.views import allowed_actions
 from quartzpy.operations.views.agenda import FIRES, Fires, PlannedRun
 from quartzpy.operations.views.executions import ExecutionSummary, RunningView, running_view
 from quartzpy.operations.views.executions import summary as execution_summary
-from quartzpy.operations.views.schedules import short
 from quartzpy.operations.views.triggers import TriggerSummary
 from quartzpy.operations.views.triggers import summary as trigger_summary
 from quartzpy.operations.views.waiting import WaitingFacts
