@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from functools import cached_property
 from importlib import import_module
 from itertools import chain
 from keyword import iskeyword
@@ -124,15 +123,10 @@ class _Commands(Mapping[str, click.Command]):
         self._modules = {name: module for names in _SECTIONS.values() for name, module in names.items()}
         self._imported: dict[str, click.Command] = {}
 
-    @cached_property
-    def _actions(self) -> Mapping[str, click.Command]:
-        return import_module("quartzpy.cli.actions").COMMANDS  # type: ignore[no-any-return]
-
     def __getitem__(self, name: str) -> click.Command:
         if name not in self._modules:
-            named: click.Command = (
-                import_module("quartzpy.cli.lists").command_named(name) if name in _lists() else self._actions[name]
-            )
+            module = import_module(f"quartzpy.cli.{'lists' if name in _lists() else 'actions'}")
+            named: click.Command = module.command_named(name)
             return named
         if name not in self._imported:
             module = import_module(f"quartzpy.cli.{self._modules[name]}")
@@ -143,7 +137,7 @@ class _Commands(Mapping[str, click.Command]):
         return self._imported[name]
 
     def __iter__(self) -> Iterator[str]:
-        return chain(_lists(), self._modules, self._actions)
+        return chain(_lists(), self._modules, import_module("quartzpy.cli.actions").names())
 
     def __len__(self) -> int:
         return len(list(iter(self)))

@@ -36,6 +36,13 @@ SHOWN = 10
 """The number of subjects that a question and a dry run name."""
 _Command = Callable[..., Any]
 _LISTS: Mapping[Subject, ListSpec[Any]] = {Subject.JOB: JOBS, Subject.TRIGGER: TRIGGERS, Subject.EXECUTION: EXECUTIONS}
+_NAMED: Mapping[Subject, dict[str, Any]] = {
+    Subject.NODE: {"shell_complete": completion.NODES},
+    Subject.INCIDENT: {"type": click.IntRange(1)},
+    Subject.LIMIT: {"shell_complete": completion.LIMITS},
+    Subject.WINDOW: {},
+}
+"""The subjects that are named by one word, and the arguments of commands for them."""
 _COMPLETERS = {"job": completion.JOBS, "trigger": completion.TRIGGERS, "execution": completion.RUNNING}
 
 
@@ -126,49 +133,17 @@ def subject_options(action: Action, *kinds: Subject) -> Callable[[_Command], _Co
     if Subject.EVERYTHING in kinds:
         return partial(_of_any_kind, action)
     [kind] = kinds
-    if kind is Subject.NODE:
-        return _node
-    if kind is Subject.INCIDENT:
-        return _incident
-    if kind is Subject.LIMIT:
-        return _limit
-    if kind is Subject.WINDOW:
-        return _window
+    if kind in _NAMED:
+        return partial(_by_name, kind)
     return partial(_single if action.is_single else _several, action, _LISTS[kind])
 
 
-def _node(command: _Command) -> _Command:
-    @click.argument("node", shell_complete=completion.NODES)
+def _by_name(kind: Subject, command: _Command) -> _Command:
+    @click.argument(str(kind), **_NAMED[kind])
     @wraps(command)
-    def collected(*arguments: Any, node: str, **rest: Any) -> None:
-        command(*arguments, find=lambda _: _named("node", [node]), **rest)
-
-    return collected
-
-
-def _window(command: _Command) -> _Command:
-    @click.argument("window")
-    @wraps(command)
-    def collected(*arguments: Any, window: str, **rest: Any) -> None:
-        command(*arguments, find=lambda _: _named("window", [window]), **rest)
-
-    return collected
-
-
-def _incident(command: _Command) -> _Command:
-    @click.argument("incident", type=click.IntRange(1))
-    @wraps(command)
-    def collected(*arguments: Any, incident: int, **rest: Any) -> None:
-        command(*arguments, find=lambda _: _named("incident", [incident]), **rest)
-
-    return collected
-
-
-def _limit(command: _Command) -> _Command:
-    @click.argument("limit", shell_complete=completion.LIMITS)
-    @wraps(command)
-    def collected(*arguments: Any, limit: str, **rest: Any) -> None:
-        command(*arguments, find=lambda _: _named("limit", [limit]), **rest)
+    def collected(*arguments: Any, **rest: Any) -> None:
+        name = rest.pop(str(kind))
+        command(*arguments, find=lambda _: _named(kind, [name]), **rest)
 
     return collected
 

@@ -1,9 +1,9 @@
-"""A type of trigger costs one class: it is stored, written in files and documents, described, and shown on each face."""
+"""A type of triggers costs one class: it is stored, read from files and documents, described, and shown."""
 
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -25,7 +25,7 @@ START = datetime(2099, 1, 1, 4, 10, tzinfo=UTC)
 
 
 @pytest.fixture
-def tide_trigger(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Trigger]]:
+def tide_trigger(monkeypatch: pytest.MonkeyPatch) -> type[Trigger]:
     """A type of triggers that is known for one test. The class is all that somebody writes for it."""
     monkeypatch.setattr(kinds, "_KINDS", dict(kinds._KINDS))
 
@@ -62,7 +62,7 @@ def tide_trigger(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Trigger]]:
         def from_schedule(cls, schedule: Mapping[str, Any], **common: Any) -> Self:
             return cls(**schedule, **common)
 
-    yield TideTrigger
+    return TideTrigger
 
 
 class Sail(Job):
@@ -87,14 +87,15 @@ def test_a_type_of_triggers_costs_one_class(tide_trigger: type[Any], terminal: T
     # Of a file, in the database.
     (tmp_path / "jobs.toml").write_text(FILE)
     assert "sail" in terminal.ok("apply", "jobs.toml", "--yes")
-    stored = terminal.scheduler.get_trigger(TriggerKey("sail"))
+    stored: Any = terminal.scheduler.get_trigger(TriggerKey("sail"))
     assert stored == tide_trigger("sail", harbour="Dover", start_time=START, job_key=stored.job_key)
     assert 'harbour = "Dover"' in terminal.ok("export")
 
     # In memory.
     with Scheduler("memory://") as memory:
         memory.schedule_job(JobDetail(Sail, "sail"), tide_trigger("low", harbour="Calais", start_time=START))
-        assert memory.get_trigger(TriggerKey("low")).harbour == "Calais"
+        low: Any = memory.get_trigger(TriggerKey("low"))
+        assert low.harbour == "Calais"
 
     # On the terminal.
     assert "tides of Dover" in terminal.ok("triggers")

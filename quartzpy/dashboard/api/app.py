@@ -193,6 +193,6 @@ def create_api(
     routes.append(Route(definitions.APPLY, apply_endpoint, methods=["POST"]))
     routes += [
         Route(f"/actions/{action.replace('_', '-')}", action_endpoint(action), methods=["POST"])
-        for action in bodies.METHODS
+        for action in bodies.methods()
     ]
     return Starlette(routes=routes, exception_handlers={**HANDLERS, refused: forged})

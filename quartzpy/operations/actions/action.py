@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, Literal
 
 from quartzpy.errors import InvalidValueError
 from quartzpy.operations.actions.inputs import Input
@@ -135,6 +135,8 @@ class Action:
     """The emphasis of its buttons: none, "primary", or "danger" for what cannot be undone."""
     needs_reason: bool = False
     """True if it is refused without a reason."""
+    follows: Literal["", "run", "repeat"] = ""
+    """What the page follows to its end after the action on one subject: the run that it began, or that repeats one."""
     always_asks: bool = False
     """True if its command asks for confirmation also where the user has named each subject."""
     undone_by: str | None = None

@@ -65,6 +65,7 @@ SECTIONS: Mapping[str, tuple[Action, ...]] = {
                 ),
                 _EVEN_IF_PAUSED,
             ),
+            follows="run",
             question="Run",
             title="Trigger",
             button="Trigger now",
@@ -97,6 +98,7 @@ SECTIONS: Mapping[str, tuple[Action, ...]] = {
                 )
             },
             inputs=(_EVEN_IF_PAUSED,),
+            follows="repeat",
             question="Run again",
             past_tense="Run again",
             explanation="The job runs again, with the data of that run.",
@@ -381,6 +383,7 @@ SECTIONS: Mapping[str, tuple[Action, ...]] = {
                     hint="5 concurrent executions; “10/minute”, a rate of fires; or both: “5, 10/minute”",
                     placeholder="5",
                     is_required=True,
+                    is_argument=True,
                 ),
             ),
             question="Set",
@@ -405,6 +408,7 @@ SECTIONS: Mapping[str, tuple[Action, ...]] = {
                 Subject.TRIGGER: ("Return triggers in ERROR to their schedules.\n\nFilters select only those in ERROR.")
             },
             states=(TriggerState.ERROR,),
+            follows="repeat",
             question="Reset",
             past_tense="Reset",
             title="Reset from error:",
