@@ -23,6 +23,7 @@ from quartzpy.operations.lists.cluster import LOCKS, NODES
 from quartzpy.operations.lists.history import EXECUTIONS, LATE
 from quartzpy.operations.lists.schedule import TRIGGERS
 from quartzpy.operations.render import json_text
+from quartzpy.operations.selection import Subject
 from quartzpy.operations.views.internal_triggers import GROUPS, kind_of
 from quartzpy.texts import numbered, visible
 
@@ -70,6 +71,7 @@ def _environment() -> Environment:
         time=time_element,
         said=said,
         action_table=ACTIONS,
+        always_offered=always_offered,
         no_time=timedelta(),
         kind_of=kind_of,
         kinds_of_nodes=kinds_of_nodes(),
@@ -180,6 +182,11 @@ def _place(links: Links, kind: str, name: str) -> str | None:
     if kind == "execution":
         return links.execution(int(name)) if name.isdecimal() and len(name) <= _MAX_DIGITS else None
     return links.node(name) if any(not letter.isalpha() for letter in name) else None
+
+
+def always_offered(kind: Subject) -> tuple[str, ...]:
+    """Return the actions on subjects of a kind that need no condition."""
+    return tuple(action.name for action in ACTIONS.values() if action.is_always_offered and kind in action.subjects)
 
 
 def number(value: Count | float) -> str:

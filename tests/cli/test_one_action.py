@@ -33,6 +33,7 @@ MARK = Action(
         Instant("until", "Until when.", "Until", direction=FUTURE),
     ),
     question="Mark",
+    is_always_offered=True,
     explanation="The words stand in front of its description.",
 )
 

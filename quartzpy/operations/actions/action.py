@@ -137,6 +137,8 @@ class Action:
     """True if it is refused without a reason."""
     follows: Literal["", "run", "repeat"] = ""
     """What the page follows to its end after the action on one subject: the run that it began, or that repeats one."""
+    is_always_offered: bool = False
+    """True if the page offers it on each subject; of other actions, `views.allowed_actions` says when they are."""
     always_asks: bool = False
     """True if its command asks for confirmation also where the user has named each subject."""
     undone_by: str | None = None

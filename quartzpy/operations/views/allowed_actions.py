@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from quartzpy.operations.actions.table import ACTIONS
-from quartzpy.operations.selection import Subject
 from quartzpy.states import ExecutionState, JobMode, NodeMode, Outcome, TriggerState
 
 _PAUSED = frozenset({TriggerState.PAUSED, TriggerState.PAUSED_BLOCKED})
@@ -34,7 +32,7 @@ def on_trigger(
         "backfill": is_readable and mode is not JobMode.DISABLED,
         "delete": True,
     }
-    return _names(Subject.TRIGGER, allowed)
+    return _names(allowed)
 
 
 def on_job(mode: JobMode, states: Collection[TriggerState], *, has_more: bool) -> tuple[str, ...]:
@@ -49,7 +47,7 @@ def on_job(mode: JobMode, states: Collection[TriggerState], *, has_more: bool) -
         "disable": mode is not JobMode.DISABLED,
         "delete": True,
     }
-    return _names(Subject.JOB, allowed)
+    return _names(allowed)
 
 
 def on_execution(
@@ -60,14 +58,14 @@ def on_execution(
         "cancel": state is ExecutionState.PROCESSING and not cancel_requested,
         "run_again": has_ended and mode is not None and mode is not JobMode.DISABLED,
     }
-    return _names(Subject.EXECUTION, allowed)
+    return _names(allowed)
 
 
 def on_node(mode: NodeMode, *, is_dead: bool) -> tuple[str, ...]:
     """Return the actions on a node. A dead one would not hear of any."""
     is_taking = mode is NodeMode.RUNNING
     allowed = {"drain": is_taking, "standby": is_taking, "resume_node": not is_taking}
-    return () if is_dead else _names(Subject.NODE, allowed)
+    return () if is_dead else _names(allowed)
 
 
 def on_some_trigger(states: Collection[TriggerState]) -> frozenset[str]:
@@ -93,7 +91,5 @@ def on_some_execution(states: Collection[ExecutionState]) -> frozenset[str]:
     )
 
 
-def _names(kind: Subject, allowed: dict[str, bool]) -> tuple[str, ...]:
-    """Return the actions of a kind that are possible: those of which no condition is known always are."""
-    others = (action.name for action in ACTIONS.values() if action.subjects.get(kind) and action.name not in allowed)
-    return (*(name for name, is_allowed in allowed.items() if is_allowed), *others)
+def _names(allowed: dict[str, bool]) -> tuple[str, ...]:
+    return tuple(name for name, is_allowed in allowed.items() if is_allowed)
