@@ -207,3 +207,14 @@ def test_a_node_whose_loop_was_destroyed_records_what_ran_and_goes_on() -> None:
     assert [outcome for outcome, _ in outcomes("quick")] == [Outcome.SUCCEEDED]
     assert scheduler.health().state is HealthState.HEALTHY
     assert scheduler.shutdown()
+
+
+def test_the_loop_of_a_node_ends_with_it() -> None:
+    scheduler = Scheduler("memory://", name="loops")
+    scheduler.start()
+    scheduler.schedule_job(JobDetail(Quick, "quick"), SimpleTrigger("quick"))
+    assert scheduler.wait_until_recorded(1, "30s")
+    before = {thread for thread in threading.enumerate() if "loop" in thread.name}
+    assert before
+    assert scheduler.shutdown()
+    assert not any(thread.is_alive() for thread in before)
