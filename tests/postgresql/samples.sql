@@ -259,7 +259,6 @@
 \set unreconciled NEW
 \set until '2030-01-01 00:00:00+00'
 \set upcoming '{"{2026-01-03T00:00:00Z}","{}"}'
-\set value g
 \set verbs {SELECT,USAGE}
 \set version 1
 \set wait '30 s'

@@ -60,7 +60,7 @@ _Key = TypeVar("_Key", JobKey, TriggerKey)
 
 def match_values(matcher: GroupMatcher) -> dict[str, str]:
     """Return the values of a matcher, as statements take them."""
-    return {"operator": str(matcher.operator), "value": matcher.value}
+    return {"operator": str(matcher.operator), "group": matcher.value}
 
 
 def jobs(session: SqlSession, keys: Collection[JobKey]) -> dict[JobKey, JobDetail]:
