@@ -240,6 +240,18 @@ def test_a_clock_change_names_the_triggers_around_it(store: Harness, operations:
     assert "clock-change" not in incidents(operations)
 
 
+def test_triggers_of_a_job_that_are_paused_since_nobody_knows_when_are_one_incident(
+    store: Harness, operations: Operations
+) -> None:
+    store.schedule(job(), *(once("late", at(60), group=group) for group in "gh"))
+    store.schedule(job("other"), once("late", at(60), group="i"))
+    for group in "ghi":
+        store.set_state(key("late", group), TriggerState.PAUSED)
+    store.clock.advance(HOUR)
+    found = [one for one in operations.overview().incidents if one.kind == "paused-overdue"]
+    assert len(found) == 2
+
+
 def test_paused_triggers_that_miss_fires_are_resumed_by_the_remedy(
     store: Harness, operations: Operations, node: Node
 ) -> None:
