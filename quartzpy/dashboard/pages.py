@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -28,7 +28,6 @@ from quartzpy.dashboard.request_context import (
     chosen_filters,
     execution_filters,
     instant_filter,
-    job_filters,
     page,
     page_position,
     state_filter,
@@ -40,7 +39,7 @@ from quartzpy.instants import zone
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations import (
     ExecutionSummary,
-    JobSummary,
+    Operations,
     PlannedRun,
     RunningView,
     TriggerSummary,
@@ -171,19 +170,6 @@ def timeline(context: RequestContext) -> Response:
 # --- the schedule
 
 
-def job_list(context: RequestContext) -> Response:
-    def read(limit: int, after: str | None) -> Page[JobSummary]:
-        return context.operations.jobs(limit=limit, after=after, **filters)
-
-    if (changed := _changed_columns(context, JOBS)) is not None:
-        return changed
-    filters, mode = job_filters(context), checked_choice(context.parameter("mode"), JobMode, "mode")
-    allowed = allowed_actions.on_some_job(set(JobMode) if mode is None else {mode})
-    jobs, head = _sorted(context, JOBS, {"job": read}, lambda: context.operations.jobs_are_few(MAX_SORTED, **filters))
-    live = "schedule executions"
-    return context.render("jobs.html", live=live, page=jobs, head=head, spec=JOBS, filters=filters, allowed=allowed)
-
-
 _Read = Callable[[int, str | None], Page[Any]]
 
 
@@ -286,8 +272,8 @@ def trigger_list(context: RequestContext) -> Response:
         head=head,
         spec=TRIGGERS,
         filters=filters,
+        spans=None,
         states=_TRIGGER_STATES,
-        job=filters["job"],
         has_filter=has_filter,
         hidden=None if hidden is None else hidden(),
         allowed=allowed_actions.on_some_trigger(states),
@@ -377,8 +363,6 @@ def execution_list(context: RequestContext) -> Response:
         filters=filters,
         states=_EXECUTION_STATES,
         spans=_SINCE,
-        job=job,
-        trigger=filters["trigger"],
         hint=context.operations.job_hint(job) if job is not None and not page else None,
         allowed=allowed_actions.on_some_execution(listed),
     )
@@ -400,8 +384,22 @@ def one_execution(context: RequestContext) -> Response:
     return context.render("execution.html", live=live, view=view, bar=split_bar(view.execution, view.elapsed))
 
 
-def list_page(spec: ListSpec[Any]) -> Handler:
-    """Return the page of a list of which all that there is to say is in its description."""
+def _of_jobs(filters: Mapping[str, Any]) -> Collection[str]:
+    return allowed_actions.on_some_job(set(JobMode) if filters["mode"] is None else {filters["mode"]})
+
+
+def list_page(
+    spec: ListSpec[Any],
+    *,
+    usual: str = "",
+    are_few: Callable[..., bool] = lambda operations, most, **filters: False,
+    allowed: Callable[[Mapping[str, Any]], Collection[str]] = lambda filters: (),
+) -> Handler:
+    """Return the page of a list of which nearly all that there is to say is in its description.
+
+    `usual` is the column of the usual order. `are_few` says whether the whole list is short, and `allowed` returns the
+    actions on several of its rows.
+    """
 
     def handle(context: RequestContext) -> Response:
         answer: Any = None
@@ -414,7 +412,7 @@ def list_page(spec: ListSpec[Any]) -> Handler:
         if (changed := _changed_columns(context, spec)) is not None:
             return changed
         filters = chosen_filters(context, spec)
-        rows, head = _sorted(context, spec, {"": read})
+        rows, head = _sorted(context, spec, {usual: read}, lambda: are_few(context.operations, MAX_SORTED, **filters))
         live = "" if context.parameter("after") else spec.live
         return context.render(
             spec.template,
@@ -422,9 +420,11 @@ def list_page(spec: ListSpec[Any]) -> Handler:
             is_steady=spec.is_steady and bool(live) and not head.sort,
             spec=spec,
             filters=filters,
+            spans=None,
             page=rows,
             head=head,
             answer=answer,
+            allowed=allowed(filters),
         )
 
     return handle
@@ -502,11 +502,20 @@ class PageEntry:
         return Route(self.path, page(self.handler))
 
 
+_OWN: Mapping[str, Handler] = {
+    "jobs": list_page(JOBS, usual="job", are_few=Operations.jobs_are_few, allowed=_of_jobs),
+    "triggers": trigger_list,
+    "executions": execution_list,
+    "nodes": nodes,
+}
+"""The pages of lists that have more than their descriptions say."""
+
+
 def _lists(menu: str = "") -> Iterator[PageEntry]:
     """Return the pages of the lists under a heading, each of which is made from its description."""
     for spec in LISTS.values():
-        if spec.title and spec.menu == menu and spec is not NODES:
-            yield PageEntry(f"/{spec.name}", list_page(spec), spec.title, menu, spec.key)
+        if spec.title and spec.menu == menu:
+            yield PageEntry(f"/{spec.name}", _OWN.get(spec.name) or list_page(spec), spec.title, menu, spec.key)
 
 
 PAGES: list[PageEntry] = [
@@ -514,17 +523,14 @@ PAGES: list[PageEntry] = [
     PageEntry("/incidents", incident_list, "Incidents", "Now", "w"),
     *_lists("Now"),
     PageEntry("/timeline", timeline, "Timeline", "Now", "l"),
-    PageEntry("/jobs", job_list, "Jobs", "Schedule", "j"),
-    PageEntry("/job", one_job, under="/jobs"),
-    PageEntry("/triggers", trigger_list, "Triggers", "Schedule", "t"),
-    PageEntry("/trigger", one_trigger, under="/triggers"),
     *_lists("Schedule"),
+    PageEntry("/job", one_job, under="/jobs"),
+    PageEntry("/trigger", one_trigger, under="/triggers"),
     PageEntry("/calendar", one_calendar, under="/calendars"),
-    PageEntry("/executions", execution_list, "Executions", "History", "e"),
-    PageEntry("/executions/{fire_id}", one_execution),
     *_lists("History"),
+    PageEntry("/executions/{fire_id}", one_execution),
     PageEntry("/audit/{action_id:int}", audit_entry),
-    PageEntry("/nodes", nodes, NODES.title, "Cluster", NODES.key),
+    *_lists("Cluster"),
     PageEntry("/system", system, "System", "Cluster", "s"),
     *_lists(),
     PageEntry("/search", search),

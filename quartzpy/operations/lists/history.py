@@ -50,6 +50,9 @@ EXECUTIONS: ListSpec[ExecutionSummary] = ListSpec(
         Column("error", lambda row: row.error, drop=8),
     ),
     ExecutionQuery,
+    title="Executions",
+    menu="History",
+    key="e",
     more="By default they are those that have ended; another state (SCHEDULED, ENQUEUED, PROCESSING) must be named.",
 )
 

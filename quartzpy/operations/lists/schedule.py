@@ -112,6 +112,10 @@ JOBS: ListSpec[JobSummary] = ListSpec(
         Column("description", lambda row: row.description, drop=1, aside=True),
     ),
     JobQuery,
+    title="Jobs",
+    live="schedule executions",
+    menu="Schedule",
+    key="j",
 )
 
 TRIGGERS: ListSpec[TriggerSummary] = ListSpec(
@@ -144,6 +148,9 @@ TRIGGERS: ListSpec[TriggerSummary] = ListSpec(
         Column("error", lambda row: row.error, drop=9, aside=True),
     ),
     TriggerQuery,
+    title="Triggers",
+    menu="Schedule",
+    key="t",
 )
 
 CALENDARS: ListSpec[CalendarSummary] = ListSpec(
