@@ -385,7 +385,7 @@ def one_execution(context: RequestContext) -> Response:
 
 
 def _of_jobs(filters: Mapping[str, Any]) -> Collection[str]:
-    return allowed_actions.on_some_job(set(JobMode) if filters["mode"] is None else {filters["mode"]})
+    return allowed_actions.on_some_job(set(JobMode) if filters["mode"] is None else {JobMode(filters["mode"])})
 
 
 def list_page(
