@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dis import opmap
 from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -27,6 +26,9 @@ def snake_case(name: str) -> str:
 @cache
 def _quartz() -> Mapping[str, tuple[tuple[str, str, str], ...]]:
     """Return the section, the name and the answer of each name of Quartz, by the name in lower case."""
+    # A twentieth of the time that `import quartzpy` takes.
+    from importlib.resources import files
+
     by_name: dict[str, tuple[tuple[str, str, str], ...]] = {}
     for line in files("quartzpy").joinpath("quartz_names.txt").read_text(encoding="utf-8").splitlines():
         section, name, here = line.split("\t")
@@ -174,13 +176,13 @@ def missing_name(module: str, name: str, names: Iterable[str], *, imported: bool
 
     An import would replace an AttributeError by an ImportError without its text.
     """
-    own = {_key(each): each for each in names}.get(_key(name))
     if name.startswith("_"):
-        hint = None
-    elif own is not None and name not in MODULE_NAMES:
+        # Each import of a name asks the module for its `__path__`.
+        return AttributeError(f"module {module!r} has no attribute {name!r}")
+    own = {_key(each): each for each in names}.get(_key(name))
+    hint = answer(name, set(names).__contains__, MODULE_NAMES, only_methods=False)
+    if own is not None and name not in MODULE_NAMES:
         hint = f"did you mean {own}?"
-    else:
-        hint = answer(name, set(names).__contains__, MODULE_NAMES, only_methods=False)
     if hint is not None and imported:
         return ImportError(f"cannot import name {name!r} from {module!r}; {hint}", name=module)
     text = f"module {module!r} has no attribute {name!r}"
@@ -206,7 +208,9 @@ class NamedByQuartz(type):
     if not TYPE_CHECKING:  # A type checker would accept every attribute.
 
         def __getattr__(cls, name: str) -> Any:
-            hint = None if name.startswith("_") else answer(name, set(dir(cls)).__contains__, {})
+            # The decorator of dataclasses asks for the default of each field.
+            is_own = name.startswith("_") or any(name in vars(base).get("__annotations__", ()) for base in cls.__mro__)
+            hint = None if is_own else answer(name, set(dir(cls)).__contains__, {})
             text = f"type object {cls.__name__!r} has no attribute {name!r}"
             raise AttributeError(text if hint is None else f"{text}; {hint}", name=name, obj=None if hint else cls)
 

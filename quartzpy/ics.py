@@ -111,7 +111,7 @@ def _calendar_from_ics(
     if len(wanted) > MAX_YEARS or wanted[-1] - wanted[0] >= MAX_YEARS:
         raise InvalidCalendarError(f"years: within {MAX_YEARS} years (got {wanted[0]} to {wanted[-1]})")
     events = _events(_decoded(text))
-    reader = _Reader(zone(time_zone), dict(zones or {}), date(wanted[0], 1, 1), date(wanted[-1], 12, 31))
+    reader = _EventReader(zone(time_zone), dict(zones or {}), date(wanted[0], 1, 1), date(wanted[-1], 12, 31))
     reader.read(events)
     days = frozenset(day for day in reader.days if day.year in wanted)
     spans = [span for span in joined_spans(reader.spans) if any(each.year in wanted for each in span)]
@@ -189,7 +189,7 @@ def _wrong(line: int, what: str) -> InvalidCalendarError:
     return InvalidCalendarError(f"iCalendar file, line {line}: {what}")
 
 
-class _Reader:
+class _EventReader:
     """The days and spans of the events from one date to another."""
 
     def __init__(self, place: tzinfo, zones: dict[str, str], first: date, last: date) -> None:

@@ -5,10 +5,24 @@ from __future__ import annotations
 import math
 import re
 import sys
+import types
 import zoneinfo
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar, overload
+from functools import cache, lru_cache
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Self,
+    TypeAlias,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    overload,
+)
 from zoneinfo import ZoneInfo
 
 from quartzpy.errors import InvalidTriggerError, InvalidValueError, UnknownTimeZoneError
@@ -121,6 +135,21 @@ class Converted(Generic[_Accepted, _Held]):
         def __set__(self, instance: object, value: _Accepted) -> None: ...
 
 
+@cache
+def accepted_types(cls: type[Any]) -> Mapping[str, tuple[Any, ...]]:
+    """Return the types that each value of a class accepts."""
+    return {name: tuple(accepted_members(hint)) for name, hint in get_type_hints(cls).items()}
+
+
+def accepted_members(hint: Any) -> list[Any]:
+    """Return the types that values with this annotation may have."""
+    if get_origin(hint) is Converted:
+        return accepted_members(get_args(hint)[0])
+    if get_origin(hint) in (Union, types.UnionType):
+        return [member for part in get_args(hint) for member in accepted_members(part)]
+    return [hint]
+
+
 def as_instant(value: object, subject: str, error: type[InvalidValueError] = InvalidTriggerError) -> datetime:
     """Return `value` in UTC. The error message begins with `subject` ("start_time").
 
@@ -199,6 +228,21 @@ def span_text(span: timedelta) -> str:
     seconds, rest = divmod(span, timedelta(seconds=1))
     fraction = f"{rest.microseconds:06}".rstrip("0")
     return f"{seconds}.{fraction}s" if fraction else f"{seconds}s"
+
+
+_FOR_PEOPLE = (("d", timedelta(days=1)), ("h", timedelta(hours=1)), ("m", timedelta(minutes=1)))
+
+
+def short(span: timedelta) -> str:
+    """Return a length of time for people, in the syntax of the settings: 90 seconds are "1m30s"."""
+    rest, parts = abs(span), []
+    for letter, unit in _FOR_PEOPLE:
+        count, rest = divmod(rest, unit)
+        if count:
+            parts.append(f"{count}{letter}")
+    if rest or not parts:
+        parts.append(f"{rest.total_seconds():g}s")
+    return ("-" if span < timedelta() else "") + "".join(parts)
 
 
 def _read_span(value: object) -> timedelta | None:

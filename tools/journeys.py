@@ -319,6 +319,7 @@ def budget() -> dict[str, int]:
         "modules in circles of imports": len(circles()),
         "files that name `rate_limit`": files_naming("rate_limit"),
         "files that name `display_name`": files_naming("display_name"),
+        "files that name `documentation_url`": files_naming("documentation_url"),
     }
 
 

@@ -11,7 +11,7 @@ import psycopg
 from benchmarks.operated.measuring import times_of, times_of_each
 from quartzpy import Scheduler
 from quartzpy.config.config import SchedulerConfig
-from quartzpy.store.postgresql.schema.views import VIEWS
+from quartzpy.store.postgresql.schema.operator_views import VIEWS
 from quartzpy.store.postgresql.store import SqlJobStore
 
 _MORE = {

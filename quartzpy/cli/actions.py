@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from quartzpy.cli.action import Request, act_on, action_options, parsed_data
-from quartzpy.cli.commands import NOT_OK, NOTHING_MATCHED, USAGE, KindGroup
+from quartzpy.cli.commands import NOT_OK, NOTHING_MATCHED, USAGE, KindGroup, NounGroup
 from quartzpy.cli.drawing import DetailView
 from quartzpy.cli.filters import choice
 from quartzpy.cli.formatter import LOCAL, Formatter, instant
@@ -21,11 +21,10 @@ from quartzpy.cli.subjects import SHOWN, Find, Subjects, subject_options
 from quartzpy.cli.target import Target
 from quartzpy.errors import SettingsError
 from quartzpy.instants import as_span
-from quartzpy.operations.actions.action import Action
-from quartzpy.operations.actions.inputs import Choice, Data, Flag, Input, Number
+from quartzpy.operations.actions.action import NOUNS, Action
+from quartzpy.operations.actions.inputs import Choice, Data, EndInput, Flag, Input, Instant, Number
 from quartzpy.operations.actions.table import ACTIONS
 from quartzpy.operations.selection import Subject
-from quartzpy.scheduler.typed_text import FUTURE
 from quartzpy.states import ExecutionState
 from quartzpy.texts import numbered, visible
 
@@ -142,34 +141,6 @@ def backfill(
         act_on(operations, action, request, subjects, values)
 
 
-@click.option("--until", help="The instant at which it counts again: an instant, or a length of time from now.")
-@click.option("--zone", default=LOCAL, help="The time zone of the instant. [default: that of this machine]")
-def acknowledge(action: Action, target: Target, request: Request, find: Find, *, until: str | None, zone: str) -> None:
-    """Take note of an incident, until an instant if the options say so."""
-    with target.operations() as operations:
-        at = None if until is None else instant(until, "--until", Formatter(zone), operations.now(), direction=FUTURE)
-        act_on(operations, action, request, find(operations), {"until": at})
-
-
-@click.argument("value")
-def set_limit(action: Action, target: Target, request: Request, find: Find, *, value: str) -> None:
-    """Set a limit that jobs share."""
-    with target.operations() as operations:
-        act_on(operations, action, request, find(operations), {"value": value})
-
-
-# The filters of triggers have an option --until.
-@click.option("--end", help="The end of the pause: an instant, or a length of time from now. [default: a resumption]")
-@click.option("--zone", default=LOCAL, help="The time zone of the instant. [default: that of this machine]")
-def pause(
-    action: Action, target: Target, request: Request, find: Find, *, end: str | None, zone: str, missed: str
-) -> None:
-    """Pause subjects, until an instant if the options say so."""
-    with target.operations() as operations:
-        at = None if end is None else instant(end, "--end", Formatter(zone), operations.now(), direction=FUTURE)
-        act_on(operations, action, request, find(operations), {"end": at, "missed": missed})
-
-
 _Command = Callable[..., Any]
 _Run = Callable[..., Any]
 
@@ -177,19 +148,27 @@ _OWN: Mapping[str, _Run] = {
     "trigger": run_and_wait,
     "backfill": backfill,
     "reschedule": reschedule,
-    "acknowledge": acknowledge,
-    "set_limit": set_limit,
-    "pause": pause,
 }
 """The actions whose commands do more than the action. They have options of their own."""
 
 
-def _run(action: Action, target: Target, request: Request, find: Find, **values: Any) -> None:
+def _run(action: Action, target: Target, request: Request, find: Find, *, of_clock: str = LOCAL, **values: Any) -> None:
     with target.operations() as operations:
+        for item in _instants(action):
+            values[item.name] = instant(
+                values[item.name], flag(item), Formatter(of_clock), operations.now(), direction=item.direction
+            )
         act_on(operations, action, request, find(operations), values)
 
 
-def _command(action: Action, kind: Subject, name: str) -> click.Command:
+def _instants(action: Action) -> list[Instant | EndInput]:
+    """Return the instants that a command reads; an action with a zone of its own reads them in that."""
+    if any(item.name == "zone" for item in action.inputs):
+        return []
+    return [item for item in action.inputs if isinstance(item, Instant | EndInput)]
+
+
+def _command(action: Action, name: str, *kinds: Subject) -> click.Command:
     run: _Run = _OWN.get(action.name, _run)
     own: list[click.Parameter] = getattr(run, "__click_params__", [])
 
@@ -197,40 +176,75 @@ def _command(action: Action, kind: Subject, name: str) -> click.Command:
         run(action, target, request, find, **values)
 
     vars(command)["__click_params__"] = [*own]
-    decorated: _Command = subject_options(action, kind)(command)
+    decorated: _Command = command
+    if run is _run and _instants(action):
+        words = "The time zone of the instant. [default: that of this machine]"
+        decorated = click.option("--zone", "of_clock", default=LOCAL, help=words)(decorated)
     for item in reversed(action.inputs):
-        if item.name not in {parameter.name for parameter in own}:
+        if item.is_argument:
+            decorated = click.argument(item.name)(decorated)
+    decorated = subject_options(action, *kinds)(decorated)
+    for item in reversed(action.inputs):
+        if not item.is_argument and item.name not in {parameter.name for parameter in own}:
             decorated = _option(item)(decorated)
-    return click.command(name, help=action.subjects[kind])(action_options(decorated))
+    text = action.subjects[kinds[0]] if len(kinds) == 1 else action.help
+    return click.command(name, help=text)(action_options(decorated))
+
+
+def flag(item: Input) -> str:
+    """Return the option of an input."""
+    return f"--{item.name.replace('_', '-')}"
 
 
 def _option(item: Input) -> Callable[[_Command], _Command]:
-    flag = f"--{item.name.replace('_', '-')}"
+    name = flag(item)
     match item:
         case Flag():
-            return click.option(flag, is_flag=True, help=item.help)
+            return click.option(name, is_flag=True, help=item.help)
         case Number():
-            return click.option(flag, type=click.IntRange(1), default=item.default, show_default=True, help=item.help)
+            return click.option(name, type=click.IntRange(1), default=item.default, show_default=True, help=item.help)
         case Choice():
-            return click.option(flag, type=choice(item.words), default=item.default, show_default=True, help=item.help)
+            return click.option(name, type=choice(item.words), default=item.default, show_default=True, help=item.help)
         case Data():
-            read = parsed_data(flag)
-            return click.option(flag, callback=read, help=f"{item.help} A JSON object, or @FILE.")
-    return click.option(flag, required=item.is_required, help=item.help)
+            read = parsed_data(name)
+            return click.option(name, callback=read, help=f"{item.help} A JSON object, or @FILE.")
+    return click.option(name, required=item.is_required, help=item.help)
 
 
-def command_of(action: Action) -> click.Command:
-    """Return the command of an action, or the group of its commands if it applies to several kinds of subjects."""
+def _command_of(action: Action, name: str) -> click.Command:
+    """Return the command of an action, or the group of its commands if there is one for each kind of its subjects."""
     kinds = action.commanded
-    if len(kinds) == 1:
-        return _command(action, kinds[0], action.command)
-    group = KindGroup(action.command, help=action.help)
+    if len(kinds) == 1 or Subject.EVERYTHING in kinds:
+        return _command(action, name, *kinds)
+    group = KindGroup(name, help=action.help)
     for kind in kinds:
-        group.add_command(_command(action, kind, kind.replace(" ", "-")))
+        group.add_command(_command(action, kind.replace(" ", "-"), kind))
     return group
 
 
-COMMANDS: Mapping[str, click.Command] = {
-    action.command: command_of(action) for action in ACTIONS.values() if action.commanded
-}
-"""The commands by their names."""
+def names() -> Iterable[str]:
+    """Return the names of the commands."""
+    return dict.fromkeys([*NOUNS, *(_words(action)[0] for action in ACTIONS.values() if action.commanded)])
+
+
+def command_named(name: str) -> click.Command:
+    """Return the command of this name.
+
+    Raises:
+        KeyError: there is none.
+    """
+    actions = [action for action in ACTIONS.values() if action.commanded and _words(action)[0] == name]
+    if name in NOUNS:
+        group = NounGroup(name, help=NOUNS[name])
+        for action in actions:
+            group.add_command(_command_of(action, _words(action)[1]))
+        return group
+    for action in actions:
+        return _command_of(action, name)
+    raise KeyError(name)
+
+
+def _words(action: Action) -> tuple[str, str]:
+    """Return the first word of a command, and the others."""
+    first, _, verb = action.command.partition(" ")
+    return first, verb

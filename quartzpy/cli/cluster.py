@@ -1,8 +1,7 @@
-"""`quartzpy incidents`, `nodes` and `health`: how the cluster is."""
+"""`quartzpy incidents` and `health`: how the cluster is."""
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Sequence
 from datetime import timedelta
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from quartzpy.cli import completion
-from quartzpy.cli.commands import NOT_OK, START_A_NODE
+from quartzpy.cli.commands import NOT_OK
 from quartzpy.cli.drawing import DetailView
 from quartzpy.cli.filters import Filters, filter_options
 from quartzpy.cli.formatter import faint, short_span, sparkline, styled
@@ -24,21 +23,19 @@ from quartzpy.cli.listing import (
     run_listing,
     terminal_width,
 )
+from quartzpy.cli.subjects import command_of
 from quartzpy.cli.target import Target, scheduler_options
-from quartzpy.keys import JobKey, Key
-from quartzpy.operations.actions.table import ACTIONS
 from quartzpy.operations.lists.history import PAST_INCIDENTS
 from quartzpy.operations.lists.spec import Column, Look
-from quartzpy.operations.selection import Selection
 from quartzpy.store.node_states import takes_work
-from quartzpy.texts import instant_text, number_of, numbered, visible
+from quartzpy.texts import instant_text, number_of, numbered
 
 if TYPE_CHECKING:
-    from quartzpy.operations.incidents.incident import Incident, Remedy
+    from quartzpy.operations.incidents.incident import Incident
     from quartzpy.operations.incidents.recorded import RecordedIncident
     from quartzpy.operations.operations import Operations
     from quartzpy.operations.overview import Overview
-    from quartzpy.operations.views.cluster import Cluster, NodeView
+    from quartzpy.operations.views.cluster import NodeView
 
 
 _INDENT = 2
@@ -60,7 +57,8 @@ INCIDENTS: Sequence[Column[Incident]] = (
 def incidents(target: Target, options: Options, past: bool, **values: Any) -> None:
     """Say what is wrong now or soon will be, why, and which commands mend it; with --past what was and is over.
 
-    `quartzpy acknowledge` takes note of one by its number: it is then listed apart, in one line.
+    Begin here when something is wrong: `nodes`, `why TRIGGER` and `doctor` say more of what it names. `quartzpy
+    acknowledge` takes note of an incident by its number: it is then listed apart, in one line.
 
     Exit status: 0 if nothing is wrong that nobody has taken note of, 1 if something is.
     """
@@ -117,99 +115,6 @@ def _drawn(incident: Incident, options: Options) -> str:
     return "\n".join([styled(str(incident.severity), what), *why, *mend])
 
 
-def command_of(remedy: Remedy) -> str:
-    """Return the command line that carries out a remedy."""
-    arguments = dict(remedy.arguments)
-    subjects = [arguments.pop(name) for name in ("selection", "node", "incident") if name in arguments]
-    kind, subject = _subject(subjects[0])
-    action = ACTIONS[remedy.action]
-    words = ["quartzpy", action.command, *([kind] if len(action.commanded) > 1 else [])]
-    return shlex.join([*words, *(f"--{name}={value}" for name, value in arguments.items()), *subject])
-
-
-def _subject(subject: object) -> tuple[str, list[str]]:
-    """Return the kind of a subject and the words that name it."""
-    match subject:
-        case Key(name, group) if "." in name + group:
-            # Without the option, the text may read like another key.
-            return _kind(subject), [f"--group={group}", "--", name]
-        case Key() | str() | int():
-            return _kind(subject), _words(str(subject))
-        case [first, *_] as subjects:
-            return _kind(first), _words(*map(str, subjects))
-    # The other subjects of remedies are groups and everything.
-    assert isinstance(subject, Selection)
-    return subject.kind.replace(" ", "-"), _words(*map(str, subject.filters.values()))
-
-
-def _kind(subject: object) -> str:
-    return "job" if isinstance(subject, JobKey) else "trigger"
-
-
-def _words(*subjects: str) -> list[str]:
-    return [*(["--"] if any(text.startswith("-") for text in subjects) else []), *subjects]
-
-
-NODES: Sequence[Column[NodeView]] = (
-    Column("node", lambda row: row.node, Look.NAME, readable=28),
-    Column("state", lambda row: row.state, Look.STATE),
-    Column("mode", lambda row: row.mode, Look.STATE, drop=8),
-    Column("busy", lambda row: f"{row.executing}/{row.workers}", Look.NUMBER),
-    Column("load", lambda row: None if row.load is None else f"{row.load:.0%}", Look.NUMBER, drop=7),
-    Column("checked in", lambda row: row.last_checkin, Look.INSTANT),
-    Column("ago", lambda row: row.checkin_age, Look.SPAN),
-    Column("problems", lambda row: len(row.problems) or None, Look.NUMBER, drop=9),
-    Column("claimed", lambda row: row.claimed, Look.NUMBER, drop=4),
-    Column("version", lambda row: row.version, drop=6),
-    Column("host", lambda row: row.host, Look.NAME, drop=5),
-    Column("pid", lambda row: row.pid, Look.NUMBER, drop=5),
-    Column("started", lambda row: row.started_at, Look.INSTANT, drop=3),
-    Column("clock ahead", lambda row: row.clock_ahead, Look.SPAN, drop=2),
-    Column("epoch", lambda row: row.epoch, Look.NUMBER, drop=1),
-    Column("labels", lambda row: row.labels, extra=True),
-    Column("executors", lambda row: row.executors, extra=True),
-    Column("groups", lambda row: row.group_limits, extra=True),
-    Column("job types", lambda row: row.job_types, extra=True),
-)
-
-
-@click.command()
-@listing_options
-def nodes(target: Target, options: Options) -> None:
-    """List the nodes of the cluster.
-
-    A node is late when it has missed two check-ins, and dead when its last check-in is older than its failure window.
-    The other nodes recover the work of a dead node and remove it from the list, but each of them must first have
-    watched it for the whole window. A dead node therefore stays in the list until another node has run that long.
-    """
-
-    def read(operations: Operations) -> Answer[NodeView]:
-        cluster = operations.cluster()
-        notes = [
-            _differences(cluster),
-            *_problems(cluster),
-            *(options.formatter.sentence(str(end)) for end in cluster.ends),
-        ]
-        return Answer(cluster.nodes[: options.limit], START_A_NODE, "\n".join(filter(None, notes)), whole=cluster)
-
-    run_listing(target, options, NODES, read)
-
-
-def _problems(cluster: Cluster) -> list[str]:
-    """Return what the nodes report about themselves, a line each."""
-    return [
-        f"node {visible(node.node)}: {visible(problem.what)}" for node in cluster.nodes for problem in node.problems
-    ]
-
-
-def _differences(cluster: Cluster) -> str | None:
-    lines = []
-    for difference in cluster.differences:
-        values = "; ".join(f"{value} on {', '.join(names)}" for value, names in difference.values.items())
-        lines.append(f"the nodes differ in {difference.subject}: {values}")
-    return "\n".join(lines) or None
-
-
 @click.command()
 @scheduler_options
 @click.option("--node", help="Check this node.", shell_complete=completion.NODES)
@@ -217,12 +122,12 @@ def _differences(cluster: Cluster) -> str | None:
 @click.option("--ready", is_flag=True, help="Check more than life: see above.")
 @click.option("--json", "json_output", is_flag=True, help="Print JSON.")
 def health(target: Target, node: str | None, host: str | None, ready: bool, json_output: bool) -> None:
-    """Check the cluster, or the nodes of --node or --host.
+    """Check the cluster, or the nodes of --node or --host: for probes of a supervisor.
 
-    The cluster is alive if at least one node is, and ready if no node is dead, at least one takes triggers, and no
-    trigger is overdue. A node is alive if its last check-in is no older than its failure window, and ready if it takes
-    triggers, that is, is neither draining nor in standby. Exit status: 0 if so, 1 if not, 3 if the database cannot be
-    reached, 4 if its tables do not match this release.
+    People begin with `quartzpy incidents`, which says why. The cluster is alive if at least one node is, and ready if
+    no node is dead, at least one takes triggers, and no trigger is overdue. A node is alive if its last check-in is no
+    older than its failure window, and ready if it takes triggers, that is, is neither draining nor in standby. Exit
+    status: 0 if so, 1 if not, 3 if the database cannot be reached, 4 if its tables do not match this release.
     """
     with target.operations() as operations:
         nodes = [peer for peer in operations.cluster().nodes if node in (None, peer.node) and host in (None, peer.host)]

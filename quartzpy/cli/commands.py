@@ -60,3 +60,17 @@ class KindGroup(click.Group):
                 f" kinds are {', '.join(kinds)}.",
                 ctx,
             ) from None
+
+
+class NounGroup(click.Group):
+    """What can be done to limits, or to windows. Its command `list` is the list of that name, `quartzpy limits`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*super().list_commands(ctx), "list"]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name != "list":
+            return super().get_command(ctx, cmd_name)
+        root = ctx.find_root()
+        assert isinstance(root.command, click.Group)
+        return root.command.get_command(root, f"{self.name}s")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -104,6 +105,11 @@ def _running_ids(scheduler: Scheduler, incomplete: str) -> Iterator[str]:
     return (str(record.fire_id) for record in scheduler.running())
 
 
+def _subject_names(scheduler: Scheduler, incomplete: str) -> Iterator[str]:
+    return chain(_job_names(scheduler, incomplete), _trigger_names(scheduler, incomplete))
+
+
+SUBJECTS: Completer = completing(_subject_names)
 JOBS: Completer = completing(_job_names)
 TRIGGERS: Completer = completing(_trigger_names)
 NODES: Completer = completing(_node_names)

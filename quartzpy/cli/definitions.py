@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial, wraps
-from importlib import import_module
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -23,6 +22,7 @@ from quartzpy.cli.listing import print_json
 from quartzpy.cli.target import Target, scheduler_options
 from quartzpy.errors import InvalidValueError, UnsupportedKindError
 from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey
+from quartzpy.object_references import imported_module
 from quartzpy.scheduler.sync import Existing
 from quartzpy.states import TriggerState
 from quartzpy.store.protocol import JobStore
@@ -242,13 +242,7 @@ def _import_modules(names: Sequence[str]) -> None:
     """Import modules. From now on, programs in the current directory can be imported, as with `python -m`."""
     sys.path.insert(0, os.getcwd())
     for name in names:
-        try:
-            import_module(name)
-        except Exception as error:
-            # The import runs user code, which may raise anything.
-            raise click.BadParameter(
-                f"{quoted(name)} cannot be imported: {reason(error)}", param_hint="--import"
-            ) from error
+        imported_module(name, "--import")
 
 
 def _write(output: Path, parts: Iterable[str]) -> None:

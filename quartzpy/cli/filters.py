@@ -115,7 +115,7 @@ class Filters:
         """Return the sentence for an empty answer: what was looked for, and what there is."""
         scheduler = f"the scheduler {operations.scheduler.name!r}"
         if not self:
-            return faint(f"{scheduler} has no {self._spec.nouns}")
+            return faint(self._spec.empty or f"{scheduler} has no {self._spec.nouns}")
         return faint(f"no {self._spec.noun} matches {self}; {scheduler} has {_in_all(self._spec, operations)}")
 
 
@@ -132,4 +132,4 @@ def _in_all(spec: ListSpec[Any], operations: Operations) -> str:
         case "execution":
             latest = operations.executions(limit=1)
             return f"executions, the latest of {latest[0].job}" if latest else "no executions in its history"
-    return f"other {spec.nouns}" if getattr(operations, spec.method)(limit=1) else f"no {spec.nouns}"
+    return f"other {spec.nouns}" if spec.page(spec.read(operations, 1)) else f"no {spec.nouns}"

@@ -14,8 +14,8 @@ from typing import Any
 import click
 
 from quartzpy.errors import InvalidValueError, SettingsError, UnknownTimeZoneError
+from quartzpy.instants import short
 from quartzpy.instants import zone as zone_named
-from quartzpy.operations.views.schedules import short
 from quartzpy.scheduler.typed_text import PAST, read_instant
 from quartzpy.texts import visible
 
@@ -188,7 +188,7 @@ def padded(text: str, width: int, *, right: bool = False) -> str:
     return space + text if right else text + space
 
 
-class MachineZone(tzinfo):
+class LocalZone(tzinfo):
     """The time zone of this machine."""
 
     def utcoffset(self, at: datetime | None) -> timedelta | None:
@@ -215,6 +215,6 @@ def instant(
     if text is None:
         return None
     try:
-        return read_instant(text, option, lambda: now, formatter.zone or MachineZone(), direction=direction)
+        return read_instant(text, option, lambda: now, formatter.zone or LocalZone(), direction=direction)
     except InvalidValueError as error:
         raise SettingsError(str(error)) from None

@@ -378,7 +378,7 @@ def _store(target: Target) -> SqlJobStore:
 
 def _rows(plan: ImportPlan) -> Iterator[list[Any]]:
     """Yield the triggers, and the jobs without any."""
-    from quartzpy.operations.views.schedules import schedule_text, zone_text
+    from quartzpy.operations.views.schedules import zone_text
 
     for job in plan.jobs:
         for item in job.triggers:
@@ -386,7 +386,7 @@ def _rows(plan: ImportPlan) -> Iterator[list[Any]]:
                 str(item.trigger.key),
                 str(job.job.key),
                 job.job.job_type,
-                schedule_text(item.trigger),
+                item.trigger.text,
                 zone_text(item.trigger),
                 item.progress.next_fire_time,
                 item.paused,

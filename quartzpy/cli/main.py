@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from functools import cached_property
 from importlib import import_module
 from itertools import chain
 from keyword import iskeyword
@@ -24,18 +23,12 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
     "See": {
         "top": "top",
         "incidents": "cluster",
-        "nodes": "cluster",
     },
-    "List": {
-        "running": "execution_lists",
-        "upcoming": "execution_lists",
-        "groups": "definition_lists",
-        "limits": "definition_lists",
-    },
+    "List": {},
     "Understand": {
         "show": "show",
         "why": "show",
-        "log": "execution_lists",
+        "log": "show",
         "doctor": "setup",
         "health": "cluster",
         "tail": "tail",
@@ -75,7 +68,12 @@ class _Sections(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        name, command, rest = super().resolve_command(ctx, args)
+        try:
+            name, command, rest = super().resolve_command(ctx, args)
+        except click.UsageError:
+            if (hint := _action_hint(args[0])) is None:
+                raise
+            raise click.UsageError(f"No such command {args[0]!r}. {hint}", ctx) from None
         if command is not None and not isinstance(command, click.Group) and not ctx.resilient_parsing:
             refuse_unused(ctx, command)
         return name, command, rest
@@ -84,11 +82,35 @@ class _Sections(click.Group):
         from quartzpy.operations.actions.table import SECTIONS
 
         for title, modules in _SECTIONS.items():
-            names = [*modules] or [action.command for action in SECTIONS[title] if action.commanded]
+            names = [*modules]
             if title == "List":
-                names = [*_lists(), *names]
+                names += _lists()
+            elif not modules:
+                names += [action.command.split()[0] for action in SECTIONS[title] if action.commanded]
             with formatter.section(title):
-                formatter.write_dl([(name, self.commands[name].get_short_help_str(limit=100)) for name in names])
+                formatter.write_dl(
+                    [(name, self.commands[name].get_short_help_str(limit=100)) for name in dict.fromkeys(names)]
+                )
+
+
+def _action_hint(typed: str) -> str | None:
+    """Return the hint for a word that is like the name of an action whose command has other words."""
+    from difflib import get_close_matches
+
+    from quartzpy.operations.actions.table import ACTIONS
+    from quartzpy.operations.selection import Subject
+
+    spellings: dict[str, str] = {}
+    for action in ACTIONS.values():
+        noun, _, verb = action.command.partition(" ")
+        if verb:
+            spellings |= dict.fromkeys((f"{verb}-{noun}", f"{noun}-{verb}"), action.command)
+        if Subject.EVERYTHING in action.commanded:
+            options = {kind.replace(" ", "-"): f" --{kind.replace(' ', '-')}" for kind in action.commanded}
+            options |= {"trigger-group": " --group", "group": " --group", "all": " --everything"}
+            spellings |= {f"{action.command}-{kind}": action.command + option for kind, option in options.items()}
+    near = get_close_matches(typed.lower().replace("_", "-"), spellings, n=1, cutoff=0.8)
+    return f"Did you mean `quartzpy {spellings[near[0]]}`?" if near else None
 
 
 def _lists() -> tuple[str, ...]:
@@ -103,15 +125,10 @@ class _Commands(Mapping[str, click.Command]):
         self._modules = {name: module for names in _SECTIONS.values() for name, module in names.items()}
         self._imported: dict[str, click.Command] = {}
 
-    @cached_property
-    def _actions(self) -> Mapping[str, click.Command]:
-        return import_module("quartzpy.cli.actions").COMMANDS  # type: ignore[no-any-return]
-
     def __getitem__(self, name: str) -> click.Command:
         if name not in self._modules:
-            named: click.Command = (
-                import_module("quartzpy.cli.lists").command_named(name) if name in _lists() else self._actions[name]
-            )
+            module = import_module(f"quartzpy.cli.{'lists' if name in _lists() else 'actions'}")
+            named: click.Command = module.command_named(name)
             return named
         if name not in self._imported:
             module = import_module(f"quartzpy.cli.{self._modules[name]}")
@@ -122,7 +139,7 @@ class _Commands(Mapping[str, click.Command]):
         return self._imported[name]
 
     def __iter__(self) -> Iterator[str]:
-        return chain(_lists(), self._modules, self._actions)
+        return chain(_lists(), self._modules, import_module("quartzpy.cli.actions").names())
 
     def __len__(self) -> int:
         return len(list(iter(self)))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import importlib
 import inspect
 import logging
 import os
@@ -16,12 +14,13 @@ import click
 
 from quartzpy.cli.commands import ABANDONED, UNHEALTHY
 from quartzpy.cli.log_options import log_options
-from quartzpy.cli.target import Selection, Target, optional_scheduler_options
+from quartzpy.cli.target import Target, TargetOptions, optional_scheduler_options
 from quartzpy.config.sources import CONFIG_FILE, CONFIG_VARIABLE, find_config_file, settings_from_toml
 from quartzpy.errors import SettingsError
 from quartzpy.instants import as_span
 from quartzpy.logs.default_handler import ensure_logging
 from quartzpy.node.run import RunEnd, run_until_stopped
+from quartzpy.object_references import object_at
 from quartzpy.texts import quoted
 
 if TYPE_CHECKING:
@@ -36,37 +35,28 @@ def load_app(path: str) -> BaseScheduler:
     """Return the scheduler at `module:name`, which is a scheduler or a function that returns one.
 
     Raises:
-        click.BadParameter: the module cannot be imported, or there is no scheduler at that name.
+        SettingsError: the module is not found, or there is no scheduler at that name.
     """
     from quartzpy.aio.async_scheduler import AsyncScheduler
     from quartzpy.scheduler.scheduler import BaseScheduler
 
-    module_name, colon, attribute = path.partition(":")
-    if not colon or not module_name or not attribute:
-        raise click.BadParameter(
-            f"{path!r}: must be module:scheduler, as in billing.jobs:scheduler", param_hint="--app"
-        )
     # Programs in the current directory can be imported, as with `python -m`.
     sys.path.insert(0, os.getcwd())
     try:
-        value: Any = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        raise click.BadParameter(f"{path!r}: {error}", param_hint="--app") from error
-    owner = module_name
-    for part in attribute.split("."):
-        if not hasattr(value, part):
-            near = difflib.get_close_matches(part, vars(value) if hasattr(value, "__dict__") else (), n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise click.BadParameter(f"{path!r}: {owner} has no {part!r}{hint}", param_hint="--app")
-        value, owner = getattr(value, part), part
+        value = object_at(path, "--app", "billing.jobs:scheduler")
+    except SettingsError as error:
+        if error.__cause__ is None or isinstance(error.__cause__, ModuleNotFoundError):
+            raise
+        # The traceback says where the program is wrong.
+        raise error.__cause__ from None
     if callable(value) and not isinstance(value, BaseScheduler | AsyncScheduler) and _takes_no_arguments(value):
         value = value()
     if isinstance(value, AsyncScheduler):
         value.store_decorated()
         value = value.blocking
     if not isinstance(value, BaseScheduler):
-        raise click.BadParameter(
-            f"{path!r}: must be a Scheduler or a function that returns one (got {quoted(value)})", param_hint="--app"
+        raise SettingsError(
+            f"--app: {quoted(path)}: must be a Scheduler or a function that returns one (got {quoted(value)})"
         )
     return value
 
@@ -164,7 +154,7 @@ def scheduler_of_files(files: Sequence[str], target: Target) -> BaseScheduler:
     help="The address for --metrics-port; 0.0.0.0 is reachable from everywhere.",
 )
 def node(
-    selection: Selection,
+    selection: TargetOptions,
     files: Sequence[str],
     app: str | None,
     drain_timeout: str,

@@ -21,9 +21,8 @@ from quartzpy.config.pools import ExecutorConfig
 from quartzpy.config.setting_names import CONNECT, DATABASE, SETTINGS, URL, Setting
 from quartzpy.config.sources import CONFIG_FILE
 from quartzpy.errors import AuthenticationError, SchemaError, SettingsError, StoreUnavailableError
-from quartzpy.instants import as_span
+from quartzpy.instants import as_span, short
 from quartzpy.operations.render import as_json, table
-from quartzpy.operations.views.schedules import short
 from quartzpy.secret_texts import REDACTED
 
 if TYPE_CHECKING:
@@ -300,6 +299,7 @@ def _text(value: Any) -> Any:
 def doctor(target: Target, repair: bool, json_output: bool) -> None:
     """Find problems in the database of a scheduler, and advise on them.
 
+    It is for the tables and their rows: after an upgrade or a restore, or when `quartzpy incidents` names nothing.
     Run it as the database user of the nodes, so that it finds missing privileges. Exit status: 0 if there are no
     problems, 1 for warnings, 2 for errors.
     """

@@ -5,7 +5,6 @@ from __future__ import annotations
 from calendar import monthrange
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import fields
 from datetime import date
 from functools import wraps
 from typing import TYPE_CHECKING, Any
@@ -47,18 +46,18 @@ _TIMES: Sequence[Column[PlannedTime]] = (
 
 
 def sheet_options(command: Callable[..., None]) -> _Command:
-    """Add the options of commands that show one object; the command receives a `Target` and `_Output`."""
+    """Add the options of commands that show one object; the command receives a `Target` and `_DetailOutput`."""
 
     @wraps(command)
     def collected(
         target: Target, *arguments: Any, json_output: bool, watch: str | None, zone: str, **rest: Any
     ) -> None:
-        command(target, _Output(target, json_output, watch, zone), *arguments, **rest)
+        command(target, _DetailOutput(target, json_output, watch, zone), *arguments, **rest)
 
     return scheduler_options(output_options(collected))
 
 
-class _Output:
+class _DetailOutput:
     """Prints the detail view of one object, once or again and again."""
 
     def __init__(self, target: Target, json_output: bool, watch: str | None, zone: str) -> None:
@@ -83,8 +82,6 @@ class _Output:
             repeat(self._period, output)
 
 
-_IN_KEY = ("name", "group", "type", "disallow_concurrent")
-"""What the title and the type say, and the flag that the limit says, too."""
 _PAST_RUNS = EXECUTIONS.chosen("id", "state", "scheduled", "waited", "ran", "attempt", "node", "error")
 
 
@@ -100,7 +97,7 @@ def show() -> None:
 @sheet_options
 @click.argument("job", shell_complete=completion.JOBS)
 @click.option("--group", help=GROUP_HELP)
-def job(target: Target, output: _Output, job: str, group: str | None) -> None:
+def job(target: Target, output: _DetailOutput, job: str, group: str | None) -> None:
     """Show JOB with its triggers, next runs, data and last runs.
 
     JOB is GROUP.NAME, or NAME for the group DEFAULT.
@@ -116,7 +113,7 @@ def _draw_job(details: DetailView, view: JobView) -> None:
             "display name": record.display_name,
             "type": record.job_type,
             "description": record.description,
-            **_others(view),
+            **view.others,
             "problem": record.unreadable,
             "next": record.next_fire_time,
             "previous": record.previous_fire_time,
@@ -132,12 +129,6 @@ def _draw_job(details: DetailView, view: JobView) -> None:
     details.table("Next runs", UPCOMING.chosen("at", "trigger", *times[1:]), view.next_runs)
     outcomes = ", ".join(f"{count} {outcome}" for outcome, count in sorted(view.outcomes.items()))
     details.table(f"Last runs ({outcomes})", _PAST_RUNS, view.last_runs)
-
-
-def _others(view: JobView) -> dict[str, Any]:
-    """Return the values of the job's definition for which the view has no field of its own."""
-    named = {*_IN_KEY, *(record.name for record in (*fields(view), *fields(view.job)))}
-    return {name.replace("_", " "): value for name, value in view.definition.items() if name not in named}
 
 
 def _rules(view: JobView) -> dict[str, Any]:
@@ -168,7 +159,7 @@ def _rules(view: JobView) -> dict[str, Any]:
 @sheet_options
 @click.argument("trigger", shell_complete=completion.TRIGGERS)
 @click.option("--group", help=GROUP_HELP)
-def trigger(target: Target, output: _Output, trigger: str, group: str | None) -> None:
+def trigger(target: Target, output: _DetailOutput, trigger: str, group: str | None) -> None:
     """Show TRIGGER with its schedule, next fire times, and why it does or does not fire.
 
     TRIGGER is GROUP.NAME, or NAME for the group DEFAULT.
@@ -231,7 +222,7 @@ def _time_columns(details: DetailView, times: Sequence[Any]) -> Sequence[Column[
 @show.command()
 @sheet_options
 @click.argument("fire_id", shell_complete=completion.RUNNING)
-def execution(target: Target, output: _Output, fire_id: str) -> None:
+def execution(target: Target, output: _DetailOutput, fire_id: str) -> None:
     """Show the execution FIRE_ID with its times, attempts, error and log lines."""
     number = execution_id(fire_id)
     output.show(lambda operations: operations.execution(number), draw_execution)
@@ -277,7 +268,7 @@ def draw_execution(details: DetailView, view: ExecutionView) -> None:
 @show.command()
 @sheet_options
 @click.argument("node", shell_complete=completion.NODES)
-def node(target: Target, output: _Output, node: str) -> None:
+def node(target: Target, output: _DetailOutput, node: str) -> None:
     """Show NODE with its state, its load and what it runs."""
 
     def read(operations: Operations) -> dict[str, Any]:
@@ -324,7 +315,7 @@ def _draw_node(details: DetailView, parts: dict[str, Any]) -> None:
 @sheet_options
 @click.argument("calendar", shell_complete=completion.CALENDARS)
 @click.option("--year", type=click.IntRange(1970, 9999), help="[default: this year]")
-def calendar(target: Target, output: _Output, calendar: str, year: int | None) -> None:
+def calendar(target: Target, output: _DetailOutput, calendar: str, year: int | None) -> None:
     """Show CALENDAR with the days of a year that it excludes."""
     output.show(lambda operations: operations.calendar(calendar, year), _draw_calendar)
 
@@ -358,7 +349,7 @@ def _months(view: CalendarYear) -> Iterator[str]:
 @sheet_options
 @click.argument("trigger", shell_complete=completion.TRIGGERS)
 @click.option("--group", help=GROUP_HELP)
-def why(target: Target, output: _Output, trigger: str, group: str | None) -> None:
+def why(target: Target, output: _DetailOutput, trigger: str, group: str | None) -> None:
     """Explain why TRIGGER has not fired, or when it will fire.
 
     TRIGGER is GROUP.NAME, or NAME for the group DEFAULT. A trigger that has ended is explained from its history. The
@@ -410,3 +401,20 @@ def draw_row(details: DetailView, operations: Operations, row: Any) -> None:
         draw_trigger(details, operations.trigger(row.trigger))
     else:
         details.plain((row.what, *row.why))
+
+
+@click.command()
+@scheduler_options
+@click.argument("fire_id")
+def log(target: Target, fire_id: str) -> None:
+    """Print the log lines of the execution FIRE_ID.
+
+    They are kept of jobs with `capture_logs`. Of a running execution, these are the last lines, which may be two
+    seconds old. Control characters are written as escapes.
+    """
+    with target.client() as scheduler:
+        text = scheduler.execution_log(execution_id(fire_id))
+    if text is None:
+        click.echo(f"execution {fire_id} has no log lines", err=True)
+    else:
+        click.echo("\n".join(map(visible, text.split("\n"))))

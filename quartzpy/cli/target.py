@@ -27,7 +27,7 @@ from quartzpy.errors import SchedulerNotFoundError, SettingsError
 if TYPE_CHECKING:
     from quartzpy.factory import Scheduler
     from quartzpy.operations.operations import Operations
-    from quartzpy.store.postgresql.connection.sources import Connect
+    from quartzpy.store.postgresql.connection.connection_sources import Connect
 
 DEFAULT_NAME = "quartzpy"
 EMBEDDED = "embedded:"
@@ -87,7 +87,7 @@ class Target:
         url = str(self.values[URL])
         if not url.startswith(EMBEDDED):
             return url
-        from quartzpy.embedded.server import EmbeddedPostgres
+        from quartzpy.embedded.postgres import EmbeddedPostgres
 
         return EmbeddedPostgres(url.removeprefix(EMBEDDED)).running_dsn
 
@@ -220,7 +220,7 @@ def table_options(command: Callable[..., None]) -> _Command:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class TargetOptions:
     """The options by which a user selects a scheduler, for a command that may need none."""
 
     options: dict[str, Any]
@@ -237,13 +237,13 @@ class Selection:
 
 
 def optional_scheduler_options(config_help: str) -> Callable[[Callable[..., None]], _Command]:
-    """Add the options that select a scheduler. The command receives them as a `Selection`, which reads nothing yet."""
+    """Add the options that select a scheduler. The command receives `TargetOptions`, which read nothing yet."""
     return lambda command: _with_options(command, SELECTING, config_help)
 
 
 def _with_target(command: Callable[..., None], settings: Sequence[str]) -> _Command:
     @wraps(command)
-    def with_target(selection: Selection, *arguments: Any, **rest: Any) -> None:
+    def with_target(selection: TargetOptions, *arguments: Any, **rest: Any) -> None:
         command(selection.target(), *arguments, **rest)
 
     return _with_options(with_target, settings)
@@ -283,7 +283,7 @@ def connection_options(
     return added  # type: ignore[no-any-return]
 
 
-def selection_of(context: click.Context, settings: Sequence[str] = SELECTING) -> Selection:
+def selection_of(context: click.Context, settings: Sequence[str] = SELECTING) -> TargetOptions:
     """Return the selection that stands before a command or after it; what stands after it counts."""
     options: dict[str, Any] = {}
     config: str | None = None
@@ -293,7 +293,7 @@ def selection_of(context: click.Context, settings: Sequence[str] = SELECTING) ->
         options |= {setting: each.params[setting] for setting in settings if setting in typed}
         if config is None or "config" in typed:
             config = each.params.get("config")
-    return Selection(options, config)
+    return TargetOptions(options, config)
 
 
 def refuse_unused(context: click.Context, command: click.Command) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from quartzpy.cli.cluster import INCIDENTS, NODES, last_hour
+from quartzpy.cli.cluster import INCIDENTS, last_hour
 from quartzpy.cli.drawing import DetailView, cell, draw
 from quartzpy.cli.formatter import LOCAL, Formatter, faint, heading, styled
 from quartzpy.cli.keyboard import Keyboard, ask_key
@@ -24,6 +24,7 @@ from quartzpy.cli.target import Target, scheduler_options
 from quartzpy.errors import QuartzpyError, SettingsError
 from quartzpy.installing import install_line
 from quartzpy.instants import as_span
+from quartzpy.operations.lists.cluster import NODES
 from quartzpy.operations.lists.history import EXECUTIONS, LATE, RUNNING, UPCOMING
 from quartzpy.operations.lists.spec import Column
 from quartzpy.texts import numbered, reason, visible
@@ -190,7 +191,7 @@ class Screen:
         if not overview.nodes:
             return ["no node is running: start one with `quartzpy node --app MODULE:SCHEDULER`"]
         nodes = overview.nodes[: max(1, min(8, room))]
-        return draw(chosen_columns(NODES, ()), nodes, self.formatter, width=width, note=False).split("\n")
+        return draw(chosen_columns(NODES.columns, ()), nodes, self.formatter, width=width, note=False).split("\n")
 
     def _tabs(self, overview: Overview) -> str:
         titles = [f" {n} {tab[0]} {len(getattr(overview, tab[1]))} " for n, tab in enumerate(TABS, 1)]

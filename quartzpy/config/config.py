@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from enum import StrEnum
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, Literal, NamedTuple, cast
 
 from quartzpy.config.notifying import NOTIFIERS, Channel, check_place
 from quartzpy.config.pools import MAX_WORKERS, NOTIFIERS_POOL, ExecutorConfig
@@ -52,7 +52,7 @@ def automatic_instance_id() -> str:
     return f"{host}-{os.getpid()}-{unique_name()[:6]}"
 
 
-class Role(StrEnum):
+class NodeRole(StrEnum):
     """The role of a started node in its cluster."""
 
     BOTH = "both"
@@ -86,7 +86,7 @@ class SchedulerConfig:
     instance_id: str = AUTO
     """The node's name in the cluster; AUTO generates a unique one at each start."""
 
-    role: str = Role.BOTH
+    role: Converted[NodeRole | Literal["both", "scheduler", "worker"], NodeRole] = Converted(NodeRole.BOTH)
     """The role of this node in the cluster: "both", "scheduler" (runs no jobs) or "worker" (leaves misfires and the
     deletion of old history to nodes with another role while there are any). See "Roles" in docs/operating-a-node.md."""
 
@@ -98,10 +98,10 @@ class SchedulerConfig:
     """Additional worker pools, by the name that jobs give as `executor`: `{"cpu": "processes:4", "io": "asyncio:500"}`.
     `"processes:4:512MB"` also limits the memory of each process."""
 
-    labels: tuple[str, ...] = ()
+    labels: Converted[Sequence[str], tuple[str, ...]] = Converted(())
     """The labels of this node. A job runs only on nodes that have all labels in its `requires`."""
 
-    job_modules: tuple[str, ...] = ()
+    job_modules: Converted[Sequence[str], tuple[str, ...]] = Converted(())
     """The packages from which job types may be imported because a stored job names them."""
 
     misfire_threshold: Converted[Span, timedelta] = Converted(timedelta(seconds=60))
@@ -204,19 +204,21 @@ class SchedulerConfig:
 
     ALLOW: ClassVar = Table("allow", "What `CommandJob` and `HttpJob` may do on this node.")
 
-    commands: tuple[str, ...] = ()
+    commands: Converted[Sequence[str], tuple[str, ...]] = Converted(())
     """The programs that `CommandJob` may run on this node: absolute paths, names that are looked up in PATH, or, with a
     slash at the end, directories whose programs are all allowed. A node without the setting runs no commands. Whoever
     may write jobs can pass any arguments to these programs; "/bin/sh" allows every command."""
 
-    command_environment: tuple[str, ...] = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER")
+    command_environment: Converted[Sequence[str], tuple[str, ...]] = Converted(
+        ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER")
+    )
     """The names of the environment variables of this node that the programs of `CommandJob` receive."""
 
     command_variables: Mapping[str, Mapping[str, str]] = field(default_factory=dict, hash=False, repr=False)
     """Further variables that the programs of `CommandJob` receive, by the job: `{"billing.export": {"PGPASSWORD":
     "..."}}`. They are in no table and on no page, and no other job's program sees them."""
 
-    http_hosts: tuple[str, ...] = ()
+    http_hosts: Converted[Sequence[str], tuple[str, ...]] = Converted(())
     """The hosts that `HttpJob` may call from this node: "api.example.com" (HTTPS at port 443), "*.example.com",
     "api.example.com:8443", "http://reports.internal:8080", and the private networks to which their names may lead:
     "10.1.0.0/16", "10.1.0.7/32". An address such as "http://10.1.0.7:8080" is a host by itself. A node
@@ -227,7 +229,7 @@ class SchedulerConfig:
     may receive it: `{"erp": "env:ERP_TOKEN@api.example.com", "bank": "file:/run/secrets/bank@*.bank.example"}`.
     Several hosts are separated by spaces."""
 
-    TELL: ClassVar = Table("tell", "Who is told of incidents, and of the runs of jobs.")
+    TELL: ClassVar = Table("tell", "Notifications of incidents, and calls of outside monitors.")
 
     notify_channels: Mapping[str, Channel | Mapping[str, Any] | str] = field(default_factory=dict, hash=False)
     """The channels for notifications of incidents, by their names: a URL or its place, `{"ops": "env:OPS_URL"}`, or a
@@ -274,9 +276,9 @@ class SchedulerConfig:
                 raise SettingsError(f"{setting.name} must be True or False (got {quoted(value)})")
         check_setting_name(self.name, "name")
         check_setting_name(self.instance_id, "instance_id")
-        if self.role not in list(Role):
-            raise SettingsError(f"role must be one of {', '.join(Role)} (got {quoted(self.role)})")
-        assign(self, "role", Role(self.role))
+        if self.role not in list(NodeRole):
+            raise SettingsError(f"role must be one of {', '.join(NodeRole)} (got {quoted(self.role)})")
+        assign(self, "role", NodeRole(self.role))
         if self.log_executions is not None:
             if self.log_executions not in LOG_LEVELS:
                 raise SettingsError(

@@ -133,9 +133,9 @@ def _patterns(value: object, subject: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Route:
-    """Which incidents a channel is told, and when: `Route(severity="error", groups=["billing"])`.
+    """The incidents that a channel gets, and when: `Route(severity="error", groups=["billing"])`.
 
-    An incident has to meet all of the values that are given.
+    An incident has to match all of the given values.
     """
 
     severity: str = "warning"
@@ -145,12 +145,12 @@ class Route:
     groups: Sequence[str] = ()
     """The groups of the jobs, with wildcards. With them, the route is for incidents about jobs and triggers only."""
     hours: str | None = None
-    """The hours in which the channel is told: "mon-fri 08:00-18:00 Europe/Berlin". What begins at other times, and
-    lasts, is told when the hours begin."""
+    """The hours in which the channel gets messages: "mon-fri 08:00-18:00 Europe/Berlin". An incident that begins at
+    other times is sent when the hours begin, if it still lasts."""
     calendar: str | None = None
-    """The name of a stored calendar: the channel is told at instants that it includes."""
+    """The name of a stored calendar: the channel gets messages at instants that it includes."""
     after: Converted[Span, timedelta] = Converted(timedelta())
-    """The time for which an incident has to last before the channel is told."""
+    """The time that an incident has to last before it is sent."""
     _hours: Hours | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -185,7 +185,7 @@ class Route:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Channel:
-    """A place where people are told what is wrong: `Channel(url="env:OPS_URL", secret="env:OPS_SECRET")`."""
+    """A destination of notifications about incidents: `Channel(url="env:OPS_URL", secret="env:OPS_SECRET")`."""
 
     url: str
     """The place of the URL: `env:NAME`, `file:/path`, or the URL itself. One with http or https is a webhook, which
@@ -194,12 +194,12 @@ class Channel:
     secret: str | None = None
     """The place of the secret by which a webhook is signed: `env:NAME` or `file:/path`."""
     routes: Sequence[Route | Mapping[str, Any]] = (Route(),)
-    """The incidents that the channel is told: those that take one of the routes. By default errors and warnings."""
+    """The channel gets incidents that match one of the routes. By default errors and warnings."""
     remind_after: Converted[Span | None, timedelta | None] = Converted(None)
-    """The time after which it is told again of what lasts and what nobody has acknowledged. None for once only."""
+    """The time after which an incident that lasts and is not acknowledged is sent again. None sends it only once."""
     gather: Converted[Span, timedelta] = Converted(timedelta(minutes=1))
-    """The shortest time between two messages that incidents of one kind have begun. What begins meanwhile is in the
-    next message."""
+    """The shortest time between two messages about the beginning of incidents of one kind. Incidents that begin
+    meanwhile are in the next message."""
 
     def __post_init__(self) -> None:
         """Validate the values.

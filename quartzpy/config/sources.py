@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from importlib import import_module
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
@@ -22,6 +21,7 @@ from quartzpy.config.setting_names import CONNECT, DATABASE, PREFIX, SETTINGS, T
 from quartzpy.errors import SettingsError
 from quartzpy.foreign_names import quartz_answer
 from quartzpy.instants import Converted, as_span
+from quartzpy.object_references import object_at
 from quartzpy.text_files import alike_in_line, decoded
 from quartzpy.texts import did_you_mean, quoted, reason
 
@@ -136,7 +136,7 @@ def _joined(*names: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class SourcedSettings:
     """Settings that several sources gave, and the source of each."""
 
     values: dict[str, Any]
@@ -184,7 +184,7 @@ def gather_settings(
     environ: Mapping[str, str] | None,
     arguments: Mapping[str, Any],
     argument_origins: Mapping[str, str],
-) -> Settings:
+) -> SourcedSettings:
     """Return the settings as `load_settings` does, with the source of each. `argument_origins` names the arguments.
 
     Raises:
@@ -206,25 +206,18 @@ def gather_settings(
             f" {origins[CONNECT]}); leave one of them out"
         )
     _validate(settings, origins, from_file.keys() - from_environment.keys() - arguments.keys())
-    return Settings(settings, origins)
+    return SourcedSettings(settings, origins)
 
 
-def function_at(path: str) -> Callable[[], Any]:
+def function_at(reference: str) -> Callable[[], Any]:
     """Return the function that the setting `connect` names, `module:function`.
 
     Raises:
         SettingsError: there is no such function.
     """
-    module_name, _, name = path.partition(":")
-    try:
-        value: Any = import_module(module_name) if name else None
-        for part in name.split("."):
-            value = getattr(value, part)
-    except Exception as error:
-        # The import runs user code, which may raise anything.
-        raise SettingsError(f"connect: {path}: {reason(error)}") from error
+    value = object_at(reference, CONNECT, "billing.database:connect")
     if not callable(value):
-        raise SettingsError(f"connect must be module:function, such as billing.database:connect (got {quoted(path)})")
+        raise SettingsError(f"connect: {reference} must be a function (got {quoted(value)})")
     return value  # type: ignore[no-any-return]
 
 
@@ -386,7 +379,7 @@ def _parse_pairs(hint: Any, text: str, subject: str) -> dict[str, Any]:
 
 
 def _is_string(hint: Any) -> bool:
-    return hint is str or get_origin(hint) is Literal
+    return get_origin(hint) is Literal or (isinstance(hint, type) and issubclass(hint, str))
 
 
 def _only_by_keyword(subject: str) -> SettingsError:

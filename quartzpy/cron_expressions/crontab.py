@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from quartzpy.cron_expressions import fields
 from quartzpy.cron_expressions.describe import description
 from quartzpy.cron_expressions.field_parser import BLANKS, VALUE, FieldParser
-from quartzpy.cron_expressions.fields import CronFields, FieldKind, Part, day_rule
+from quartzpy.cron_expressions.fields import CronFields, FieldKind, FieldPart, day_rule
 from quartzpy.cron_expressions.schedule import ScheduleExpression
 from quartzpy.cron_expressions.timetable import DayRule, NthWeekday
 from quartzpy.errors import InvalidCronError
@@ -54,7 +54,7 @@ _DAY_OF_WEEK = FieldKind(
 )
 _KINDS = (fields.SECONDS, fields.MINUTES, fields.HOURS, fields.DAY_OF_MONTH, _MONTH, _DAY_OF_WEEK)
 _DAY_FIELDS = (3, 5)
-_EVERY_YEAR = Part(fields.YEAR.low, fields.YEAR.high, is_all=True)
+_EVERY_YEAR = FieldPart(fields.YEAR.low, fields.YEAR.high, is_all=True)
 _NTH = re.compile(rf"(?P<day>{VALUE})(?:L|#(?P<nth>[0-9]{{1,9}}))|L(?P<last>[0-7])")
 _RANDOM = re.compile(r"(?:^|,)R(?:$|[,(/])")
 
@@ -132,7 +132,7 @@ class _CrontabParser(FieldParser):
         nth = self._nth(kind, match["nth"], item, at) if match["nth"] else None
         return DayRule(nth_weekdays=(NthWeekday(day % 7, nth),))
 
-    def _part(self, kind: FieldKind, item: str, at: int) -> Part:
+    def _part(self, kind: FieldKind, item: str, at: int) -> FieldPart:
         if _RANDOM.match(item):
             self._wrong(
                 kind,
@@ -153,7 +153,7 @@ class _CrontabParser(FieldParser):
         self._fail(f"crontab: {alias[:40].lower()!r}: {reason}", 0, allowed=", ".join(ALIASES).lower())
 
 
-def _with_sunday_as_one(part: Part) -> Part:
+def _with_sunday_as_one(part: FieldPart) -> FieldPart:
     """Convert a part of crontab's weekdays (Sunday is 0 and 7) to Quartz's numbering (Sunday is 1)."""
     if part.is_all:
         return replace(part, first=1, last=_SUNDAY_AGAIN)

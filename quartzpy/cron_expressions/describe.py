@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 
-from quartzpy.cron_expressions.fields import HOURS, MINUTES, MONTH, SECONDS, CronFields, FieldKind, Part
+from quartzpy.cron_expressions.fields import HOURS, MINUTES, MONTH, SECONDS, CronFields, FieldKind, FieldPart
 from quartzpy.cron_expressions.timetable import ALL_WEEKDAYS, DayRule, LastDay, NthWeekday
 
 _MAX_TIMES = 8
@@ -40,29 +40,29 @@ def listed(words: Sequence[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-def _values(parts: Sequence[Part]) -> list[int] | None:
+def _values(parts: Sequence[FieldPart]) -> list[int] | None:
     """Return the values of a field that lists single values."""
     return sorted({part.first for part in parts}) if all(part.is_value for part in parts) else None
 
 
-def _is_every(parts: Sequence[Part]) -> bool:
+def _is_every(parts: Sequence[FieldPart]) -> bool:
     return any(part.is_all and part.step == 1 for part in parts)
 
 
 # --- the time of day
 
 
-def _spelled_out(parts: Sequence[Part], kind: FieldKind) -> Sequence[Part]:
+def _spelled_out(parts: Sequence[FieldPart], kind: FieldKind) -> Sequence[FieldPart]:
     """Replace each step with few values and unequal gaps, such as */45, by its values."""
-    spelled: list[Part] = []
+    spelled: list[FieldPart] = []
     for part in parts:
         is_uneven = (part.is_all or part.is_open) and 60 % part.step != 0
         values = part.values(kind) if is_uneven else ()
-        spelled += [Part(value, value) for value in values] if 0 < len(values) <= _MAX_SPELLED else [part]
+        spelled += [FieldPart(value, value) for value in values] if 0 < len(values) <= _MAX_SPELLED else [part]
     return spelled
 
 
-def _clock(seconds: Sequence[Part], minutes: Sequence[Part], hours: Sequence[Part]) -> str:
+def _clock(seconds: Sequence[FieldPart], minutes: Sequence[FieldPart], hours: Sequence[FieldPart]) -> str:
     at_seconds, at_minutes, at_hours = _values(seconds), _values(minutes), _values(hours)
     if at_seconds and at_minutes and at_hours:
         times = sorted(product(at_hours, at_minutes, at_seconds))
@@ -88,7 +88,7 @@ def _time(hour: int, minute: int, second: int = 0) -> str:
     return f"{hour:02}:{minute:02}" + (f":{second:02}" if second else "")
 
 
-def _hourly(hours: Sequence[Part], minute: int, second: int) -> str:
+def _hourly(hours: Sequence[FieldPart], minute: int, second: int) -> str:
     """Describe one time in each of many hours."""
     said = []
     for part in hours:
@@ -109,13 +109,13 @@ def _hourly(hours: Sequence[Part], minute: int, second: int) -> str:
     return listed(said)
 
 
-def _within_an_hour(hour: int, part: Part) -> str:
+def _within_an_hour(hour: int, part: FieldPart) -> str:
     """Describe an interval of minutes within one hour of the day."""
     every = "every minute" if part.step == 1 else f"every {part.step} minutes"
     return f"{every} from {_time(hour, part.first)} to {_time(hour, part.last)}"
 
 
-def _seconds(parts: Sequence[Part], values: list[int] | None) -> str:
+def _seconds(parts: Sequence[FieldPart], values: list[int] | None) -> str:
     if values == [0]:
         return ""
     if _is_every(parts):
@@ -127,7 +127,7 @@ def _seconds(parts: Sequence[Part], values: list[int] | None) -> str:
 
 
 def _minutes(
-    parts: Sequence[Part], values: list[int] | None, seconds: list[int] | None, *, all_minute_long: bool
+    parts: Sequence[FieldPart], values: list[int] | None, seconds: list[int] | None, *, all_minute_long: bool
 ) -> str:
     if _is_every(parts):
         return "every minute" if seconds == [0] else "" if all_minute_long else "of every minute"
@@ -140,7 +140,7 @@ def _minutes(
     return f"in {said}" if seconds is None else f"of {said}"
 
 
-def _hours(parts: Sequence[Part], last_second: int) -> str:
+def _hours(parts: Sequence[FieldPart], last_second: int) -> str:
     if _is_every(parts):
         return ""
     said = []
@@ -156,7 +156,7 @@ def _nth_word(number: int) -> str:
     return f"{number}{ending}"
 
 
-def _stepping(part: Part, unit: str) -> str:
+def _stepping(part: FieldPart, unit: str) -> str:
     if part.is_value:
         return f"{unit} {part.first}"
     every = f"every {unit}" if part.step == 1 else f"every {part.step} {unit}s"
@@ -169,7 +169,7 @@ def _stepping(part: Part, unit: str) -> str:
 # --- days, months, years
 
 
-def _days(fields: CronFields, month_days: Sequence[Part], weekdays: Sequence[Part]) -> str:
+def _days(fields: CronFields, month_days: Sequence[FieldPart], weekdays: Sequence[FieldPart]) -> str:
     if fields.either_day and fields.days.weekly == ALL_WEEKDAYS:
         return ""
     on_month_days = _days_of_month(fields.month_days, month_days)
@@ -180,7 +180,7 @@ def _days(fields: CronFields, month_days: Sequence[Part], weekdays: Sequence[Par
     return text if not text or (text.startswith((*WEEKDAYS, "every")) and not on_month_days) else f"on {text}"
 
 
-def _days_of_month(rule: DayRule, parts: Sequence[Part]) -> str:
+def _days_of_month(rule: DayRule, parts: Sequence[FieldPart]) -> str:
     """Describe the restriction of the day of the month; empty if there is none."""
     if not rule.restricts:
         return ""
@@ -190,7 +190,7 @@ def _days_of_month(rule: DayRule, parts: Sequence[Part]) -> str:
     return listed(list(dict.fromkeys(said)))
 
 
-def _days_of_week(rule: DayRule, parts: Sequence[Part]) -> str:
+def _days_of_week(rule: DayRule, parts: Sequence[FieldPart]) -> str:
     """Describe the restriction of the day of the week; empty if there is none."""
     if not rule.restricts:
         return ""
@@ -200,7 +200,7 @@ def _days_of_week(rule: DayRule, parts: Sequence[Part]) -> str:
     return listed(list(dict.fromkeys(said))) if said else WEEKDAYS[6]
 
 
-def _month_days(parts: Sequence[Part]) -> str:
+def _month_days(parts: Sequence[FieldPart]) -> str:
     values = _values(parts)
     if values is not None:
         return f"day{'s' if len(values) > 1 else ''} {listed([str(value) for value in values])} of the month"
@@ -232,7 +232,7 @@ def _nth(chosen: NthWeekday) -> str:
     return f"the {which} {WEEKDAYS[chosen.weekday]} of the month"
 
 
-def _named(part: Part, names: Sequence[str], what: str) -> str:
+def _named(part: FieldPart, names: Sequence[str], what: str) -> str:
     first, last = names[part.first - 1], names[part.last - 1]
     if part.is_value:
         return first
@@ -244,7 +244,7 @@ def _named(part: Part, names: Sequence[str], what: str) -> str:
     return f"{steps} from {first}" + ("" if part.is_open else f" to {last}")
 
 
-def _months(parts: Sequence[Part]) -> str:
+def _months(parts: Sequence[FieldPart]) -> str:
     if _is_every(parts):
         return ""
     if any(part.step > 1 and 12 % part.step for part in parts):
@@ -255,7 +255,7 @@ def _months(parts: Sequence[Part]) -> str:
     return said if said.startswith("every") else f"in {said}"
 
 
-def _years(parts: Sequence[Part]) -> str:
+def _years(parts: Sequence[FieldPart]) -> str:
     if _is_every(parts):
         return ""
     said = []

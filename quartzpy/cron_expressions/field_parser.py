@@ -13,7 +13,7 @@ from quartzpy.cron_expressions.fields import (
     DAY_OF_WEEK,
     MAX_DAYS_BEFORE_LAST,
     FieldKind,
-    Part,
+    FieldPart,
 )
 from quartzpy.cron_expressions.timetable import DayRule, LastDay
 from quartzpy.errors import InvalidCronError
@@ -90,9 +90,9 @@ class FieldParser(ABC):
 
     def _read_fields(
         self, kinds: Sequence[FieldKind], tokens: Sequence[tuple[str, int]]
-    ) -> tuple[list[tuple[Part, ...]], list[DayRule]]:
+    ) -> tuple[list[tuple[FieldPart, ...]], list[DayRule]]:
         """Return the plain parts of each field, and the rules of their special forms; a day of "?" has neither."""
-        parts: list[tuple[Part, ...]] = []
+        parts: list[tuple[FieldPart, ...]] = []
         rules: list[DayRule] = []
         for kind, (token, start) in zip(kinds, tokens, strict=True):
             is_any_day = token == "?" and kind.name in (DAY_OF_MONTH.name, DAY_OF_WEEK.name)
@@ -101,9 +101,9 @@ class FieldParser(ABC):
             rules.append(rule)
         return parts, rules
 
-    def _field(self, kind: FieldKind, token: str, start: int) -> tuple[tuple[Part, ...], DayRule]:
+    def _field(self, kind: FieldKind, token: str, start: int) -> tuple[tuple[FieldPart, ...], DayRule]:
         """Return the plain parts of a field, and the rule of its special forms."""
-        plain: list[Part] = []
+        plain: list[FieldPart] = []
         rule = DayRule()
         items = token.split(",")
         at = start
@@ -144,7 +144,7 @@ class FieldParser(ABC):
             self._wrong(kind, item, at + item.index("#") + 1, "after '#' allowed 1-5", allowed="1-5")
         return nth
 
-    def _part(self, kind: FieldKind, item: str, at: int) -> Part:
+    def _part(self, kind: FieldKind, item: str, at: int) -> FieldPart:
         if match := _HASHED.fullmatch(item):
             return self._hashed_part(kind, item, at, match)
         match = _ITEM.fullmatch(item)
@@ -152,19 +152,19 @@ class FieldParser(ABC):
             self._malformed(kind, item, at)
         step = self._step(kind, item, at, match)
         if match["first"] is None:
-            return Part(kind.low, kind.high, step, is_all=True)
+            return FieldPart(kind.low, kind.high, step, is_all=True)
         first = self._value(kind, match["first"], at, item)
         named = match["first"].isalpha()
         if named and match["step"] and self.strict_names:
             self._wrong(kind, item, at + match.start("step") - 1, "a step is counted from a number, not from a name")
         if match["last"] is None:
-            return Part(first, kind.high, step, is_open=True) if match["step"] else Part(first, first)
+            return FieldPart(first, kind.high, step, is_open=True) if match["step"] else FieldPart(first, first)
         last = self._value(kind, match["last"], at + match.start("last"), item)
         if named != match["last"].isalpha() and self.strict_names:
             self._wrong(kind, item, at + match.start("last"), "a range is of two numbers or of two names")
         if last < first and not kind.wraps:
             self._wrong(kind, item, at, f"the range ends before it begins; allowed {kind.allowed}")
-        return Part(first, last, step)
+        return FieldPart(first, last, step)
 
     def _step(self, kind: FieldKind, item: str, at: int, match: re.Match[str]) -> int:
         if not match["step"]:
@@ -176,7 +176,7 @@ class FieldParser(ABC):
             self._wrong(kind, item, at + match.start("step"), f"step must be at most {kind.max_step}")
         return step
 
-    def _hashed_part(self, kind: FieldKind, item: str, at: int, match: re.Match[str]) -> Part:
+    def _hashed_part(self, kind: FieldKind, item: str, at: int, match: re.Match[str]) -> FieldPart:
         if kind.highest_hashed is None:
             self._wrong(kind, item, at, "'H' is not possible here")
         if self._seed is None:
@@ -198,8 +198,8 @@ class FieldParser(ABC):
         number = hashed(self._seed, kind.name)
         if not match["step"]:
             value = low + number % span
-            return Part(value, value)
-        return Part(low + number % min(step, span), high, step)
+            return FieldPart(value, value)
+        return FieldPart(low + number % min(step, span), high, step)
 
     def _value(self, kind: FieldKind, text: str, at: int, item: str) -> int:
         if text.isalpha():

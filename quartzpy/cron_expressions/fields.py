@@ -71,7 +71,7 @@ FIELD_KINDS = (SECONDS, MINUTES, HOURS, DAY_OF_MONTH, MONTH, DAY_OF_WEEK, YEAR)
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FieldPart:
     """One item of a comma-separated list: every `step`-th value from `first` to `last`.
 
     A range whose `last` is below its `first` wraps around. `is_all` marks "*" and "*/step"; `is_open` marks
@@ -103,7 +103,7 @@ class CronFields:
     """
 
     text: str
-    parts: tuple[tuple[Part, ...], ...]
+    parts: tuple[tuple[FieldPart, ...], ...]
     month_days: DayRule
     weekdays: DayRule
     either_day: bool = True
@@ -130,7 +130,7 @@ class CronFields:
         return Timetable(seconds, minutes, hours, self.days, months, years)
 
 
-def mask(parts: tuple[Part, ...], kind: FieldKind) -> int:
+def mask(parts: tuple[FieldPart, ...], kind: FieldKind) -> int:
     """Return the values of a field as a bit mask."""
     bits = 0
     for part in parts:
@@ -139,7 +139,7 @@ def mask(parts: tuple[Part, ...], kind: FieldKind) -> int:
     return bits
 
 
-def day_rule(kind: FieldKind, plain: tuple[Part, ...], special: DayRule) -> DayRule:
+def day_rule(kind: FieldKind, plain: tuple[FieldPart, ...], special: DayRule) -> DayRule:
     """Return the rule of one day field, from its plain values in Quartz's numbering and its special forms."""
     if kind.name == DAY_OF_MONTH.name:
         return special.joined(DayRule(month_days=mask(plain, DAY_OF_MONTH) & ALL_MONTH_DAYS))

@@ -31,7 +31,7 @@ from quartzpy.dashboard.request_context import (
     page,
     trigger_filters,
 )
-from quartzpy.dashboard.times import Times
+from quartzpy.dashboard.shown_times import Times
 from quartzpy.errors import (
     ForbiddenError,
     InvalidValueError,
@@ -40,7 +40,7 @@ from quartzpy.errors import (
     QuartzpyError,
     StoreUnavailableError,
 )
-from quartzpy.instants import zone
+from quartzpy.instants import short, zone
 from quartzpy.jobs.shared_limit import checked_limit_name
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations import ActionProgress, ActionResult
@@ -51,7 +51,6 @@ from quartzpy.operations.actions.inputs import Data
 from quartzpy.operations.actions.table import ACTIONS
 from quartzpy.operations.actions.values import checked_incident_id
 from quartzpy.operations.selection import NAMES, Keys, Selection, Subject
-from quartzpy.operations.views.schedules import short
 from quartzpy.scheduler.methods.queries import checked_fire_id
 from quartzpy.scheduler.past_fires import MAX_RUNS, PastFires, check_span
 from quartzpy.texts import quoted
@@ -137,16 +136,12 @@ def subjects_of(context: RequestContext, form: FormInput, action: Action) -> Sub
                 f"incident: the link must say which one, as ?incident=NUMBER (got {quoted(number)})"
             )
         return Keys(Subject.INCIDENT, (checked_incident_id(int(number)),))
-    if Subject.LIMIT in action.subjects:
-        return Keys(Subject.LIMIT, (checked_limit_name(form.get("limit").strip()),))
-    if Subject.WINDOW in action.subjects:
-        if not form.has("window"):
-            raise InvalidValueError("window: the link must say which one, as ?window=NAME")
-        return Keys(Subject.WINDOW, (form.get("window"),))
-    if Subject.CALENDAR in action.subjects:
-        if not form.has("calendar"):
-            raise InvalidValueError("calendar: the link must say which one, as ?calendar=NAME")
-        return Keys(Subject.CALENDAR, (form.get("calendar"),))
+    for kind in (Subject.LIMIT, Subject.WINDOW, Subject.CALENDAR):
+        if kind in action.subjects:
+            if not form.has(kind):
+                raise InvalidValueError(f"{kind}: the link must say which one, as ?{kind}=NAME")
+            name = form.get(kind)
+            return Keys(kind, (checked_limit_name(name.strip()) if kind is Subject.LIMIT else name,))
     of = form.get("of")
     if of in _FILTERS:
         if form.get("scope") == ALL:
@@ -197,6 +192,8 @@ class Preview(Generic[_T]):
     """Returns the texts that the fields have before anybody types."""
     values: Callable[[RequestContext, _T, FormInput], dict[str, Any]]
     """Returns the values for the template."""
+    check: Callable[[RequestContext, Any, FormInput], None] = lambda context, argument, form: None
+    """Refuses what was not shown as it would be done now."""
     is_live: bool = True
     """Whether it follows what somebody types. Otherwise it has a button, because the texts may be long."""
 
@@ -318,10 +315,24 @@ def _difference(context: RequestContext, calendar: str, form: FormInput) -> dict
         return {"difference": None, "wrong": str(error)}
 
 
+def _check_runs(context: RequestContext, trigger: TriggerKey, form: FormInput) -> None:
+    runs = len(backfill_times(context, _past_fires(context, trigger), form))
+    if form.get("expected") != str(runs):
+        raise InvalidValueError(f"these are {runs:,} fires: check them below, then run them")
+
+
+def _check_difference(context: RequestContext, calendar: str, form: FormInput) -> None:
+    difference = calendar_difference(context, calendar, form)
+    if difference is not None and form.get("expected") != difference.tag:
+        raise InvalidValueError("nothing is stored yet: check the difference below, then store it")
+
+
 PREVIEWS: Mapping[str, Preview[Any]] = {
     "reschedule": Preview("actions/schedule_preview.html", _key_alone, _present_schedule, _schedule),
-    "backfill": Preview("actions/backfill_preview.html", _past_fires, _last_span, _times),
-    "refresh_calendar": Preview("actions/calendar_preview.html", _key_alone, _coming_years, _difference, is_live=False),
+    "backfill": Preview("actions/backfill_preview.html", _past_fires, _last_span, _times, _check_runs),
+    "refresh_calendar": Preview(
+        "actions/calendar_preview.html", _key_alone, _coming_years, _difference, _check_difference, is_live=False
+    ),
 }
 """The previews, by the names of their actions."""
 
@@ -358,14 +369,8 @@ def carry_out(
         InvalidValueError: a field has a wrong value.
     """
     argument, values = argument_of(action, subjects), form.values(action, context.times)
-    if action.name == "backfill":
-        runs = len(backfill_times(context, _past_fires(context, argument), form))
-        if form.get("expected") != str(runs):
-            raise InvalidValueError(f"these are {runs:,} fires: check them below, then run them")
-    if action.name == "refresh_calendar":
-        difference = calendar_difference(context, argument, form)
-        if difference is not None and form.get("expected") != difference.tag:
-            raise InvalidValueError("nothing is stored yet: check the difference below, then store it")
+    if (preview := PREVIEWS.get(action.name)) is not None:
+        preview.check(context, argument, form)
     result: ActionResult = getattr(actions, action.name)(argument, **values, reason=reason)
     return result
 
@@ -490,15 +495,12 @@ def _done(
     return _leading(context, url, result.text, _followed(result))
 
 
-_FOLLOWED = {"trigger": False, "run_again": True, "reset": True}
-"""The actions after which a trigger fires, and whether its job then runs again."""
-
-
 def _followed(result: ActionResult) -> str:
     """Return the query of the run that an action on one subject began, or ""."""
+    follows = ACTIONS[result.action].follows
     match result.keys:
-        case [TriggerKey() as key] if result.action in _FOLLOWED:
-            again = "yes" if _FOLLOWED[result.action] else ""
+        case [TriggerKey() as key] if follows:
+            again = "yes" if follows == "repeat" else ""
             return urlencode({"group": key.group, "name": key.name, "after": result.action_id, "again": again})
     return ""
 

@@ -23,7 +23,7 @@ from quartzpy.dashboard.hosts import KnownHost
 from quartzpy.dashboard.live import AUDIT, LiveHub, serve_stream
 from quartzpy.dashboard.login import login_routes
 from quartzpy.dashboard.middleware import Authentication, RequestLimits, SecurityHeaders
-from quartzpy.dashboard.pages import PAGES
+from quartzpy.dashboard.pages import PAGES, menu_of
 from quartzpy.dashboard.request_context import Dashboard
 from quartzpy.dashboard.sessions import EndedSessions
 from quartzpy.errors import SettingsError
@@ -72,6 +72,7 @@ def create_app(
         operations=operations,
         clock=SystemClock(),
         title=title,
+        menu=menu_of(PAGES),
         read_only=read_only,
         can_log_out=bool(_logins(authenticator)),
     )
@@ -110,7 +111,8 @@ def _routes(authenticator: Authenticator, operations: Operations, background: Ba
     )
     static = Route("/static/{digest}/{name:path}", serve_asset, name="asset")
     logins = _logins(authenticator)
-    return [static, *logins, Mount(PREFIX, app=api), *PAGES, *ACTION_PAGES, Route("/live", serve_stream)]
+    pages = [entry.route for entry in PAGES]
+    return [static, *logins, Mount(PREFIX, app=api), *pages, *ACTION_PAGES, Route("/live", serve_stream)]
 
 
 def _logins(authenticator: Authenticator) -> list[BaseRoute]:

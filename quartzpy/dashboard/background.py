@@ -21,7 +21,7 @@ class ActionStoppedError(QuartzpyError):
     """The process of the page ended before the action did. What was changed stays changed."""
 
 
-class _Running:
+class _RunningAction:
     """An action with its thread."""
 
     def __init__(self, act: Act, total: int, moved: Callable[[], None], stopping: threading.Event) -> None:
@@ -63,7 +63,7 @@ class BackgroundActions:
         self._moved = moved
         self._stopping = threading.Event()
         self._lock = threading.Lock()
-        self._running: list[_Running] = []
+        self._running: list[_RunningAction] = []
 
     def run(self, act: Act, total: int, patience: float | None = None) -> ActionResult | ActionProgress:
         """Carry out an action on `total` subjects, and return its result, or its progress if it is still going on.
@@ -73,7 +73,7 @@ class BackgroundActions:
         Raises:
             What `act` raises, if it does so before this returns.
         """
-        running = _Running(act, total, self._moved, self._stopping)
+        running = _RunningAction(act, total, self._moved, self._stopping)
         with self._lock:
             self._running = [action for action in self._running if not action.ended.is_set()]
             # First, because the system may refuse a thread, and `close` waits for those in the list.
@@ -102,5 +102,5 @@ class BackgroundActions:
             action.thread.join(LAST_SLICE)
 
 
-def _is_going_on(action: _Running, action_id: int) -> bool:
+def _is_going_on(action: _RunningAction, action_id: int) -> bool:
     return action.progress is not None and action.progress.action_id == action_id and not action.ended.is_set()

@@ -1,4 +1,4 @@
-"""The URLs of the pages, and the menu.
+"""The URLs of the pages.
 
 Keys are query parameters and not parts of the path: servers and proxies decode, merge and normalize paths, so names
 such as "a/b", ".." or "100%" do not survive there.
@@ -147,50 +147,3 @@ def _name(parameters: Any) -> str:
 def _query(parameters: Any) -> str:
     pairs = [(name, str(value)) for name, value in parameters if value is not None and value != ""]
     return f"?{urlencode(pairs)}" if pairs else ""
-
-
-@dataclass(frozen=True, slots=True)
-class PageLink:
-    """An entry of the menu."""
-
-    name: str
-    path: str
-    key: str = ""
-    """The key that goes there after `g`."""
-    others: tuple[str, ...] = ()
-    """The paths of pages that belong to this entry."""
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        return (self.path, *self.others)
-
-
-NAVIGATION = (
-    (
-        "Now",
-        (
-            PageLink("Overview", "/", "o"),
-            PageLink("Incidents", "/incidents", "w"),
-            PageLink("Timeline", "/timeline", "l"),
-        ),
-    ),
-    (
-        "Schedule",
-        (
-            PageLink("Jobs", "/jobs", "j", ("/job",)),
-            PageLink("Triggers", "/triggers", "t", ("/trigger",)),
-            PageLink("Calendars", "/calendars", "c", ("/calendar",)),
-            PageLink("Groups and limits", "/groups", "i"),
-        ),
-    ),
-    (
-        "History",
-        (
-            PageLink("Executions", "/executions", "e"),
-            PageLink("Misfires", "/misfires", "m"),
-            PageLink("Audit log", "/audit", "a"),
-        ),
-    ),
-    ("Cluster", (PageLink("Nodes", "/nodes", "n"), PageLink("System", "/system", "s"))),
-)
-"""The menu: headings and their pages."""

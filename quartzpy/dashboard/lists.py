@@ -85,6 +85,11 @@ def plain_head(spec: ListSpec[Any], *without: str) -> ListHead:
     return ListHead(spec.name, spec.columns, hidden_columns(spec) | set(without))
 
 
+def short_head(spec: ListSpec[Any], *names: str) -> ListHead:
+    """Return the head of a short list on a page about something else, with these columns."""
+    return ListHead(spec.name, spec.chosen(*names))
+
+
 def hidden_columns(spec: ListSpec[Any], chosen: Iterable[str] | None = None) -> frozenset[str]:
     """Return the hidden columns of a list, of which `chosen` are shown; None stands for the usual ones."""
     if chosen is None:

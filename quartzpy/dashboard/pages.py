@@ -1,14 +1,15 @@
-"""The pages that only read: of each the route, the read model and the template."""
+"""The pages that only read: of each the route, its place in the menu, the read model and the template."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import Route
 
 from quartzpy.dashboard.background import BackgroundActions
 from quartzpy.dashboard.drawing.joins import draw_joins
@@ -22,28 +23,29 @@ from quartzpy.dashboard.request_context import (
     LATE,
     PAGE_SIZE,
     Handler,
+    Menu,
     RequestContext,
     chosen_filters,
     execution_filters,
     instant_filter,
-    job_filters,
     page,
     page_position,
     state_filter,
     trigger_filters,
 )
-from quartzpy.dashboard.times import utc
+from quartzpy.dashboard.shown_times import utc
 from quartzpy.errors import InvalidValueError, JobNotFoundError, TriggerNotFoundError
 from quartzpy.instants import zone
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations import (
     ExecutionSummary,
-    JobSummary,
+    Operations,
     PlannedRun,
     RunningView,
     TriggerSummary,
 )
 from quartzpy.operations.actions.audit_log import undoing
+from quartzpy.operations.lists.cluster import NODES
 from quartzpy.operations.lists.history import EXECUTIONS, PAST_INCIDENTS
 from quartzpy.operations.lists.schedule import JOBS, TRIGGERS
 from quartzpy.operations.lists.spec import ListSpec, in_order
@@ -74,9 +76,6 @@ def overview(context: RequestContext) -> Response:
     )
 
 
-_LATELY = [("", "Last day"), ("1h", "Last hour"), ("7d", "Last week"), ("3660d", "Any time")]
-
-
 def incident_list(context: RequestContext) -> Response:
     """What is wrong now, and what was wrong and is over."""
     # Asked first, with the time.
@@ -93,7 +92,6 @@ def incident_list(context: RequestContext) -> Response:
         page=past,
         spec=PAST_INCIDENTS,
         filters=filters,
-        spans=_LATELY,
     )
 
 
@@ -170,19 +168,6 @@ def timeline(context: RequestContext) -> Response:
 
 
 # --- the schedule
-
-
-def job_list(context: RequestContext) -> Response:
-    def read(limit: int, after: str | None) -> Page[JobSummary]:
-        return context.operations.jobs(limit=limit, after=after, **filters)
-
-    if (changed := _changed_columns(context, JOBS)) is not None:
-        return changed
-    filters, mode = job_filters(context), checked_choice(context.parameter("mode"), JobMode, "mode")
-    allowed = allowed_actions.on_some_job(set(JobMode) if mode is None else {mode})
-    jobs, head = _sorted(context, JOBS, {"job": read}, lambda: context.operations.jobs_are_few(MAX_SORTED, **filters))
-    live = "schedule executions"
-    return context.render("jobs.html", live=live, page=jobs, head=head, spec=JOBS, filters=filters, allowed=allowed)
 
 
 _Read = Callable[[int, str | None], Page[Any]]
@@ -287,8 +272,8 @@ def trigger_list(context: RequestContext) -> Response:
         head=head,
         spec=TRIGGERS,
         filters=filters,
+        spans=None,
         states=_TRIGGER_STATES,
-        job=filters["job"],
         has_filter=has_filter,
         hidden=None if hidden is None else hidden(),
         allowed=allowed_actions.on_some_trigger(states),
@@ -320,18 +305,6 @@ def one_calendar(context: RequestContext) -> Response:
     today = context.times.now.astimezone(zone(view.calendar.zone or "UTC")).date()
     drawing = draw_year(view.year, view.excluded, view.partly_excluded, today)
     return context.render("calendar.html", view=view, drawing=drawing)
-
-
-def groups(context: RequestContext) -> Response:
-    """Groups with their pauses, and limits with their headroom."""
-    stored, windows = context.operations.groups_and_windows()
-    return context.render(
-        "groups.html",
-        live="schedule executions nodes",
-        groups=stored,
-        windows=windows,
-        limits=context.operations.limits(),
-    )
 
 
 # --- the history
@@ -390,8 +363,6 @@ def execution_list(context: RequestContext) -> Response:
         filters=filters,
         states=_EXECUTION_STATES,
         spans=_SINCE,
-        job=job,
-        trigger=filters["trigger"],
         hint=context.operations.job_hint(job) if job is not None and not page else None,
         allowed=allowed_actions.on_some_execution(listed),
     )
@@ -413,28 +384,47 @@ def one_execution(context: RequestContext) -> Response:
     return context.render("execution.html", live=live, view=view, bar=split_bar(view.execution, view.elapsed))
 
 
-def list_page(spec: ListSpec[Any]) -> Handler:
-    """Return the page of a list of which all that there is to say is in its description."""
+def _of_jobs(filters: Mapping[str, Any]) -> Collection[str]:
+    return allowed_actions.on_some_job(set(JobMode) if filters["mode"] is None else {JobMode(filters["mode"])})
+
+
+def list_page(
+    spec: ListSpec[Any],
+    *,
+    usual: str = "",
+    are_few: Callable[..., bool] = lambda operations, most, **filters: False,
+    allowed: Callable[[Mapping[str, Any]], Collection[str]] = lambda filters: (),
+) -> Handler:
+    """Return the page of a list of which nearly all that there is to say is in its description.
+
+    `usual` is the column of the usual order. `are_few` says whether the whole list is short, and `allowed` returns the
+    actions on several of its rows.
+    """
 
     def handle(context: RequestContext) -> Response:
+        answer: Any = None
+
         def read(limit: int, after: str | None) -> Page[Any]:
-            ask = getattr(context.operations, spec.method)
-            rows: Page[Any] = Page(ask(), None) if spec.query is None else ask(limit=limit, after=after, **filters)
-            return rows
+            nonlocal answer
+            answer = spec.read(context.operations, limit if spec.is_paged else MAX_SORTED, after, **filters)
+            return spec.page(answer)
 
         if (changed := _changed_columns(context, spec)) is not None:
             return changed
         filters = chosen_filters(context, spec)
-        rows, head = _sorted(context, spec, {"": read})
+        rows, head = _sorted(context, spec, {usual: read}, lambda: are_few(context.operations, MAX_SORTED, **filters))
         live = "" if context.parameter("after") else spec.live
         return context.render(
-            "list.html",
+            spec.template,
             live=live,
             is_steady=spec.is_steady and bool(live) and not head.sort,
             spec=spec,
             filters=filters,
+            spans=None,
             page=rows,
             head=head,
+            answer=answer,
+            allowed=allowed(filters),
         )
 
     return handle
@@ -459,12 +449,21 @@ def audit_entry(context: RequestContext) -> Response:
 # --- the cluster
 
 
+_node_list = list_page(NODES)
+
+
 def nodes(context: RequestContext) -> Response:
-    """The nodes of the cluster: all of them, or the one that a link names."""
-    cluster, chosen = context.operations.cluster(), context.parameter("node")
-    shown = [node for node in cluster.nodes if chosen is None or node.node == chosen]
+    """The nodes of the cluster, or all that is known of the one that a link names."""
+    if (chosen := context.parameter("node")) is None:
+        return _node_list(context)
+    cluster = context.operations.cluster()
     return context.at(cluster.now).render(
-        "nodes.html", live="nodes schedule executions", cluster=cluster, nodes=shown, chosen=chosen
+        "node.html",
+        live=NODES.live,
+        spec=NODES,
+        name=chosen,
+        node=next((node for node in cluster.nodes if node.node == chosen), None),
+        ends=[end for end in cluster.ends if end.node == chosen],
     )
 
 
@@ -483,21 +482,72 @@ def search(context: RequestContext) -> Response:
     return context.render("search.html", text=text, results=results)
 
 
-PAGES: list[BaseRoute] = [
-    Route("/", page(overview)),
-    Route("/incidents", page(incident_list)),
-    Route("/timeline", page(timeline)),
-    Route("/jobs", page(job_list)),
-    Route("/job", page(one_job)),
-    Route("/triggers", page(trigger_list)),
-    Route("/trigger", page(one_trigger)),
-    Route("/calendar", page(one_calendar)),
-    Route("/groups", page(groups)),
-    Route("/executions", page(execution_list)),
-    Route("/executions/{fire_id}", page(one_execution)),
-    *(Route(f"/{spec.name}", page(list_page(spec))) for spec in LISTS.values() if spec.title),
-    Route("/audit/{action_id:int}", page(audit_entry)),
-    Route("/nodes", page(nodes)),
-    Route("/system", page(system)),
-    Route("/search", page(search)),
+@dataclass(frozen=True, slots=True)
+class PageEntry:
+    """A page: its path, its handler, and its place in the menu."""
+
+    path: str
+    handler: Handler
+    name: str = ""
+    """Its name in the menu."""
+    menu: str = ""
+    """The heading of the menu under which it stands; empty if it is not in the menu."""
+    key: str = ""
+    """The key that goes there after `g`."""
+    under: str = ""
+    """The path of the page in the menu to which it belongs."""
+
+    @property
+    def route(self) -> Route:
+        return Route(self.path, page(self.handler))
+
+
+_OWN: Mapping[str, Handler] = {
+    "jobs": list_page(JOBS, usual="job", are_few=Operations.jobs_are_few, allowed=_of_jobs),
+    "triggers": trigger_list,
+    "executions": execution_list,
+    "nodes": nodes,
+}
+"""The pages of lists that have more than their descriptions say."""
+
+
+def _lists(menu: str = "") -> Iterator[PageEntry]:
+    """Return the pages of the lists under a heading, each of which is made from its description."""
+    for spec in LISTS.values():
+        if spec.title and spec.menu == menu:
+            yield PageEntry(f"/{spec.name}", _OWN.get(spec.name) or list_page(spec), spec.title, menu, spec.key)
+
+
+PAGES: list[PageEntry] = [
+    PageEntry("/", overview, "Overview", "Now", "o"),
+    PageEntry("/incidents", incident_list, "Incidents", "Now", "w"),
+    *_lists("Now"),
+    PageEntry("/timeline", timeline, "Timeline", "Now", "l"),
+    *_lists("Schedule"),
+    PageEntry("/job", one_job, under="/jobs"),
+    PageEntry("/trigger", one_trigger, under="/triggers"),
+    PageEntry("/calendar", one_calendar, under="/calendars"),
+    *_lists("History"),
+    PageEntry("/executions/{fire_id}", one_execution),
+    PageEntry("/audit/{action_id:int}", audit_entry),
+    *_lists("Cluster"),
+    PageEntry("/system", system, "System", "Cluster", "s"),
+    *_lists(),
+    PageEntry("/search", search),
 ]
+
+
+def menu_of(pages: Sequence[PageEntry]) -> Menu:
+    """Return the menu: its headings with their pages, and the paths of the pages that belong to each of them."""
+    headings = dict.fromkeys(entry.menu for entry in pages if entry.menu)
+    return [
+        (
+            heading,
+            [
+                (entry, [entry.path, *(other.path for other in pages if other.under == entry.path)])
+                for entry in pages
+                if entry.menu == heading
+            ],
+        )
+        for heading in headings
+    ]

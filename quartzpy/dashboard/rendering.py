@@ -12,16 +12,18 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from quartzpy.dashboard.drawing.plots import sparkline
-from quartzpy.dashboard.links import NAVIGATION, Links
-from quartzpy.dashboard.lists import plain_head
-from quartzpy.dashboard.times import Times, span_text, utc
+from quartzpy.dashboard.links import Links
+from quartzpy.dashboard.lists import plain_head, short_head
+from quartzpy.dashboard.shown_times import Times, span_text, utc
 from quartzpy.keys import JobKey, Key, TriggerKey
 from quartzpy.operations import Count
 from quartzpy.operations.actions.table import ACTIONS
 from quartzpy.operations.incidents.kinds import kinds_of_nodes
-from quartzpy.operations.lists.history import EXECUTIONS
+from quartzpy.operations.lists.cluster import LOCKS, NODES
+from quartzpy.operations.lists.history import EXECUTIONS, LATE
 from quartzpy.operations.lists.schedule import TRIGGERS
 from quartzpy.operations.render import json_text
+from quartzpy.operations.selection import Subject
 from quartzpy.operations.views.internal_triggers import GROUPS, kind_of
 from quartzpy.texts import numbered, visible
 
@@ -60,6 +62,7 @@ def _environment() -> Environment:
         number=number,
         numbered=numbered,
         percent=percent,
+        listed=listed,
         pretty=json_text,
         short_type=short_type,
         instruction=instruction_words,
@@ -67,8 +70,8 @@ def _environment() -> Environment:
     made.globals.update(
         time=time_element,
         said=said,
-        navigation=NAVIGATION,
         action_table=ACTIONS,
+        always_offered=always_offered,
         no_time=timedelta(),
         kind_of=kind_of,
         kinds_of_nodes=kinds_of_nodes(),
@@ -76,6 +79,9 @@ def _environment() -> Environment:
         sparkline=sparkline,
         plain_triggers=plain_head(TRIGGERS, "result"),
         plain_triggers_of_job=plain_head(TRIGGERS, "result", "job"),
+        plain_locks=plain_head(LOCKS),
+        short_nodes=short_head(NODES, "node", "state", "checked in", "busy"),
+        short_late=short_head(LATE, "trigger", "late", "why"),
         plain_executions=plain_head(EXECUTIONS),
         plain_executions_of_job=plain_head(EXECUTIONS, "job"),
     )
@@ -178,11 +184,26 @@ def _place(links: Links, kind: str, name: str) -> str | None:
     return links.node(name) if any(not letter.isalpha() for letter in name) else None
 
 
+def always_offered(kind: Subject) -> tuple[str, ...]:
+    """Return the actions on subjects of a kind that need no condition."""
+    return tuple(action.name for action in ACTIONS.values() if action.is_always_offered and kind in action.subjects)
+
+
 def number(value: Count | float) -> str:
     """Return a number with separators of thousands; a count that goes on has a "+"."""
     if isinstance(value, Count):
         return str(value)
     return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
+
+
+def listed(value: Any) -> str:
+    """Return a value as one line: the parts of a collection with commas between them."""
+    match value:
+        case Mapping():
+            return ", ".join(f"{name} {part}" for name, part in value.items())
+        case tuple() | list():
+            return ", ".join(map(str, value))
+    return str(value)
 
 
 def lines(text: str) -> str:

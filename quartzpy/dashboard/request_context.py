@@ -21,7 +21,7 @@ from quartzpy.dashboard.cookies import checked_form, csrf_token, keep_csrf_token
 from quartzpy.dashboard.links import ROOT, Links
 from quartzpy.dashboard.lists import COLUMNS
 from quartzpy.dashboard.rendering import render
-from quartzpy.dashboard.times import ZONE_COOKIE, Times, is_zone, times_of
+from quartzpy.dashboard.shown_times import ZONE_COOKIE, Times, is_zone, times_of
 from quartzpy.errors import QuartzpyError
 from quartzpy.instants import zone
 from quartzpy.operations import Actor, Operations
@@ -49,6 +49,10 @@ _QUICK = 5
 """The level of compression: a page of 60 kB takes about a millisecond, and 9 is a few percent smaller."""
 
 
+Menu: TypeAlias = Sequence[tuple[str, Sequence[tuple[Any, Sequence[str]]]]]
+"""The headings of the menu with their pages, and the paths of the pages that belong to each of them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Dashboard:
     """What all requests of one application share."""
@@ -57,6 +61,7 @@ class Dashboard:
     """The operations, not yet acting as anyone."""
     clock: Clock
     title: str
+    menu: Menu
     read_only: bool
     can_log_out: bool
 

@@ -12,7 +12,6 @@ the user's own class has `class = "module:Class"` instead of a kind. Pure functi
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Collection, Mapping
 from datetime import date, time
@@ -24,7 +23,8 @@ from quartzpy.calendars.registry import calendar_from_json, calendar_to_json
 from quartzpy.calendars.years import years_in
 from quartzpy.errors import InvalidValueError, SettingsError
 from quartzpy.main_module import import_path
-from quartzpy.texts import did_you_mean, quoted, reason, stored_object
+from quartzpy.object_references import object_at
+from quartzpy.texts import did_you_mean, quoted, stored_object
 
 _JOINED = "joined"
 CLASS, STORED_RULES = "class", "stored_rules"
@@ -147,16 +147,7 @@ def _with_holidays(values: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 def _kind_of(path: object, where: str) -> str:
     """Import the user's own class of a calendar, and return its kind."""
-    module, colon, name = str(path).partition(":")
-    if not colon or not module or not name:
-        raise SettingsError(f'{where}: {CLASS} is "module:Class" (got {quoted(path)})')
-    try:
-        cls: Any = importlib.import_module(module)
-        for part in name.split("."):
-            cls = getattr(cls, part)
-    except Exception as error:
-        # The import runs user code, which may raise anything.
-        raise SettingsError(f"{where}: {CLASS} {quoted(path)} cannot be imported: {reason(error)}") from error
+    cls = object_at(path, f"{where}: {CLASS}", "billing.calendars:Closings")
     if not isinstance(cls, type) or not issubclass(cls, BaseCalendar) or "kind" not in cls.__dict__:
         raise SettingsError(f"{where}: {CLASS} {quoted(path)} is not a calendar with a kind of its own")
     return cls.kind

@@ -7,13 +7,12 @@ document differ (`forms`), a `Form` says how. Pure functions.
 
 from __future__ import annotations
 
-import types
 from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import MISSING, fields
 from datetime import datetime, time
 from functools import cache
-from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, cast, get_args
 
 from quartzpy.calendars.maintenance_window import MaintenanceWindow
 from quartzpy.checks import WRONG, assembled
@@ -22,7 +21,7 @@ from quartzpy.definitions.faults import Faults, Place
 from quartzpy.definitions.forms import SCHEDULE, STORED_DATA, Form
 from quartzpy.errors import InvalidTriggerError, InvalidValueError, SettingsError
 from quartzpy.expect import Expect
-from quartzpy.instants import Converted, as_instant
+from quartzpy.instants import accepted_members, accepted_types, as_instant
 from quartzpy.jobs.continuation import Continuation
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.join import Join
@@ -52,20 +51,6 @@ def words_of(cls: type[Any]) -> frozenset[str]:
     if cls is Continuation:
         return frozenset(own | {"group", STORED_DATA})
     return frozenset(own - {"name"}) if cls is MaintenanceWindow else frozenset(own)
-
-
-@cache
-def accepted_types(cls: type[Any]) -> Mapping[str, tuple[Any, ...]]:
-    """Return the types that each value of a class accepts."""
-    return {name: tuple(_members(hint)) for name, hint in get_type_hints(cls).items()}
-
-
-def _members(hint: Any) -> list[Any]:
-    if get_origin(hint) is Converted:
-        return _members(get_args(hint)[0])
-    if get_origin(hint) in (Union, types.UnionType):
-        return [member for part in get_args(hint) for member in _members(part)]
-    return [hint]
 
 
 def take_words(values: dict[str, Any], words: Collection[str], faults: Faults, place: Place) -> None:
@@ -176,7 +161,8 @@ _ITEMS = frozenset({Trigger, Continuation, JobKey})
 
 
 def _items(accepted: Collection[Any], items: list[Any], form: Form, faults: Faults, place: Place) -> Any:
-    of_items = {part for hint in accepted for argument in get_args(hint) for part in _members(argument)} & _ITEMS
+    arguments = [argument for hint in accepted for argument in get_args(hint)]
+    of_items = {part for argument in arguments for part in accepted_members(argument)} & _ITEMS
     read = [_item(of_items, item, form, faults, (*place, number)) for number, item in enumerate(items)]
     return MISSING if MISSING in read else read
 

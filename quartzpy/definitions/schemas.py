@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import types
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, fields
 from datetime import datetime, time, timedelta
 from enum import Enum
 from functools import cache
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from quartzpy.calendars.calendar import CALENDAR_KINDS
 from quartzpy.calendars.maintenance_window import MaintenanceWindow
@@ -16,7 +15,7 @@ from quartzpy.definitions.declarations import MAX_DEFINED
 from quartzpy.definitions.forms import SCHEDULE, STORED_DATA
 from quartzpy.definitions.plain import plain_value, text_of_time
 from quartzpy.definitions.reader import RECORDS, trigger_words, words_of
-from quartzpy.instants import Converted
+from quartzpy.instants import accepted_members
 from quartzpy.jobs.continuation import FOLLOWED, Continuation
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.join import ON
@@ -199,9 +198,7 @@ def _has_triggers(hint: Any) -> bool:
 @cache
 def _of(hint: Any) -> dict[str, Any]:
     """Return the schema of the JSON from which the values of a type are made."""
-    if get_origin(hint) is Converted:
-        return _of(get_args(hint)[0])
-    accepted = _members(hint)
+    accepted = accepted_members(hint)
     # The name of a job stands for its key.
     members = [_member(member) for member in accepted if member is not str or JobKey not in accepted]
     names = {name for member in members for name in _names(member)}
@@ -223,12 +220,6 @@ def _of(hint: Any) -> dict[str, Any]:
 def _names(member: Mapping[str, Any]) -> list[str]:
     name = member.get("type", [])
     return [name] if isinstance(name, str) else list(name)
-
-
-def _members(hint: Any) -> list[Any]:
-    if get_origin(hint) in (Union, types.UnionType):
-        return [member for part in get_args(hint) for member in _members(part)]
-    return [hint]
 
 
 def _member(hint: Any) -> dict[str, Any]:
@@ -259,7 +250,7 @@ def _member(hint: Any) -> dict[str, Any]:
 
 def _items(hint: Any) -> dict[str, Any]:
     # Classes, such as those of errors that are retried, are given by their names.
-    parts = dict.fromkeys(str if get_origin(part) is type else part for part in _members(hint))
+    parts = dict.fromkeys(str if get_origin(part) is type else part for part in accepted_members(hint))
     if Continuation in parts:
         return {"anyOf": [_NAME, _record(Continuation)]}
     if JobKey in parts:

@@ -31,6 +31,7 @@ from quartzpy.jobs.http import HttpRequest
 from quartzpy.jobs.http_hosts import target_of
 from quartzpy.jobs.job import Job, JobDetail
 from quartzpy.keys import DEFAULT_GROUP, JobKey
+from quartzpy.object_references import object_at
 from quartzpy.scheduler.coercion import interval_of
 from quartzpy.scheduler.sync import Declarations
 from quartzpy.text_files import read_text_file
@@ -335,19 +336,10 @@ def _trigger_of_mapping(schedule: Mapping[str, Any], zone: Any, options: dict[st
 
 def _function(path: object, directory: Path) -> str:
     """Return the job type of a function at "module:function", which becomes a job if it is none yet."""
-    module_name, colon, name = path.partition(":") if isinstance(path, str) else ("", "", "")
-    if not (module_name and colon and name):
-        raise SettingsError(f"function must be module:function, such as reports:nightly (got {quoted(path)})")
     if str(directory) not in sys.path:
         sys.path.insert(0, str(directory))
     importlib.invalidate_caches()
-    try:
-        value: Any = importlib.import_module(module_name)
-        for part in name.split("."):
-            value = getattr(value, part)
-    except Exception as error:
-        # The import runs user code, which may raise anything.
-        raise SettingsError(f"function {path}: {reason(error)}") from error
+    value = object_at(path, "function", "reports:nightly")
     if isinstance(value, type) and issubclass(value, Job):
         return value.type_name
     if inspect.isfunction(value):

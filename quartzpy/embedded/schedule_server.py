@@ -13,8 +13,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from quartzpy.config.file_watch import FileWatch
+from quartzpy.embedded.postgres import EmbeddedPostgres
 from quartzpy.embedded.schedule_file import ScheduleFile, read_schedule
-from quartzpy.embedded.server import EmbeddedPostgres
 from quartzpy.errors import (
     OutcomeUnknownError,
     QuartzpyError,

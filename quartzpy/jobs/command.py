@@ -249,7 +249,7 @@ class CommandJob(Job, type_name="quartzpy.CommandJob", data_type=Command, operat
         command: Command = context.data
         words = command.words
         program = AllowedPrograms(settings.commands).path_of(words[0])
-        run = _Run(
+        run = _CommandRun(
             Order.text(
                 grace := as_span(command.grace, "grace", InvalidJobDataError).total_seconds(),
                 min(grace, _alone(settings)),
@@ -264,7 +264,7 @@ class CommandJob(Job, type_name="quartzpy.CommandJob", data_type=Command, operat
                 ),
             ),
             grace,
-            _Output(lambda line: context.log.info("%s", line)),
+            _CommandOutput(lambda line: context.log.info("%s", line)),
         )
         run.wait(lambda: context.cancelled)
         if run.was_stopped:
@@ -299,7 +299,7 @@ def _ended(status: int) -> str:
         return f"was ended by signal {-status}"
 
 
-class _Output:
+class _CommandOutput:
     """The output of a command, which is logged line by line and within limits."""
 
     def __init__(self, log: Callable[[str], None]) -> None:
@@ -355,10 +355,10 @@ class _Output:
         return f"; the end of its output:\n{text}" if text else ""
 
 
-class _Run:
+class _CommandRun:
     """A command under its keeper."""
 
-    def __init__(self, order: str, grace: float, output: _Output) -> None:
+    def __init__(self, order: str, grace: float, output: _CommandOutput) -> None:
         self.output = output
         self.status: int | None = None
         self.refusal: str | None = None

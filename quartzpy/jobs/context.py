@@ -21,7 +21,7 @@ from quartzpy.instants import Span, as_instant, as_span
 from quartzpy.job_data import JobDataMap, decode
 from quartzpy.jobs.continuation import Predecessor
 from quartzpy.jobs.internal_entries import (
-    LostExecution,
+    RecoveredExecution,
     joined_of,
     nominal_fire,
     predecessor_of,
@@ -327,10 +327,10 @@ class JobExecutionContext(NameHints):
         return joined_of(self.job_data)
 
     @cached_property
-    def _recovered(self) -> LostExecution | None:
+    def _recovered(self) -> RecoveredExecution | None:
         return recovered_by(self.trigger_key, self.job_data)
 
-    def _lost(self) -> LostExecution:
+    def _lost(self) -> RecoveredExecution:
         if self._recovered is None:
             raise InvalidValueError("this execution is not a recovery; check context.recovering first")
         return self._recovered

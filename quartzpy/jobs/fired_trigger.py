@@ -9,6 +9,8 @@ from typing import Any, Generic, NamedTuple, Self, TypeVar, overload
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.job_data import BATCH
 from quartzpy.jobs.job import JobDetail
+from quartzpy.jobs.retry import RetryPolicy
+from quartzpy.jobs.stored_options import stored_option
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.triggers.trigger import Trigger
 from quartzpy.triggers.upcoming import UpcomingFireTimes
@@ -46,8 +48,8 @@ class FireFacts(NamedTuple):
     times_triggered: int
     attempt: int
     placement: str
-    retry: str | None
-    timeout: timedelta | None
+    definition: str | None
+    """The options of its job that no statement reads."""
     persists_data: bool
     job_data: str | None
     trigger_data: str | None
@@ -60,7 +62,6 @@ class FireFacts(NamedTuple):
     pause_after_failures: int | None = None
     continuations: str | None = None
     max_concurrent: int | None = None
-    capture_logs: str | None = None
     job_is_durable: bool = False
     limits: str | None = None
     """The names of the limits that its job shares with others."""
@@ -112,6 +113,21 @@ class FiredTrigger(FireFacts):
     def coalesced_fire_times(self) -> tuple[datetime, ...]:
         """The fire times that this fire stands for, if they are several."""
         return tuple(self.coalesced) if self.coalesced else ()
+
+    @property
+    def retry(self) -> RetryPolicy | None:
+        policy: RetryPolicy | None = stored_option(self.definition, "retry")
+        return policy
+
+    @property
+    def timeout(self) -> timedelta | None:
+        timeout: timedelta | None = stored_option(self.definition, "timeout")
+        return timeout
+
+    @property
+    def capture_logs(self) -> str | None:
+        level: str | None = stored_option(self.definition, "capture_logs")
+        return level
 
     @property
     def continues(self) -> bool:

@@ -28,7 +28,7 @@ from weakref import WeakKeyDictionary
 from quartzpy.errors import HttpFailedError, InvalidJobDataError, NotAllowedError
 from quartzpy.installing import install_line
 from quartzpy.instants import Span, as_span, span_text
-from quartzpy.jobs.http_hosts import AllowedHosts, Target, target_of
+from quartzpy.jobs.http_hosts import AllowedHosts, HttpTarget, target_of
 from quartzpy.jobs.included import settings_of_node
 from quartzpy.jobs.job import Job
 from quartzpy.jobs.sent_secrets import SentSecrets
@@ -272,7 +272,7 @@ class HttpJob(Job, type_name="quartzpy.HttpJob", data_type=HttpRequest, operator
         self,
         context: JobExecutionContext,
         caller: _Caller,
-        target: Target,
+        target: HttpTarget,
         headers: dict[str, str],
         content: bytes | None,
         what: str,
@@ -370,7 +370,7 @@ def _content(request: HttpRequest, values: Mapping[str, Any]) -> tuple[bytes | N
 # --- the secrets
 
 
-def read_secret(places: Mapping[str, str], name: str, *targets: Target) -> str:
+def read_secret(places: Mapping[str, str], name: str, *targets: HttpTarget) -> str:
     """Return a secret of the setting `http_secrets` for these targets. No error shows it.
 
     Raises:
@@ -434,7 +434,7 @@ class _Caller:
     async def call(
         self,
         request: HttpRequest,
-        target: Target,
+        target: HttpTarget,
         headers: dict[str, str],
         secret: dict[str, str],
         content: bytes | None,
@@ -464,7 +464,7 @@ class _Caller:
         raise AssertionError("the loop returns")
 
     async def _send(
-        self, method: str, target: Target, headers: Mapping[str, str], content: bytes | None, limit: int
+        self, method: str, target: HttpTarget, headers: Mapping[str, str], content: bytes | None, limit: int
     ) -> _Answer:
         """Send a request to one of the addresses of its host."""
         import httpx
@@ -499,7 +499,7 @@ class _Caller:
     # --- who calls
 
     async def authorization(
-        self, request: HttpRequest, target: Target, content: bytes | None, execution_key: str
+        self, request: HttpRequest, target: HttpTarget, content: bytes | None, execution_key: str
     ) -> dict[str, str]:
         """Return the headers that show who calls. They go to no other server than that of the URL."""
         if request.auth is None:
@@ -515,12 +515,12 @@ class _Caller:
         self.sent.add(token)
         return {"authorization": f"Bearer {token}"}
 
-    def _secret(self, name: str, *targets: Target) -> str:
+    def _secret(self, name: str, *targets: HttpTarget) -> str:
         secret = read_secret(self._secrets, name, *targets)
         self.sent.add(secret)
         return secret
 
-    async def _token(self, oidc: Mapping[str, str], target: Target) -> str:
+    async def _token(self, oidc: Mapping[str, str], target: HttpTarget) -> str:
         issuer = target_of(oidc["token_url"])
         self._hosts.check(issuer)
         # A token of a client that is meant for one server must not be sent to another one.
@@ -539,7 +539,7 @@ class _Caller:
                 self._used_token = await self._fetch(oidc, issuer, secret, key)
         return self._used_token
 
-    async def _fetch(self, oidc: Mapping[str, str], issuer: Target, secret: str, key: tuple[str, ...]) -> str:
+    async def _fetch(self, oidc: Mapping[str, str], issuer: HttpTarget, secret: str, key: tuple[str, ...]) -> str:
         form = {"grant_type": "client_credentials"} | {
             name: oidc[name] for name in ("scope", "audience") if name in oidc
         }

@@ -56,7 +56,7 @@ Address = IPv4Address | IPv6Address
 
 
 @dataclass(frozen=True)
-class Target:
+class HttpTarget:
     """A URL that is allowed, in parts: what is connected to, and what is asked for."""
 
     scheme: str
@@ -99,7 +99,7 @@ def split(url: str) -> SplitResult:
         raise NotAllowedError(f"the URL {quoted(url)} cannot be read: {error}") from None
 
 
-def target_of(url: str) -> Target:
+def target_of(url: str) -> HttpTarget:
     """Return a URL in parts, whether its host is allowed or not.
 
     Raises:
@@ -120,7 +120,7 @@ def target_of(url: str) -> Target:
     if "." in segments or ".." in segments:
         raise NotAllowedError(f"the path of the URL {quoted(url)} contains . or ..")
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    return Target(parts.scheme, checked_host(host, parts.netloc.startswith("[")), port, path)
+    return HttpTarget(parts.scheme, checked_host(host, parts.netloc.startswith("[")), port, path)
 
 
 def checked_host(host: str, is_bracketed: bool = False) -> str:
@@ -168,7 +168,7 @@ class AllowedHosts:
                 host = host.removeprefix("any")
             self._hosts.append((scheme, host, parts.port or PORTS[scheme]))
 
-    def allows(self, target: Target) -> bool:
+    def allows(self, target: HttpTarget) -> bool:
         """Return whether the scheme, the host and the port are those of an item."""
         return any(
             (scheme, port) == (target.scheme, target.port)
@@ -176,7 +176,7 @@ class AllowedHosts:
             for scheme, host, port in self._hosts
         )
 
-    def check(self, target: Target) -> None:
+    def check(self, target: HttpTarget) -> None:
         """Refuse a target that is not allowed.
 
         Raises:
@@ -187,7 +187,7 @@ class AllowedHosts:
                 f"the setting http_hosts of this node does not allow {target.scheme}://{target.authority}"
             )
 
-    def check_addresses(self, target: Target, addresses: Iterable[str]) -> list[str]:
+    def check_addresses(self, target: HttpTarget, addresses: Iterable[str]) -> list[str]:
         """Return the addresses of a host.
 
         Raises:

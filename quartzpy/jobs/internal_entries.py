@@ -89,7 +89,7 @@ class BatchKey(NamedTuple):
     name: str
 
 
-class LostExecution(NamedTuple):
+class RecoveredExecution(NamedTuple):
     """An execution whose node died, as the trigger that recovers it names it."""
 
     trigger_key: TriggerKey
@@ -97,7 +97,7 @@ class LostExecution(NamedTuple):
     scheduled_fire_time: datetime
 
 
-def recovery_data(lost: LostExecution) -> dict[str, Any]:
+def recovery_data(lost: RecoveredExecution) -> dict[str, Any]:
     """Return the data by which a trigger names the execution that it recovers. The names are Quartz's."""
     return {
         ORIGINAL_NAME: lost.trigger_key.name,
@@ -107,12 +107,12 @@ def recovery_data(lost: LostExecution) -> dict[str, Any]:
     }
 
 
-def recovered_by(trigger_key: TriggerKey, data: Mapping[str, Any]) -> LostExecution | None:
+def recovered_by(trigger_key: TriggerKey, data: Mapping[str, Any]) -> RecoveredExecution | None:
     """Return the execution that a trigger with this `data` recovers; None if it recovers none."""
     if trigger_key.group != RECOVERING_JOBS or not data.keys() >= _RECOVERY_ENTRIES:
         return None
     return _read(
-        lambda: LostExecution(
+        lambda: RecoveredExecution(
             TriggerKey(str(data[ORIGINAL_NAME]), str(data[ORIGINAL_GROUP])),
             _from_milliseconds(str(data[ORIGINAL_FIRE_TIME])),
             _from_milliseconds(str(data[ORIGINAL_SCHEDULED_FIRE_TIME])),

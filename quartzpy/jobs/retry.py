@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import lru_cache, partial
-from typing import ClassVar, Self
+from functools import partial
+from typing import ClassVar
 
 from quartzpy.checks import Check, check_values, whole_number
 from quartzpy.clock import uniform
@@ -15,7 +14,7 @@ from quartzpy.errors import InvalidJobError, RemoteJobError
 from quartzpy.instants import Converted, Span, as_span
 from quartzpy.keys import module_of
 from quartzpy.name_hints import constructor_hints
-from quartzpy.texts import check_storable, quoted, reason, stored_object
+from quartzpy.texts import check_storable, quoted
 
 MAX_ATTEMPTS = 1_000
 MAX_DELAY = timedelta(days=365)
@@ -73,45 +72,6 @@ class RetryPolicy:
         names = type_names(error)
         return (not self.on or not names.isdisjoint(self.on)) and names.isdisjoint(self.not_on)
 
-    def as_text(self) -> str:
-        """Return the stored form, which is JSON."""
-        return json.dumps(
-            {
-                "attempts": self.attempts,
-                "delay_us": self.delay // _MICROSECOND,
-                "factor": self.factor,
-                "max_delay_us": self.max_delay // _MICROSECOND,
-                "jitter": self.jitter,
-                "on": list(self.on),
-                "not_on": list(self.not_on),
-            }
-        )
-
-    @classmethod
-    def from_text(cls, text: str) -> Self:
-        """Return the policy with this stored form.
-
-        Raises:
-            InvalidJobError: `text` is not a stored policy.
-        """
-        stored = stored_object(text, "retry", InvalidJobError)
-        try:
-            return cls(
-                attempts=stored["attempts"],
-                delay=stored["delay_us"] * _MICROSECOND,
-                factor=stored["factor"],
-                max_delay=stored["max_delay_us"] * _MICROSECOND,
-                jitter=stored["jitter"],
-                on=stored["on"],
-                not_on=stored["not_on"],
-            )
-        except KeyError as missing:
-            raise InvalidJobError(f"retry: {quoted(missing.args[0])} is missing in the stored policy") from None
-        except InvalidJobError:
-            raise
-        except (TypeError, ValueError, ArithmeticError) as error:
-            raise InvalidJobError(f"retry: the stored policy cannot be read: {reason(error)}") from error
-
 
 def _share(value: object, name: str, least: int, most: int) -> float:
     if not isinstance(value, int | float) or not least <= value <= most:
@@ -149,9 +109,3 @@ def type_names(error: BaseException) -> frozenset[str]:
         return error.type_names
     classes = type(error).__mro__
     return frozenset(name for cls in classes for name in (f"{module_of(cls)}.{cls.__qualname__}", cls.__qualname__))
-
-
-@lru_cache(maxsize=256)
-def policy_from_text(text: str) -> RetryPolicy:
-    """Return the retry policy with this stored form, from a cache if possible."""
-    return RetryPolicy.from_text(text)

@@ -6,9 +6,9 @@ import logging
 
 from quartzpy.errors import SchedulerStateError, SettingsError
 from quartzpy.metrics.collector import Collector
+from quartzpy.metrics.endpoints import Asgi, MetricsServer, Responder, Wsgi, asgi_of, wsgi_of
 from quartzpy.metrics.families import PLAIN, rendered
 from quartzpy.metrics.recorder import Recorder
-from quartzpy.metrics.server import Asgi, MetricsServer, Responder, Wsgi, asgi_of, wsgi_of
 from quartzpy.node.observers import Observer
 from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.texts import quoted

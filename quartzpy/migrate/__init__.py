@@ -9,7 +9,7 @@ from quartzpy.migrate.apscheduler import read_apscheduler
 from quartzpy.migrate.celery_beat import read_celery_beat
 from quartzpy.migrate.class_map import ClassMap, load_class_map
 from quartzpy.migrate.crontab import read_crontab
-from quartzpy.migrate.plan import ImportedJob, ImportedTrigger, ImportPlan, Note, Severity
+from quartzpy.migrate.plan import ImportedJob, ImportedTrigger, ImportPlan, Note, NoteSeverity
 from quartzpy.migrate.quartz import read_quartz
 from quartzpy.migrate.slices import ImportOutcome
 
@@ -20,7 +20,7 @@ __all__ = [
     "ImportedJob",
     "ImportedTrigger",
     "Note",
-    "Severity",
+    "NoteSeverity",
     "apply",
     "load_class_map",
     "read_apscheduler",

@@ -13,7 +13,7 @@ from quartzpy.errors import ObjectAlreadyExistsError, QuartzpyError, SettingsErr
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.migrate.plan import ImportPlan
-from quartzpy.migrate.slices import BY, ImportOutcome, Part, Slice, slices
+from quartzpy.migrate.slices import BY, ImportOutcome, JobPart, Slice, slices
 from quartzpy.operations.actions.action import Actor, local_user
 from quartzpy.states import ActionState
 from quartzpy.store.postgresql.admin import admin_if_any
@@ -143,7 +143,14 @@ class _Application:
         return self._outcome
 
     def _one(
-        self, entry: ActionEntry, parts: Sequence[Part], done: int, inside: JobStore, *, is_first: bool, is_last: bool
+        self,
+        entry: ActionEntry,
+        parts: Sequence[JobPart],
+        done: int,
+        inside: JobStore,
+        *,
+        is_first: bool,
+        is_last: bool,
     ) -> None:
         """Store one slice in the transaction of `inside`."""
         if is_first:
@@ -176,7 +183,7 @@ class _Application:
             else:
                 log.record_action(replace(entry, state=ActionState.FAILED, error=text))
 
-    def _slice(self, store: JobStore, parts: Sequence[Part]) -> Slice:
+    def _slice(self, store: JobStore, parts: Sequence[JobPart]) -> Slice:
         return Slice(store, self._plan, parts, self._owned_jobs, self._owned.triggers, self._outcome, held=self._held)
 
     def _refuse_foreign(self) -> None:

@@ -22,7 +22,7 @@ from quartzpy.keys import MAIN, JobKey
 from quartzpy.migrate.class_map import ClassMap, LeftOut, Undecided
 from quartzpy.migrate.databases import MALFORMED, Row, checked_prefix, reading, unreadable
 from quartzpy.migrate.pickles import Made, UnreadablePickleError, as_python, read_pickle
-from quartzpy.migrate.plan import ImportedJob, ImportedTrigger, ImportPlan, Note, Severity
+from quartzpy.migrate.plan import ImportedJob, ImportedTrigger, ImportPlan, Note, NoteSeverity
 from quartzpy.states import Missed
 from quartzpy.texts import quoted, reason
 from quartzpy.triggers.calendar_interval import CalendarIntervalTrigger
@@ -151,14 +151,14 @@ def read_apscheduler(
         raise SettingsError(f"main: the name of a module, as old_program for old_program.py (got {quoted(main)}){hint}")
     with reading(url) as rows:
         stored = rows(f"SELECT id, next_run_time, job_state FROM {table} ORDER BY id")  # noqa: S608
-        reader = _Reader(group, decisions or ClassMap(), main)
+        reader = _ApschedulerReader(group, decisions or ClassMap(), main)
         jobs = [job for row in stored if (job := reader.job(row)) is not None]
     return ImportPlan(
         source=f"APScheduler table {table}", owner=f"import:apscheduler:{table}"[:200], jobs=jobs, notes=reader.notes
     )
 
 
-class _Reader:
+class _ApschedulerReader:
     def __init__(self, group: str, decisions: ClassMap, main: str | None) -> None:
         self._group = group
         self._decisions = decisions
@@ -174,12 +174,12 @@ class _Reader:
         except SettingsError:
             raise
         except LeftOut as error:
-            self.notes.append(Note(Severity.LEFT_OUT, subject, str(error)))
+            self.notes.append(Note(NoteSeverity.LEFT_OUT, subject, str(error)))
         except (Undecided, UnreadablePickleError, QuartzpyError) as error:
-            self.notes.append(Note(Severity.UNDECIDED, subject, str(error)))
+            self.notes.append(Note(NoteSeverity.UNDECIDED, subject, str(error)))
         except MALFORMED as error:
             text = f"its row is not of APScheduler 3: {type(error).__name__}: {reason(error)}"
-            self.notes.append(Note(Severity.UNDECIDED, subject, text))
+            self.notes.append(Note(NoteSeverity.UNDECIDED, subject, text))
         return None
 
     def _job(self, state: Mapping[str, Any], subject: str) -> ImportedJob:
@@ -211,7 +211,7 @@ class _Reader:
         return ImportedJob(job, [ImportedTrigger(trigger, progress, paused)])
 
     def _differs(self, subject: str, text: str) -> None:
-        self.notes.append(Note(Severity.DIFFERS, subject, text))
+        self.notes.append(Note(NoteSeverity.DIFFERS, subject, text))
 
     def _job_type(self, reference: str) -> str:
         if reference in self._decisions.classes:

@@ -14,7 +14,7 @@ from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey
 from quartzpy.migrate.class_map import ClassMap, LeftOut
 from quartzpy.migrate.databases import MALFORMED, Row, Rows, boolean, checked_prefix, reading, required
-from quartzpy.migrate.plan import ImportedJob, ImportedTrigger, ImportPlan, Note, Severity
+from quartzpy.migrate.plan import ImportedJob, ImportedTrigger, ImportPlan, Note, NoteSeverity
 from quartzpy.texts import quoted, reason
 from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.simple import SimpleMisfire, SimpleTrigger
@@ -57,20 +57,20 @@ def read_celery_beat(
         try:
             jobs.append(_imported(row, schedules, group, now, decisions or ClassMap()))
         except LeftOut as error:
-            notes.append(Note(Severity.LEFT_OUT, subject, str(error)))
+            notes.append(Note(NoteSeverity.LEFT_OUT, subject, str(error)))
         except (QuartzpyError, ValueError) as error:
-            notes.append(Note(Severity.UNDECIDED, subject, str(error)))
+            notes.append(Note(NoteSeverity.UNDECIDED, subject, str(error)))
         except MALFORMED as error:
             text = f"its row is not of django-celery-beat: {type(error).__name__}: {reason(error)}"
-            notes.append(Note(Severity.UNDECIDED, subject, text))
+            notes.append(Note(NoteSeverity.UNDECIDED, subject, text))
         else:
             options = sorted(_options(row))
             if str(row["task"]) in (decisions or ClassMap()).classes and options:
                 text = f"a job that runs in the node has no {', '.join(options)}: they are of Celery's messages"
-                notes.append(Note(Severity.DIFFERS, subject, text))
+                notes.append(Note(NoteSeverity.DIFFERS, subject, text))
             if str(row["task"]).startswith(_INTERNAL):
                 text = "Celery's own task; django-celery-beat adds it by itself"
-                notes.append(Note(Severity.DIFFERS, subject, text))
+                notes.append(Note(NoteSeverity.DIFFERS, subject, text))
     return ImportPlan(source="django-celery-beat", owner=f"import:celery-beat:{prefix}"[:200], jobs=jobs, notes=notes)
 
 

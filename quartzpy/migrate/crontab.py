@@ -16,7 +16,7 @@ from quartzpy.expect import EACH_FAILURE, Expect
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey
 from quartzpy.migrate.class_map import LeftOut
-from quartzpy.migrate.plan import ImportedJob, ImportedTrigger, ImportPlan, Note, Severity
+from quartzpy.migrate.plan import ImportedJob, ImportedTrigger, ImportPlan, Note, NoteSeverity
 from quartzpy.texts import quoted
 from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.trigger import TriggerProgress
@@ -87,16 +87,18 @@ def read_crontab(
             zone = environment.get(_ZONE, time_zone)
             imported = _imported(parsed, zone, job_type, group, environment, " ".join(comment), now)
         except LeftOut as error:
-            notes.append(Note(Severity.LEFT_OUT, subject, str(error)))
+            notes.append(Note(NoteSeverity.LEFT_OUT, subject, str(error)))
         except QuartzpyError as error:
-            notes.append(Note(Severity.UNDECIDED, subject, str(error)))
+            notes.append(Note(NoteSeverity.UNDECIDED, subject, str(error)))
         else:
             if imported.job.key in jobs:
-                notes.append(Note(Severity.DIFFERS, subject, "it repeats a line before; the job runs once for both"))
+                notes.append(
+                    Note(NoteSeverity.DIFFERS, subject, "it repeats a line before; the job runs once for both")
+                )
             jobs[imported.job.key] = imported
             if not system and _is_user(line):
                 text = "it begins with the name of a user, as lines of /etc/crontab do; --system reads them"
-                notes.append(Note(Severity.DIFFERS, subject, text))
+                notes.append(Note(NoteSeverity.DIFFERS, subject, text))
         comment = []
     return ImportPlan(
         source=f"crontab {name}", owner=f"import:crontab:{name}"[:200], jobs=list(jobs.values()), notes=notes
@@ -124,9 +126,11 @@ def _set(environment: dict[str, str], variable: re.Match[str], subject: str, not
             f"the output is not mailed to {value}; each failure of the lines below is an incident, of which notify: of"
             " a schedule file, or notify_channels, tells with the end of the output"
         )
-        notes.append(Note(Severity.DIFFERS, subject, text))
+        notes.append(Note(NoteSeverity.DIFFERS, subject, text))
     if name == _DELAY:
-        notes.append(Note(Severity.DIFFERS, subject, "the lines below start at their times, without a random delay"))
+        notes.append(
+            Note(NoteSeverity.DIFFERS, subject, "the lines below start at their times, without a random delay")
+        )
 
 
 def _unquoted(text: str) -> str:

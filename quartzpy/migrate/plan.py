@@ -20,7 +20,7 @@ from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 
 
-class Severity(StrEnum):
+class NoteSeverity(StrEnum):
     """The meaning of a note for the import."""
 
     DIFFERS = "differs"
@@ -35,7 +35,7 @@ class Severity(StrEnum):
 class Note:
     """A remark about one object of the source."""
 
-    severity: Severity
+    severity: NoteSeverity
     subject: str
     """The kind and the name of the object: "job reports.nightly"."""
     text: str
@@ -80,7 +80,7 @@ class ImportPlan:
     @property
     def undecided(self) -> list[Note]:
         """The notes that need a decision of the user."""
-        return [note for note in self.notes if note.severity is Severity.UNDECIDED]
+        return [note for note in self.notes if note.severity is NoteSeverity.UNDECIDED]
 
     def triggers(self) -> dict[TriggerKey, ImportedTrigger]:
         """Return all triggers by key."""

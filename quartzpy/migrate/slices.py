@@ -57,7 +57,7 @@ class ImportOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class JobPart:
     """A job with some of its triggers, or all of them."""
 
     whole: ImportedJob
@@ -73,13 +73,13 @@ class Part:
         return 1 + len(self.triggers)
 
 
-def slices(jobs: Sequence[ImportedJob]) -> Iterator[list[Part]]:
+def slices(jobs: Sequence[ImportedJob]) -> Iterator[list[JobPart]]:
     """Yield parts of jobs, together of at most `SLICE` jobs and triggers; at least one slice, which may be empty."""
-    parts: list[Part] = []
+    parts: list[JobPart] = []
     size = 0
     for job in jobs:
         for start in range(0, max(1, len(job.triggers)), SLICE - 1):
-            part = Part(job, job.triggers[start : start + SLICE - 1])
+            part = JobPart(job, job.triggers[start : start + SLICE - 1])
             if parts and size + part.size > SLICE:
                 yield parts
                 parts, size = [], 0
@@ -95,7 +95,7 @@ class Slice:
         self,
         store: JobStore,
         plan: ImportPlan,
-        parts: Sequence[Part],
+        parts: Sequence[JobPart],
         owned_jobs: set[JobKey],
         owned_triggers: Collection[TriggerKey],
         outcome: ImportOutcome,

@@ -7,7 +7,7 @@ import os
 import socket
 from collections.abc import Sequence
 
-from quartzpy.config.config import Role, SchedulerConfig
+from quartzpy.config.config import NodeRole, SchedulerConfig
 from quartzpy.config.pools import ExecutorConfig
 from quartzpy.texts import numbered
 
@@ -48,10 +48,10 @@ def banner(
         f" (epoch {epoch}, pid {os.getpid()} on {socket.gethostname()})",
         f"  database: {database}",
     ]
-    if config.role is Role.SCHEDULER:
+    if config.role is NodeRole.SCHEDULER:
         lines.append("  role: scheduler; this node runs no jobs")
     else:
-        housekeeping = "; housekeeping is left to other nodes" if config.role is Role.WORKER else ""
+        housekeeping = "; housekeeping is left to other nodes" if config.role is NodeRole.WORKER else ""
         lines.append(f"  workers: {_workers(config)}{housekeeping}")
         lines.append(f"  job types: {_listed(job_types)}")
         if config.labels:

@@ -20,8 +20,8 @@ from quartzpy.keys import JobKey
 from quartzpy.node.observers import Observers
 from quartzpy.node.opened_gates import gates_of
 from quartzpy.node.service import NO_REST, Repetitions, Service, StoreWatch
+from quartzpy.node.workers.error_handling import describe
 from quartzpy.node.workers.execution import Execution
-from quartzpy.node.workers.outcomes import describe
 from quartzpy.node.workers.worker_pool import MAX_WAIT
 from quartzpy.states import Outcome
 from quartzpy.store.node_problems import MAX_FIRE_IDS, NodeProblem

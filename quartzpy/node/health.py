@@ -86,7 +86,7 @@ class SchedulerHealth:
     unrecorded: int = 0
     """The number of executions that have ended and are not recorded yet."""
     is_draining: bool = False
-    """True if the node fires nothing more and lets its executions end, whoever asked for that."""
+    """True if the node fires nothing more and lets its executions end, by request of a program or an operator."""
     details: tuple[NodeProblem, ...] = ()
     """The same problems with their kinds, and the instants since when they last."""
     incidents: tuple[LastingIncident, ...] = ()

@@ -121,7 +121,7 @@ class Knowledge:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class NextLook:
     """The next look."""
 
     seconds: float
@@ -130,33 +130,33 @@ class Look:
     """True if the node is to be on time. Otherwise it takes only what another one has left."""
 
 
-AT_ONCE = Look(0.0, is_on_time=True)
+AT_ONCE = NextLook(0.0, is_on_time=True)
 
 
-def next_look(knowledge: Knowledge, peers: Peers, lead: float, now: datetime, monotonic: float) -> Look:
+def next_look(knowledge: Knowledge, peers: Peers, lead: float, now: datetime, monotonic: float) -> NextLook:
     """Return when to look next. A look on time begins `lead` seconds before the fire time."""
     if knowledge.looks_at_once or knowledge.more_is_due:
         return AT_ONCE
     since = monotonic - knowledge.looked_at
-    looks = [Look(knowledge.rests - since, is_on_time=peers.place(now) == 0)]
+    looks = [NextLook(knowledge.rests - since, is_on_time=peers.place(now) == 0)]
     if knowledge.told_at is not None:
         looks.append(_look_for(knowledge.told_at, peers, lead, now, took_last=False))
     if knowledge.is_due:
-        looks.append(Look(knowledge.retry - since, is_on_time=True))
+        looks.append(NextLook(knowledge.retry - since, is_on_time=True))
     elif knowledge.next_due is not None:
         look = _look_for(knowledge.next_due, peers, lead, now, took_last=knowledge.took_last)
-        looks.append(Look(max(look.seconds, knowledge.retry - since), look.is_on_time))
+        looks.append(NextLook(max(look.seconds, knowledge.retry - since), look.is_on_time))
     return min(looks, key=lambda look: (look.seconds, not look.is_on_time))
 
 
-def _look_for(at: datetime, peers: Peers, lead: float, now: datetime, *, took_last: bool) -> Look:
+def _look_for(at: datetime, peers: Peers, lead: float, now: datetime, *, took_last: bool) -> NextLook:
     until = (at - now).total_seconds()
     if peers.place(at) == 0:
-        return Look(until - lead, is_on_time=True)
+        return NextLook(until - lead, is_on_time=True)
     grace = NEXT_GRACE if took_last else peers.grace(at)
     if (begin := peers.next_turn(at, at + timedelta(seconds=grace + lead))) is not None:
-        return Look((begin - now).total_seconds() - lead, is_on_time=True)
-    return Look(until + grace, is_on_time=False)
+        return NextLook((begin - now).total_seconds() - lead, is_on_time=True)
+    return NextLook(until + grace, is_on_time=False)
 
 
 def after_look(

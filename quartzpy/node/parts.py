@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from quartzpy.clock import Clock
-from quartzpy.config.config import Role, SchedulerConfig
+from quartzpy.config.config import NodeRole, SchedulerConfig
 from quartzpy.config.notifying import channel_label
 from quartzpy.config.pools import ExecutorConfig
 from quartzpy.events.listeners import Listeners
@@ -80,7 +80,7 @@ class NodeParts:
         self.announcer = Announcer(store, clock)
 
         # What runs the jobs, and what follows their ends.
-        runs_jobs = config.role is not Role.SCHEDULER
+        runs_jobs = config.role is not NodeRole.SCHEDULER
         self.loop = EventLoopThread(f"{name}-event-loop", debug=config.debug)
         self.deadlines = Deadlines(f"{name}-deadlines", clock)
         self.executors = Executors(
@@ -102,7 +102,7 @@ class NodeParts:
             clock=clock.monotonic,
         )
         labels = (*config.labels, *_labels_of_channels(config))
-        self.capacity = Capacity(self.executors, labels, config.execution_groups, Role(config.role))
+        self.capacity = Capacity(self.executors, labels, config.execution_groups, NodeRole(config.role))
         completes: dict[str, Any] = {
             "store": store,
             "clock": clock,

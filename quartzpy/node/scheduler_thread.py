@@ -20,7 +20,7 @@ from quartzpy.errors import UnknownTimeZoneError, UnsupportedKindError
 from quartzpy.events.events import JobSkipped, SchedulerError
 from quartzpy.events.listeners import Listeners
 from quartzpy.node.lead import Lead
-from quartzpy.node.next_look import Knowledge, Look, after_look, next_look
+from quartzpy.node.next_look import Knowledge, NextLook, after_look, next_look
 from quartzpy.node.outlook import Outlook
 from quartzpy.node.registration import Epoch
 from quartzpy.node.service import EpochService, StoreWatch
@@ -182,9 +182,9 @@ class SchedulerThread(EpochService):
         self._acquire(epoch, available_slots, look)
         return max(0.0, self._next_look().seconds)
 
-    def _next_look(self) -> Look:
+    def _next_look(self) -> NextLook:
         if self.signals.looks_again or self.signals.opened:
-            return Look(0.0, is_on_time=True)
+            return NextLook(0.0, is_on_time=True)
         if self.signals.is_notified and self._knowledge.told_at is None:
             self._knowledge = replace(self._knowledge, told_at=self._store_time.now())
         now = self._store_time.now()
@@ -201,7 +201,7 @@ class SchedulerThread(EpochService):
         self._has_gathered = not (self._has_gathered or is_worth_it) and self._knowledge.more_is_due
         return self._has_gathered
 
-    def _acquire(self, epoch: Epoch, available_slots: Sequence[AvailableSlots], look: Look) -> None:
+    def _acquire(self, epoch: Epoch, available_slots: Sequence[AvailableSlots], look: NextLook) -> None:
         limit = min(workers_of(available_slots), self._config.batch_size)
         opened = self.signals.opened.name_all()
         was_asked, self.signals.looks_again = self.signals.looks_again or bool(opened), False

@@ -45,7 +45,7 @@ class Expected:
 ANYTHING = Expected()
 
 
-class Outcome(StrEnum):
+class DefinitionOutcome(StrEnum):
     """The outcome of storing or deleting a definition."""
 
     CREATED = "created"
@@ -68,7 +68,7 @@ class ValueChange:
 class DefinitionResult:
     """What became of a definition, or with `dry_run`, what would become of it."""
 
-    outcome: Outcome
+    outcome: DefinitionOutcome
     text: str
     """A sentence for people."""
     differences: tuple[ValueChange, ...]
@@ -108,7 +108,7 @@ class AppliedFile:
 class BatchResult:
     """What became of a batch, or with `dry_run`, what would become of it."""
 
-    outcome: Outcome
+    outcome: DefinitionOutcome
     text: str
     """A sentence for people."""
     triggers: int

@@ -24,16 +24,16 @@ from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.join import Batch, as_join
 from quartzpy.keys import JobKey, TriggerKey, check_name
 from quartzpy.operations.actions.action import Actor, Role
-from quartzpy.operations.actions.log import ActionLog, Change, Recorded
+from quartzpy.operations.actions.log import ActionLog, Recorded, SubjectChange
 from quartzpy.operations.actions.values import before_and_after, bounded, changed_values, rows_of_plan
 from quartzpy.operations.definition_records import (
     ANYTHING,
     AppliedFile,
     BatchResult,
     Definition,
+    DefinitionOutcome,
     DefinitionResult,
     Expected,
-    Outcome,
     PlannedChange,
     ValueChange,
 )
@@ -305,7 +305,7 @@ class Definitions:
             stored = transaction.store.find(JoinQuery(job_key=batch.job, occasion=batch.name), 1)
             if stored and stored[0].total == number:
                 text = f"Batch {batch.name} of job {batch.job} is stored with as many triggers; nothing was changed."
-                return Recorded(BatchResult(Outcome.UNCHANGED, text, number, dry_run), [])
+                return Recorded(BatchResult(DefinitionOutcome.UNCHANGED, text, number, dry_run), [])
             if stored:
                 raise batch_exists(batch)
             if not dry_run:
@@ -316,8 +316,8 @@ class Definitions:
                     faults.add(("triggers",), error)
                     faults.check()
             text = f"Batch {batch.name} of job {batch.job} was stored with {number:,} triggers."
-            made = Change(text, after={"on": on, "triggers": number})
-            return Recorded(BatchResult(Outcome.CREATED, text, number, dry_run), [(subject, made)])
+            made = SubjectChange(text, after={"on": on, "triggers": number})
+            return Recorded(BatchResult(DefinitionOutcome.CREATED, text, number, dry_run), [(subject, made)])
 
         role = self._role([batch.job.group])
         if dry_run:
@@ -431,7 +431,7 @@ class Definitions:
 
         def work(transaction: OwnTransactionMethods) -> Recorded[SyncPlan]:
             self._check_declared(transaction, declared, version)
-            rows: list[tuple[str, Change]] = []
+            rows: list[tuple[str, SubjectChange]] = []
 
             def note(plan: SyncPlan) -> None:
                 self._check_plan(transaction, plan)
@@ -619,7 +619,7 @@ class Definitions:
             # What is removed can only be read before it is removed.
             before, after = before_and_after(transaction, changed.planned, "none", self._redaction)
             changed.store()
-            made = Change(changed.result.text, before, after if changed.planned.sign != "-" else None)
+            made = SubjectChange(changed.result.text, before, after if changed.planned.sign != "-" else None)
             return Recorded(changed.result, [(f"{changed.planned.kind} {changed.planned.key}", made)])
 
         return transaction.store.together(work, exclusively=True)
@@ -645,10 +645,10 @@ class Definitions:
             raise _unexpected(kind, key, current)
         if is_same:
             text = f"{kind.capitalize()} {key} is stored exactly so; nothing was changed."
-            return _Changed(DefinitionResult(Outcome.UNCHANGED, text, (), made.document, made.tag), None)
+            return _Changed(DefinitionResult(DefinitionOutcome.UNCHANGED, text, (), made.document, made.tag), None)
         sign = "+" if differences is None else "~"
         planned = sync.Change(sign, kind, key, tuple(differences or ()), declared)
-        outcome = Outcome.CREATED if differences is None else Outcome.CHANGED
+        outcome = DefinitionOutcome.CREATED if differences is None else DefinitionOutcome.CHANGED
         values = self._value_changes(planned)
         names = f": {', '.join(value.name for value in values)}" if differences else ""
         text = f"{kind.capitalize()} {key} was {outcome}{names}."
@@ -658,7 +658,7 @@ class Definitions:
         if not expected.holds_for(current):
             raise _unexpected(kind, key, current)
         text = f"{kind.capitalize()} {key} was deleted."
-        return _Changed(DefinitionResult(Outcome.DELETED, text, (), None, None), sync.Change("-", kind, key))
+        return _Changed(DefinitionResult(DefinitionOutcome.DELETED, text, (), None, None), sync.Change("-", kind, key))
 
     def _value_changes(self, change: sync.Change) -> tuple[ValueChange, ...]:
         values = changed_values(change, self._redaction)

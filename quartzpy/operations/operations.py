@@ -315,11 +315,15 @@ class Operations:
         """
         return executions.misfire_page(self._context.reading(), query_of(MisfireQuery, filters), limit, after)
 
-    def running(self) -> tuple[RunningView, ...]:
-        """Return the running executions of the whole cluster, by fire time."""
+    def running(self, *, node: str | None = None) -> tuple[RunningView, ...]:
+        """Return the running executions of the whole cluster or of one node, by fire time."""
         reading = self._context.reading()
         running = reading.defer(lambda store: store.list_running())
-        return tuple(executions.running_view(record, reading.now()) for record in running())
+        return tuple(
+            executions.running_view(record, reading.now())
+            for record in running()
+            if node is None or record.instance_id == node
+        )
 
     def upcoming(self, *, until: datetime | timedelta | None = None, limit: int = DEFAULT_LIMIT) -> list[PlannedRun]:
         """Return the fires that are to come, several of one trigger included, the soonest first.
@@ -386,12 +390,6 @@ class Operations:
     def groups(self) -> Groups:
         """Return the groups of triggers and jobs with their pauses, at most the first 100 of each kind."""
         return limits.groups(self._context.reading())
-
-    def groups_and_windows(self) -> tuple[Groups, list[WindowView]]:
-        """Return `groups` and `windows`, which are asked together."""
-        reading = self._context.reading()
-        records = reading.defer(lambda store: store.windows())
-        return limits.groups(reading), [maintenance_windows.view(record) for record in records()]
 
     def windows(self) -> list[WindowView]:
         """Return the maintenance windows, by their names, each with its present or next time."""

@@ -9,7 +9,7 @@ from opentelemetry.trace import TracerProvider
 from quartzpy.metrics.collector import Collector
 from quartzpy.metrics.recorder import Recorder
 from quartzpy.otel.instruments import Histograms, Observables
-from quartzpy.otel.spans import ExecutionSpans, current_trace, within_trace
+from quartzpy.otel.trace_spans import ExecutionSpans, current_trace, within_trace
 from quartzpy.scheduler.scheduler import BaseScheduler
 
 _SCOPE = "quartzpy"

@@ -53,6 +53,31 @@ def read_key(scheduler: BaseScheduler, text: str, kind: type[_K], group: str | N
     return _only(text, stored)
 
 
+def read_subject(scheduler: BaseScheduler, text: str, group: str | None, ways: str) -> JobKey | TriggerKey:
+    """Return the key of the stored job or trigger that a text means.
+
+    If both are stored, and the trigger is the only one of the job, it does not matter which is meant. `ways` are two
+    ways to say it else, with `{key}` in the place of the key.
+
+    Raises:
+        As `read_key`; SettingsError: a job and a trigger are stored.
+    """
+    jobs = _stored(scheduler._usable_store(), key_readings(text, JobKey, group))
+    triggers = _stored(scheduler._usable_store(), key_readings(text, TriggerKey, group))
+    if jobs and triggers:
+        of_job = scheduler.triggers(job=_only(text, jobs)).page(2)
+        if [record.key for record in of_job] == [_only(text, triggers)]:
+            return triggers[0]
+        raise SettingsError(f"a job and a trigger are called {quoted(text)}: write {ways.format(key=text)}")
+    if jobs:
+        return _only(text, jobs)
+    try:
+        return read_key(scheduler, text, TriggerKey, group)
+    except TriggerNotFoundError as error:
+        what = str(error).replace("there is no trigger", "there is no trigger and no job", 1)
+        raise TriggerNotFoundError(what) from None
+
+
 def likely_key(scheduler: BaseScheduler, text: str, kind: type[_K], group: str | None = None) -> _K:
     """Return the key that a text means: the stored one, else the likeliest, of which the history may know.
 

@@ -47,6 +47,8 @@ class Filter:
     """Its label on the page, if that is not its name."""
     hint: str = ""
     """An example of a value, for the page."""
+    spans: tuple[tuple[str, str], ...] = ()
+    """The lengths of time that the page offers, with their texts; the first is the default."""
     is_rare: bool = False
     """True if the page shows it only where a link or its reader has given it."""
     is_order: bool = False
@@ -73,7 +75,9 @@ class Filter:
 
     @property
     def offers(self) -> list[tuple[str, str]]:
-        """The words that the page offers, with their texts; the first selects all."""
+        """The values that the page offers as links, with their texts; the first is what is selected without any."""
+        if not self.choices:
+            return [*self.spans]
         return [("", "All"), *((word, word.replace("_", " ").capitalize()) for word in self.choices)]
 
     @property

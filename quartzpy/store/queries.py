@@ -371,7 +371,12 @@ class IncidentQuery(BoundedQuery[IncidentRecord]):
         hint="a part of the sentence",
     )
     kind: str | None = filtered(str, "The kind: dead-node, trigger-error, ...", hint="dead-node")
-    since: datetime | None = filtered(datetime, "They ended at this instant or later")
+    since: datetime | None = filtered(
+        datetime,
+        "They ended at this instant or later",
+        label="Ended within",
+        spans=(("", "Last day"), ("1h", "Last hour"), ("7d", "Last week"), ("3660d", "Any time")),
+    )
     until: datetime | None = filtered(datetime, "They began before this")
 
     def _walk(self) -> IncidentQuery:

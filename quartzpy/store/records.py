@@ -318,6 +318,7 @@ class JobHeader:
     mode: JobMode
     placement: Placement
     timeout: timedelta | None
+    """None also if it cannot be read."""
 
 
 def held_by(*, is_full: bool, parked_at: str | None, has_rate: bool) -> HeldBy:
@@ -379,8 +380,6 @@ class JobRecord:
     """The limits for which that trigger waits, where these are limits that jobs share."""
     previous_fire_time: datetime | None = None
     """The latest scheduled instant at which one of its triggers has fired."""
-    display_name: str | None = None
-    """The name that people see, if the job has one beside its key."""
     has_more_triggers: bool = False
     """True if it has more than `trigger_count` triggers. Then both fire times are None, because they are not known."""
 
@@ -388,6 +387,11 @@ class JobRecord:
     def state(self) -> JobMode:
         """The mode of the job: ENABLED, MANUAL or DISABLED."""
         return self.mode
+
+    @property
+    def display_name(self) -> str | None:
+        """The name that people see, if the job has one beside its key. Raises as `job`."""
+        return self.job.display_name
 
     @cached_property
     def job(self) -> JobDetail:

@@ -104,7 +104,7 @@ def limit_of_job_not_stored(key: JobKey, name: str, stored: Collection[str]) -> 
     hint = f"did you mean {near[0]!r}? Otherwise set" if near else "set"
     return LimitNotFoundError(
         f"job {key} shares the limit {name!r}, which is not stored; {hint} it first, as"
-        f" scheduler.set_limit({name!r}, 5) or `quartzpy set-limit {name} 5` do for at most 5 concurrent executions"
+        f" scheduler.set_limit({name!r}, 5) or `quartzpy limit set {name} 5` do for at most 5 concurrent executions"
     )
 
 

@@ -7,7 +7,7 @@ exclude fires, as they do for all triggers. A search ends with None after ten ye
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from enum import StrEnum
@@ -22,7 +22,7 @@ from quartzpy.errors import InvalidCalendarError, InvalidTriggerError, ScheduleT
 from quartzpy.instants import Converted, as_instant, checked_zone, zone
 from quartzpy.keys import DEFAULT_GROUP
 from quartzpy.name_hints import TRIGGER_ARGUMENTS, constructor_hints
-from quartzpy.texts import quoted
+from quartzpy.texts import numbered, quoted
 from quartzpy.triggers.combined import Combination, first_from, part_from_json, part_to_json
 from quartzpy.triggers.recurring import RecurringTrigger
 from quartzpy.triggers.trigger import MAX_REFUSALS, Trigger, TriggerProgress
@@ -125,6 +125,24 @@ class Rolled(_OfBusinessDays, Combination):
     @property
     def parts(self) -> tuple[Trigger, ...]:
         return (self.trigger,)
+
+    @property
+    def text(self) -> str:
+        return f"{self.trigger.text} ({self._moves})"
+
+    @property
+    def words(self) -> str:
+        return f"{self.trigger.words}, {self._moves}, by the calendar {self.calendar}"
+
+    @property
+    def _moves(self) -> str:
+        """To which business day a fire is moved."""
+        moved = f"from a day off to the {str(self.roll).replace('_', ' ')} business day"
+        if not self.offset:
+            return moved
+        count = abs(self.offset)
+        direction = "later" if self.offset > 0 else "earlier"
+        return f"{moved}, and {numbered(count, 'business day', 'business days')} {direction}"
 
     def schedule(self) -> dict[str, Any]:
         written = {"trigger": part_to_json(self.trigger), "roll": str(self.roll), "offset": self.offset}
@@ -324,6 +342,18 @@ class BusinessDayTrigger(_OfBusinessDays):
         """None, because it depends on the calendar."""
         return None
 
+    @property
+    def text(self) -> str:
+        times = _listed([f"{at:%H:%M}" if not at.second else f"{at:%H:%M:%S}" for at in self.at])
+        if not self.nth:
+            return f"at {times} on every business day"
+        days = _listed([f"the {_ordinal(number)}" for number in self.nth])
+        return f"at {times} on {days} business day of the {self.period}"
+
+    @property
+    def words(self) -> str:
+        return f"{self.text}, by the calendar {self.calendar} ({self.time_zone})"
+
     def schedule(self) -> dict[str, Any]:
         return {
             "nth": list(self.nth),
@@ -453,3 +483,15 @@ def _spans(day: date, place: tzinfo) -> list[tuple[datetime, datetime]]:
         spans.append((start, change))
         start = change
     return [*spans, (start, end)]
+
+
+def _listed(words: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
+def _ordinal(number: int) -> str:
+    if number == -1:
+        return "last"
+    count = abs(number)
+    ending = "th" if count % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(count % 10, "th")
+    return f"{count}{ending}" if number > 0 else f"{count}{ending} last"

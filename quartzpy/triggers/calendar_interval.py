@@ -32,6 +32,10 @@ class IntervalUnit(StrEnum):
     MONTH = "month"
     YEAR = "year"
 
+    def every(self, interval: int) -> str:
+        """Return an interval in words: "every 2 days"."""
+        return f"every {self}" if interval == 1 else f"every {interval} {self}s"
+
 
 _ELAPSED = {
     IntervalUnit.SECOND: timedelta(seconds=1),
@@ -105,6 +109,10 @@ class CalendarIntervalTrigger(RecurringTrigger):
                 if fire_time is not None and fire_time < self.end_time:
                     return max(fire_time, self.anchor)
         return self.anchor
+
+    @property
+    def text(self) -> str:
+        return self.unit.every(self.interval)
 
     def schedule(self) -> dict[str, Any]:
         return {

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Self
 from quartzpy.budget import Budget, spend
 from quartzpy.checks import Check, refuses
 from quartzpy.errors import InvalidTriggerError
-from quartzpy.instants import Converted, Span, as_instant, as_span
+from quartzpy.instants import Converted, Span, as_instant, as_span, short
 from quartzpy.keys import DEFAULT_GROUP
 from quartzpy.name_hints import TRIGGER_ARGUMENTS, constructor_hints
 from quartzpy.triggers.daily_time_interval import DailyTimeIntervalTrigger
@@ -145,6 +145,14 @@ class AnyOf(Combination):
         upcoming = (first_from(part, instant) for part in self.triggers)
         return self._bounded(min(filter(None, upcoming), default=None))
 
+    @property
+    def text(self) -> str:
+        return " or ".join(part.text for part in self.triggers)
+
+    @property
+    def words(self) -> str:
+        return " or ".join(part.words for part in self.triggers)
+
     def schedule(self) -> dict[str, Any]:
         return {"triggers": [part_to_json(part) for part in self.triggers]}
 
@@ -225,6 +233,14 @@ class AllOf(Combination):
         first = [first_from(part, since) for part in self.triggers]
         return None if None in first else max(filter(None, first))
 
+    @property
+    def text(self) -> str:
+        return " and ".join(part.text for part in self.triggers)
+
+    @property
+    def words(self) -> str:
+        return " and also ".join(part.words for part in self.triggers)
+
     def schedule(self) -> dict[str, Any]:
         return {
             "triggers": [part_to_json(part) for part in self.triggers],
@@ -290,6 +306,14 @@ class Jitter(Combination):
                 return self._bounded(moved)
         upcoming = self.trigger.next_after(instant)
         return None if upcoming is None else self._bounded(self._moved(upcoming))
+
+    @property
+    def text(self) -> str:
+        return f"{self.trigger.text} (up to {short(self.up_to)} later)"
+
+    @property
+    def words(self) -> str:
+        return f"{self.trigger.words}, up to {short(self.up_to)} later"
 
     def schedule(self) -> dict[str, Any]:
         return {"trigger": part_to_json(self.trigger), "up_to_us": self.up_to // _TICK}

@@ -243,6 +243,14 @@ class CronTrigger(RecurringTrigger, _Expression):
         last = end if cron.is_satisfied_by(end) else cron.previous_before(end)
         return last if last is not None and last >= self.anchor else None
 
+    @property
+    def text(self) -> str:
+        return self.expression
+
+    @property
+    def words(self) -> str:
+        return self.describe()
+
     def schedule(self) -> dict[str, Any]:
         stored = {
             "expression": self.expression,

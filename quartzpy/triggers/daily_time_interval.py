@@ -134,6 +134,19 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
             day -= _ONE_DAY
         return None
 
+    @property
+    def text(self) -> str:
+        hours = f"{self.start_time_of_day:%H:%M}-{self.end_time_of_day:%H:%M}"
+        days = "" if self.days_of_week == EVERY_DAY else ", some days"
+        return f"{self.unit.every(self.interval)}, {hours}{days}"
+
+    @property
+    def words(self) -> str:
+        hours = f"from {self.start_time_of_day:%H:%M} to {self.end_time_of_day:%H:%M}"
+        names = ", ".join(day.name.capitalize() for day in sorted(self.days_of_week))
+        days = "" if self.days_of_week == EVERY_DAY else f", on {names}"
+        return f"{self.unit.every(self.interval)} {hours}{days}"
+
     def schedule(self) -> dict[str, Any]:
         return {
             "interval": self.interval,

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self, cast
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.checks import Check
 from quartzpy.errors import InvalidTriggerError
-from quartzpy.instants import Converted, Span, as_span
+from quartzpy.instants import Converted, Span, as_span, short
 from quartzpy.keys import DEFAULT_GROUP
 from quartzpy.name_hints import TRIGGER_ARGUMENTS, constructor_hints
 from quartzpy.triggers.recurring import RecurringTrigger
@@ -86,6 +86,10 @@ class FixedDelayTrigger(RecurringTrigger, _Delay):
     def final_fire_time(self) -> datetime | None:
         """Always None, because it depends on how long the executions take."""
         return None
+
+    @property
+    def text(self) -> str:
+        return f"{short(self._wait)} after each end"
 
     def schedule(self) -> dict[str, Any]:
         return {"delay_us": self._wait // timedelta.resolution}

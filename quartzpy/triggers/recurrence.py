@@ -123,6 +123,10 @@ class RecurrenceTrigger(RecurringTrigger):
                 final = later
         return final
 
+    @property
+    def text(self) -> str:
+        return " ".join(self.rule.split())
+
     def schedule(self) -> dict[str, Any]:
         return {"rule": self.rule, "time_zone": self.time_zone}
 

@@ -17,7 +17,7 @@ from quartzpy.budget import Budget
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.checks import Check, optional, refuses, whole_number
 from quartzpy.errors import InvalidTriggerError
-from quartzpy.instants import LATEST, MAX_SPAN, Converted, Span, as_instant, as_span
+from quartzpy.instants import LATEST, MAX_SPAN, Converted, Span, as_instant, as_span, short
 from quartzpy.keys import DEFAULT_GROUP, check_name
 from quartzpy.name_hints import INTERVAL_NAMES, TRIGGER_ARGUMENTS, constructor_hints
 from quartzpy.states import Missed
@@ -280,6 +280,18 @@ class SimpleTrigger(Trigger):
     @property
     def ignores_misfires(self) -> bool:
         return self.misfire == SimpleMisfire.IGNORE
+
+    @property
+    def text(self) -> str:
+        if not self.interval or self.repeat_count == 0:
+            return "once"
+        times = "" if self.repeat_count is None else f", {self.repeat_count + 1} times"
+        return f"every {short(self.interval)}{times}"
+
+    @property
+    def words(self) -> str:
+        text = self.text
+        return text if text != "once" or self.start_time is None else f"once, at {self.start_time.isoformat()}"
 
     def schedule(self) -> dict[str, Any]:
         written: dict[str, Any] = {"interval_us": self.interval // _MICROSECOND, "repeat_count": self.repeat_count}

@@ -113,9 +113,8 @@ def trigger_kind(name: str) -> type[Trigger]:
 
 
 def trigger_kinds() -> dict[str, type[Trigger]]:
-    """Return the kinds of triggers of quartzpy's own, sorted by name."""
-    own = {kind: cls for kind, cls in _KINDS.items() if cls.__module__.startswith("quartzpy.triggers.")}
-    return dict(sorted(own.items()))
+    """Return the kinds of triggers that this process knows, sorted by name."""
+    return dict(sorted(_KINDS.items()))
 
 
 def is_copied(cls: type[Trigger]) -> bool:
@@ -155,9 +154,9 @@ class Trigger(NameHints, ABC):
     starts when it is scheduled. `end_time` bounds the schedule. `priority` decides only between triggers that are due
     at the same instant; the higher one fires first. `calendar` is the name of a stored calendar. `data` overrides the
     job's data key by key. `misfire` is the instruction for fires that no node made in time, and `misfire_threshold`
-    the lateness that counts as a misfire, in place of the scheduler's. With `misfire="fire_all"` missed fires are made
+    the lateness that counts as a misfire, instead of the scheduler's. With `misfire="fire_all"` missed fires are made
     one by one, each with its own scheduled time: the last `catch_up_max` of them, and none older than
-    `catch_up_within`. `expect` is what is expected of its fires, in place of its job's `expect`.
+    `catch_up_within`. `expect` replaces the `expect` of its job.
     """
 
     _quartz_sections = ("Trigger, TriggerBuilder", "Schedule builders")
@@ -171,7 +170,7 @@ class Trigger(NameHints, ABC):
     needs_calendar: ClassVar[bool] = False
     """True if fire times follow from the days of a calendar, so that the trigger cannot be a part of another one."""
     derives_nothing: ClassVar[bool] = False
-    """True if no value of this kind depends on those that all kinds have. It does not hold for subclasses."""
+    """True if no value of this kind depends on the common values of all kinds. It does not hold for subclasses."""
 
     _checks: ClassVar[Mapping[str, Check]] = {
         "name": optional(partial(check_name, subject="trigger name")),
@@ -269,6 +268,16 @@ class Trigger(NameHints, ABC):
     def label(self) -> str:
         """The key as text, for messages; of a trigger without a name, its kind."""
         return f"without a name ({self.kind})" if self.name is None else f"{self.group}.{self.name}"
+
+    @property
+    def text(self) -> str:
+        """The schedule in a few words, as lists show it: "every 15m"."""
+        return self.kind
+
+    @property
+    def words(self) -> str:
+        """The schedule as a phrase for people: "at 02:00, Monday to Friday"."""
+        return self.text
 
     @property
     def anchor(self) -> datetime:

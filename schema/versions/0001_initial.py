@@ -577,9 +577,6 @@ def upgrade() -> None:
         sa.Column("sched_name", Name, nullable=False),
         sa.Column("job_group", Name, nullable=False),
         sa.Column("job_name", Name, nullable=False),
-        sa.Column("display_name", sa.Text(), nullable=True),
-        sa.Column("documentation_url", sa.Text(), nullable=True),
-        sa.Column("description", sa.Text(), nullable=True),
         sa.Column("job_type", Name, nullable=False),
         sa.Column("is_durable", sa.Boolean(), nullable=False),
         sa.Column("max_concurrent", sa.Integer(), nullable=True),
@@ -591,15 +588,13 @@ def upgrade() -> None:
         sa.Column("slot_pool", Key, sa.Computed(SLOT_POOL, persisted=True), nullable=False),
         sa.Column("persists_data", sa.Boolean(), nullable=False),
         sa.Column("requests_recovery", sa.Boolean(), nullable=False),
-        sa.Column("retry_policy", JSONB(), nullable=True),
-        sa.Column("timeout", sa.Interval(), nullable=True),
+        sa.Column("definition", JSONB(), nullable=True),
         sa.Column("mode", sa.String(length=10), server_default=sa.text("'ENABLED'"), nullable=False),
         sa.Column("owner", Name, nullable=True),
         sa.Column("node_deaths", sa.Integer(), server_default=sa.text("0"), nullable=False),
         sa.Column("is_stopping", sa.Boolean(), server_default=sa.text("false"), nullable=False),
         sa.Column("pause_after_failures", sa.Integer(), nullable=True),
         sa.Column("consecutive_failures", sa.Integer(), server_default=sa.text("0"), nullable=False),
-        sa.Column("capture_logs", sa.String(length=10), nullable=True),
         sa.Column("job_data", JSONB(), nullable=True),
         sa.Column("continuations", JSONB(), nullable=True),
         sa.Column("after", JSONB(), nullable=True),
@@ -616,6 +611,7 @@ def upgrade() -> None:
             " AND int8range '[1,3155760000000000]' @> (rate_limit ->> 'per_us')::bigint) IS TRUE",
             name="qrtz_job_details_rate_limit_check",
         ),
+        sa.CheckConstraint("jsonb_typeof(definition) = 'object'", name="qrtz_job_details_definition_check"),
         sa.CheckConstraint("jsonb_typeof(continuations) = 'array'", name="qrtz_job_details_continuations_check"),
         sa.CheckConstraint(
             "after IS NULL OR (jsonb_typeof(after -> 'jobs') = 'array' AND jsonb_typeof(after -> 'outcomes') = 'array'"
@@ -623,9 +619,6 @@ def upgrade() -> None:
             " AND after ->> 'time_zone' IS NOT NULL"
             " AND coalesce((after ->> 'within_us')::bigint, 1) BETWEEN 1 AND 3155760000000000) IS TRUE",
             name="qrtz_job_details_after_check",
-        ),
-        sa.CheckConstraint(
-            "timeout > interval '0' AND timeout <= interval '876600 hours'", name="qrtz_job_details_timeout_check"
         ),
         sa.CheckConstraint(
             "node_deaths BETWEEN 0 AND 1000000000 AND consecutive_failures BETWEEN 0 AND 1000000000",

@@ -41,6 +41,10 @@ def test_tallies_count_up_to_a_maximum(store: Harness) -> None:
     assert admin(store.store).tallies(10) == Tallies(5, {TriggerState.WAITING: 3, TriggerState.PAUSED: 2}, 0, 1, 0)
     store.clock.set(at(101))
     assert admin(store.store).tallies(1) == Tallies(2, {TriggerState.WAITING: 2, TriggerState.PAUSED: 2}, 0, 1, 2)
+    for name in "efg":
+        store.schedule(job(name), once(name, at(102)))
+    store.fire_due(node, look_ahead=5 * SECOND)
+    assert admin(store.store).tallies(1).claimed == 2
 
 
 def test_tallies_of_an_empty_store_are_zero(store: Harness) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -34,10 +35,10 @@ def states(terminal: Terminal) -> str:
 
 
 def test_named_triggers_are_paused_and_resumed_with_a_reason(three: Terminal) -> None:
-    assert three.ok("pause", "trigger", "a", "eu.c", "--reason", "the bank is closed") == "Paused 2 triggers.\n"
+    assert three.ok("pause", "a", "eu.c", "--reason", "the bank is closed") == "Paused 2 triggers.\n"
     assert states(three) == "PAUSED NORMAL PAUSED"
     assert "the bank is closed" in three.ok("triggers", "--columns", "trigger,pause_reason")
-    result = json.loads(three.ok("resume", "trigger", "a", "--missed", "skip", "--json"))
+    result = json.loads(three.ok("resume", "a", "--missed", "skip", "--json"))
     assert (result["action"], result["count"]) == ("resume", 1)
     assert states(three) == "NORMAL NORMAL PAUSED"
     audit = json.loads(three.ok("audit", "--json"))["items"]
@@ -47,27 +48,40 @@ def test_named_triggers_are_paused_and_resumed_with_a_reason(three: Terminal) ->
     ]
     undoing = three.ok("audit", "--columns", "action,undone_by")
     assert re.findall(r"^(\w+) +(.+)$", undoing, re.MULTILINE)[1:] == [
-        ("resume", "quartzpy pause trigger DEFAULT.a"),
+        ("resume", "quartzpy pause --trigger=DEFAULT.a"),
         ("pause", "resume"),
     ]
 
 
+def test_a_key_is_that_of_a_job_or_of_a_trigger(three: Terminal) -> None:
+    assert three.ok("pause", "job") == "Paused job DEFAULT.job.\n"
+    assert states(three) == "PAUSED PAUSED PAUSED"
+    assert three.ok("resume", "--trigger", "a", "--trigger", "b") == "Resumed 2 triggers.\n"
+    three.scheduler.schedule_job(Quick, later("report"), name="report")
+    assert three.ok("pause", "report") == "Paused trigger DEFAULT.report.\n"
+    three.scheduler.schedule(replace(later("second"), job_key=JobKey("report")))
+    refused = three.run("resume", "report")
+    assert "a job and a trigger are called 'report': write --job report or --trigger report" in refused.err
+    assert three.ok("resume", "--job", "report") == "Resumed job DEFAULT.report.\n"
+
+
 def test_a_limit_that_jobs_share_is_set_and_listed(terminal: Terminal) -> None:
-    assert terminal.ok("set-limit", "erp", "5", "--reason", "the contract") == "Limit erp is 5.\n"
-    assert terminal.ok("set-limit", "erp", "2, 10/minute") == "Limit erp is 2, 10 per minute; it was 5.\n"
+    assert terminal.ok("limit", "set", "erp", "5", "--reason", "the contract") == "Limit erp is 5.\n"
+    assert terminal.ok("limit", "set", "erp", "2, 10/minute") == "Limit erp is 2, 10 per minute; it was 5.\n"
     terminal.scheduler.add_job(JobDetail(Quick, "book", durable=True, limits=["erp"]))
     assert re.search(r"shared +erp .*2, 10 per minute", terminal.ok("limits"))
     assert re.search(r"shares limits +erp", terminal.ok("show", "job", "book"))
     [_, first] = json.loads(terminal.ok("audit", "--json"))["items"]
     assert (first["action"], first["subject"], first["reason"]) == ("set_limit", "limit erp", "the contract")
     terminal.scheduler.delete_job("book")
-    assert terminal.ok("delete-limit", "erp") == "Limit erp was removed.\n"
+    assert terminal.ok("limit", "list") == terminal.ok("limits")
+    assert terminal.ok("limit", "delete", "erp") == "Limit erp was removed.\n"
 
 
 def test_a_selection_is_confirmed_and_a_dry_run_changes_nothing(
     three: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    every = ("pause", "trigger", "--group", "DEFAULT")
+    every = ("pause", "--group", "DEFAULT", "--state", "normal")
     assert three.ok(*every, "--dry-run") == "would pause 2 triggers: DEFAULT.a, DEFAULT.b\n"
     assert json.loads(three.ok(*every, "--dry-run", "--json")) == {
         "action": "pause",
@@ -83,20 +97,24 @@ def test_a_selection_is_confirmed_and_a_dry_run_changes_nothing(
         monkeypatch.setattr("click.termui.visible_prompt_func", lambda _, answer=answer: answer)
         assert three.run(*every).status == status
         assert states(three) == expected
-    three.ok("resume", "everything", "--yes")
+    three.ok("resume", "--everything", "--yes")
     assert states(three) == "NORMAL NORMAL NORMAL"
-    three.ok("pause", "trigger-group", "e*", "--yes")
+    three.ok("pause", "--group", "e*", "--yes")
     assert states(three) == "NORMAL NORMAL PAUSED"
 
 
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (("pause", "trigger"), 2, "name the triggers, select them by filters, or give --all"),
-        (("pause", "trigger", "a", "--state", "WAITING"), 2, "give either the keys of the triggers or filters"),
-        (("pause", "trigger", "--state", "ERROR"), 7, "no trigger matches --state ERROR"),
-        (("pause", "trigger", "nothing"), 5, "there is no trigger 'nothing'"),
-        (("pause", "job", "jobb"), 5, "did you mean DEFAULT.job?"),
+        (
+            ("pause",),
+            2,
+            "name jobs or triggers, or give filters of triggers, or one of --group, --job-group, --everything",
+        ),
+        (("pause", "a", "--state", "WAITING"), 2, "give only one of keys, filters"),
+        (("pause", "--state", "ERROR"), 7, "no trigger matches --state ERROR"),
+        (("pause", "nothing"), 5, "there is no trigger and no job 'nothing'"),
+        (("pause", "--job", "jobb"), 5, "did you mean DEFAULT.job?"),
         (("reset", "a"), 9, "DEFAULT.a is WAITING, not ERROR"),
         (("reset", "--all"), 7, "no trigger matches --state ERROR"),
         (("cancel", "12345678"), 5, "execution 12345678 is not known"),
@@ -112,13 +130,20 @@ def test_a_selection_is_confirmed_and_a_dry_run_changes_nothing(
         (("show", "calendar", "c"), 5, "there is no calendar 'c'; no calendar is stored"),
         (("why", "nothing"), 5, "there is no trigger and no job 'nothing'"),
         (("delete", "a"), 2, "The kind comes first, as in `quartzpy delete job a`; the kinds are job, trigger."),
-        (("pause", "a"), 2, "The kind comes first, as in `quartzpy pause job a`"),
-        (("pause", "group", "ops"), 2, "as in `quartzpy pause job ops`; the kinds are everything, job, job-group"),
+        (("pause", "trigger", "a"), 2, "no trigger 'trigger'; did you mean `quartzpy pause --trigger a`?"),
+        (("pause", "group", "ops"), 2, "; did you mean `quartzpy pause --group ops`?"),
+        (("resume", "everything"), 2, "; did you mean `quartzpy resume --everything`?"),
+        (("resume", "--everything", "--group", "ops"), 2, "give only one of --group, --everything"),
+        (("pause", "job", "a"), 2, "name either jobs or triggers: job DEFAULT.job, trigger DEFAULT.a"),
+        (("pause-job-group", "ops"), 2, "Did you mean `quartzpy pause --job-group`?"),
+        (("pause-all",), 2, "Did you mean `quartzpy pause --everything`?"),
+        (("set-limit", "erp", "5"), 2, "Did you mean `quartzpy limit set`?"),
+        (("window-remove", "x"), 2, "No such command"),
         (("reschedule", "a", "every", "5s"), 2, "Quote the schedule, which has blanks: quartzpy reschedule a '...'"),
         (("node", "--app", "quartzpy.cron:dayly_at"), 2, "quartzpy.cron has no 'dayly_at'; did you mean daily_at?"),
         (("cron", "nonsense"), 2, "expected 6 or 7 fields (got 1); a crontab line has five"),
         (("plan", "nowhere.toml"), 2, "nowhere.toml: cannot be read: No such file or directory\n"),
-        (("node", "--app", "nowhere:x"), 2, "Invalid value for --app: 'nowhere:x': No module named 'nowhere'"),
+        (("node", "--app", "nowhere:x"), 2, "--app: 'nowhere' cannot be imported: No module named 'nowhere'"),
         (("import", "quartz", "--from", "nowhere"), 2, "--from: must be a URL, of JDBC (jdbc:postgresql://"),
         (("delete", "trigger", "a"), 8, "Delete trigger DEFAULT.a? Nobody can be asked"),
         (("drain", "node-1"), 5, "there is no node 'node-1'; no node is running"),

@@ -101,7 +101,7 @@ def test_the_sql_needs_no_database() -> None:
         (("triggers", "--dsn", "postgresql://u:secret@127.0.0.1:9/x"), 3, r"StoreUnavailableError: .*refused"),
         (("triggers", "--dsn", "mysql://u:secret@h/x"), 2, r"SettingsError: database URL: postgresql\+psycopg://"),
         (("jobs", "--limit", "many"), 2, r"Invalid value for '--limit'"),
-        (("node", "--app", "nothing"), 2, r"must be module:scheduler"),
+        (("node", "--app", "nothing"), 2, r"--app: must be module:name, such as billing.jobs:scheduler"),
         (("node", "--app", "no.such.module:scheduler"), 2, r"No module named 'no'"),
         (("node", "--app", "tests.cluster.app:Quick.nothing"), 2, r"Quick has no .nothing."),
         (("node", "--app", "json:dumps"), 2, r"json:dumps"),
@@ -299,7 +299,9 @@ def test_an_error_is_one_line_and_overdue_triggers_are_reported(
             ["Traceback (most recent call last):\n  File ...\nValueError: no such region"],
         )
         connection.execute("UPDATE qrtz_triggers SET schedule = '{}' WHERE trigger_name = 'odd'")
-        connection.execute("UPDATE qrtz_job_details SET retry_policy = '{}' WHERE sched_name = 'overdue'")
+        connection.execute(
+            """UPDATE qrtz_job_details SET definition = '{"timeout": -1}' WHERE sched_name = 'overdue'"""
+        )
     options = ("--dsn", postgres_dsn, "--name", "overdue")
     _, text, warning = run("triggers", *options)
     rows = text.splitlines()[1:]

@@ -74,7 +74,7 @@ def test_a_kind_of_incident_costs_one_file(terminal: Terminal) -> None:
     what = "Job DEFAULT.report has no description."
 
     assert f"INFO: {what}" in terminal.run("incidents").out
-    assert "quartzpy pause job DEFAULT.report" in terminal.run("incidents").out
+    assert "quartzpy pause --job=DEFAULT.report" in terminal.run("incidents").out
     with TestClient(create_app(terminal.scheduler), **LOCAL) as browser:
         [row] = browser.get("/api/v1/incidents").json()["incidents"]
         assert (row["kind"], row["severity"], row["what"]) == ("no-description", "info", what)

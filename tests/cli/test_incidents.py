@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from quartzpy import Job, JobExecutionContext, JobKey, SimpleTrigger, TriggerKey
-from quartzpy.cli.cluster import command_of
+from quartzpy.cli.subjects import command_of
 from quartzpy.operations import Operations, Selection
 from quartzpy.operations.incidents.incident import Remedy
 from quartzpy.operations.telling.health_check import LISTED_EVERY, HealthCheck
@@ -70,9 +70,8 @@ def test_everything_and_groups_are_resumed(terminal: Terminal, everything: bool)
         terminal.scheduler.pause_job_group("DEFAULT")
     terminal.scheduler.schedule_job(Report, [missed("-a", "-group"), missed("b")], name="job")
     [command] = re.findall(r"mend: quartzpy (.+=skip.*)$", terminal.run("incidents").out, re.M)
-    action, kind, *rest = shlex.split(command)
-    assert kind == ("everything" if everything else "job-group")
-    terminal.ok(action, kind, "--yes", *rest)
+    assert command.endswith("--everything" if everything else "--job-group=DEFAULT")
+    terminal.ok(*shlex.split(command), "--yes")
     assert {one.state for one in terminal.scheduler.triggers()} == {"WAITING"}
 
 
@@ -136,10 +135,10 @@ def test_an_incident_is_acknowledged_by_its_number_and_listed_when_it_is_over(
         (Remedy("cancel", {"selection": 85}, ""), "quartzpy cancel 85"),
         (Remedy("run_again", {"selection": [7, 8]}, ""), "quartzpy run-again 7 8"),
         (Remedy("reset", {"selection": TriggerKey("a")}, ""), "quartzpy reset DEFAULT.a"),
-        (Remedy("pause", {"selection": JobKey("a.b", "c d")}, ""), "quartzpy pause job '--group=c d' -- a.b"),
+        (Remedy("pause", {"selection": JobKey("a.b", "c d")}, ""), "quartzpy pause '--group=c d' --job=a.b"),
         (
             Remedy("resume", {"selection": Selection.everything(), "missed": "skip"}, ""),
-            "quartzpy resume everything --missed=skip",
+            "quartzpy resume --missed=skip --everything",
         ),
         (Remedy("resume_node", {"node": "-n 1"}, ""), "quartzpy resume-node -- '-n 1'"),
     ],

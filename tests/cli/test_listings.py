@@ -79,7 +79,8 @@ def test_filters_select_and_an_empty_answer_says_what_there_is(terminal: Termina
     assert "no job matches --mode DISABLED" in terminal.run("jobs", "--mode", "disabled").err
     assert "has no executions in its history" in terminal.run("executions", "--state", "FAILED").err
     assert f"the scheduler '{name}' has no misfires" in terminal.run("misfires").err
-    assert "nothing will fire before" in terminal.run("upcoming", "--until", "1m").err
+    assert "no fire matches --until 1m" in terminal.run("upcoming", "--until", "1m").err
+    assert "nothing fires within the next hour" in terminal.run("upcoming").err
     wrong = terminal.run("triggers", "--job", "eu.west.jobb")
     assert (wrong.status, "did you mean eu.west.job?" in wrong.err) == (5, True)
     assert "must be an instant such as" in terminal.run("triggers", "--since", "soonish").err
@@ -203,7 +204,7 @@ def test_calendars_groups_limits_and_locks(terminal: Terminal, postgres_dsn: str
     assert re.search(r"^eu +triggers +2 +PAUSED +- +2 +0", groups, re.MULTILINE)
     assert re.search(r"^eu +jobs +1 +- ", groups, re.MULTILINE)
     scheduler.pause_all()
-    assert "everything is paused: `quartzpy resume everything` ends that" in terminal.run("groups").err
+    assert "everything is paused: `quartzpy resume --everything` ends that" in terminal.run("groups").err
     with connect_to(postgres_dsn, autocommit=False) as connection:
         connection.execute("LOCK TABLE qrtz_calendars IN EXCLUSIVE MODE")
         [lock] = [one for one in json.loads(terminal.ok("locks", "--json")) if "calendars" in one["table"]]

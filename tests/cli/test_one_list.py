@@ -9,14 +9,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from quartzpy import Scheduler
 from quartzpy.dashboard import create_app
 from quartzpy.dashboard.api.reads import READS, of_list
-from quartzpy.dashboard.pages import PAGES, list_page
-from quartzpy.dashboard.request_context import page
+from quartzpy.dashboard.pages import PAGES, PageEntry, list_page
 from quartzpy.operations import Operations
 from quartzpy.operations.lists.spec import Column, ListSpec, Look
 from quartzpy.operations.lists.table import LISTS
@@ -115,7 +113,7 @@ def client(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> TestClient:
     reads = (*READS, of_list(NOTES))
     monkeypatch.setattr("quartzpy.dashboard.api.app.READS", reads)
     monkeypatch.setattr("quartzpy.dashboard.api.openapi.READS", reads)
-    monkeypatch.setattr("quartzpy.dashboard.app.PAGES", [*PAGES, Route("/notes", page(list_page(NOTES)))])
+    monkeypatch.setattr("quartzpy.dashboard.app.PAGES", [*PAGES, PageEntry("/notes", list_page(NOTES), "Notes", "Now")])
     return TestClient(create_app(terminal.scheduler), **LOCAL)
 
 
@@ -146,6 +144,7 @@ def test_a_new_list_is_a_resource_of_the_api_with_its_schema(client: TestClient)
 
 def test_a_new_list_has_a_page_with_its_filters_columns_and_orders(client: TestClient) -> None:
     text = client.get("/notes").text
+    assert 'href="/notes" aria-current="page"' in text, "it is in the menu"
     assert re.findall(r"<th(?: [^>]*)?>(?:<a[^>]*>)?([^<]*)", text) == ["Noted at", "Weather", "Text"]
     assert 'name="text"' in text
     assert 'href="/notes?weather=CLEAR_SKY"' in text
@@ -158,7 +157,7 @@ def test_a_new_list_has_a_page_with_its_filters_columns_and_orders(client: TestC
     assert re.findall(r"<th(?: [^>]*)?>(?:<a[^>]*>)?([^<]*)", client.get("/notes").text) == ["Noted at", "Letters"]
 
 
-@pytest.mark.parametrize("name", ["jobs", "triggers", "executions", "misfires", "calendars", "audit"])
+@pytest.mark.parametrize("name", ["jobs", "triggers", "executions", *(name for name in LISTS if LISTS[name].title)])
 def test_the_terminal_and_the_page_have_the_same_columns(name: str, terminal: Terminal, client: TestClient) -> None:
     offered = re.findall(r'name="columns" value="(\w+)"', client.get(f"/{name}").text)
     assert offered == [column.option for column in LISTS[name].columns]

@@ -15,8 +15,9 @@ from quartzpy import (
     RecurrenceTrigger,
     SimpleTrigger,
 )
+from quartzpy.instants import short
 from quartzpy.operations.render import local_zone, table
-from quartzpy.operations.views.schedules import schedule_text, short, zone_text
+from quartzpy.operations.views.schedules import zone_text
 from quartzpy.triggers.trigger import Trigger
 
 COLUMNS = ("name", "state", "note", "error")
@@ -98,7 +99,7 @@ def test_the_time_zone_of_the_machine_has_a_name() -> None:
     ],
 )
 def test_a_schedule_in_a_few_words(trigger: Trigger, schedule: str, zone: str | None) -> None:
-    assert (schedule_text(trigger), zone_text(trigger)) == (schedule, zone)
+    assert (trigger.text, zone_text(trigger)) == (schedule, zone)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from quartzpy.dashboard import create_app
 from quartzpy.dashboard.api.app import PREFIX
 from quartzpy.dashboard.links import Links
 from quartzpy.dashboard.rendering import said
-from quartzpy.dashboard.times import Times
+from quartzpy.dashboard.shown_times import Times
 from quartzpy.errors import InvalidKeyError, InvalidValueError
 from quartzpy.keys import Naming, key_readings
 from quartzpy.scheduler.typed_text import FUTURE, PAST, read_group, read_instant

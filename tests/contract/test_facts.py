@@ -18,6 +18,7 @@ import pytest
 from quartzpy.calendars.times import DailyCalendar
 from quartzpy.job_data import decode
 from quartzpy.jobs.context import Progress
+from quartzpy.jobs.fired_trigger import FireFacts
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.keys import JobKey
@@ -116,8 +117,7 @@ FACTS: Mapping[str, Fact] = {
     "concurrency_key": Fact(CARRIED, FRESH, CARRIED, "it follows from the data, which are carried"),
     "job_type": _always(OF_JOB, _AS_IT_IS),
     "placement": _always(OF_JOB, _AS_IT_IS),
-    "retry": _always(OF_JOB, _AS_IT_IS),
-    "timeout": _always(OF_JOB, _AS_IT_IS),
+    "definition": _always(OF_JOB, _AS_IT_IS),
     "persists_data": _always(OF_JOB, _AS_IT_IS),
     "job_data": _always(OF_JOB, _AS_IT_IS),
     "load_job": _always(OF_JOB, _AS_IT_IS),
@@ -125,7 +125,6 @@ FACTS: Mapping[str, Fact] = {
     "pause_after_failures": _always(OF_JOB, _AS_IT_IS),
     "continues": _always(OF_JOB, _AS_IT_IS),
     "max_concurrent": _always(OF_JOB, _AS_IT_IS),
-    "capture_logs": _always(OF_JOB, _AS_IT_IS),
     "job_is_durable": _always(OF_JOB, _AS_IT_IS),
     "limits": _always(OF_JOB, _AS_IT_IS),
     "is_joined": _always(OF_JOB, _AS_IT_IS),
@@ -240,7 +239,7 @@ def value_of(fired: FiredTrigger, fact: str) -> Any:
     return fired.trigger.priority if fact == "priority" else getattr(fired, fact)
 
 
-OBSERVED = [fact for fact in FACTS if fact in (*FiredTrigger.__slots__, "priority")]
+OBSERVED = [fact for fact in FACTS if fact in (*FireFacts._fields, "priority")]
 """The facts that a node sees. Other tests observe the others."""
 _UNKEPT: dict[str, Callable[[Any], bool]] = {
     "attempt": lambda value: value == 1,

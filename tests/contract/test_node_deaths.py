@@ -108,6 +108,17 @@ def test_a_death_that_was_none_is_taken_back(store: Harness) -> None:
         store.clock.advance(10 * SECOND)
 
 
+def test_a_death_that_was_none_is_one_less(store: Harness) -> None:
+    store.schedule(job(), every(10))
+    for name in "ab":
+        assert die_of_it(store, name) == []
+        store.clock.advance(10 * SECOND)
+    store.store.subtract_node_deaths([job_key()])
+    assert die_of_it(store, "c") == []
+    store.clock.advance(10 * SECOND)
+    assert die_of_it(store, "d") == [job_key()]
+
+
 def test_the_limit_is_a_setting(store: Harness) -> None:
     store.schedule(job(), every(10))
     a, b = store.node("a"), store.node("b")

@@ -21,6 +21,7 @@ from quartzpy.states import Outcome
 from quartzpy.store.protocol import FiredTrigger, Node
 from quartzpy.store.queries import TriggerQuery
 from tests.contract.harness import SECOND, Harness, at, data_of, job, once
+from tests.protocol.options import is_long
 
 JOBS, TRIGGERS_OF_JOB, MAX_ROUNDS = 8, 6, 1_500
 MAX_DEATHS = 2
@@ -175,7 +176,12 @@ class World:
                 assert most < gaps + rate.burst, (limit, rate)
 
 
-@pytest.mark.parametrize("seed", range(24))
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Some worlds, the same ones each time; `--long` takes more."""
+    if "seed" in metafunc.fixturenames:
+        metafunc.parametrize("seed", range(24 if is_long(metafunc.config) else 8))
+
+
 def test_no_limit_is_exceeded_each_trigger_fires_once_and_nothing_is_left_waiting(store: Harness, seed: int) -> None:
     world = World(store, random.Random(seed))
     world.live()

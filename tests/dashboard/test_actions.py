@@ -229,12 +229,12 @@ def test_a_group_and_everything_are_paused(admin: TestClient, scheduler: Schedul
 
 
 def test_a_limit_that_jobs_share_is_set_shown_and_removed(admin: TestClient, scheduler: Scheduler) -> None:
-    assert 'name="limit"' in admin.get("/groups").text
-    answer = do(admin, "/actions/set_limit?limit=erp", referer="/groups", value="5", reason="the contract")
+    assert 'name="limit"' in admin.get("/limits").text
+    answer = do(admin, "/actions/set_limit?limit=erp", referer="/limits", value="5", reason="the contract")
     assert "Limit erp is 5." in notice(admin, answer)
     scheduler.modify_job(NIGHTLY, limits=["erp"])
-    page = visible_text(admin.get("/groups").text)
-    assert "erp 5 0 of 5 5 0" in " ".join(page.split())
+    page = visible_text(admin.get("/limits").text)
+    assert "shared erp – 5 0 of 5 5 0" in " ".join(page.split())
     assert do(admin, "/actions/set_limit?limit=erp", value="many").status_code == 422
     assert admin.get("/actions/set_limit?limit=e%2Cp").status_code == 400
     refused = do(admin, "/actions/delete_limit?limit=erp")
@@ -450,11 +450,11 @@ def test_a_window_is_stored_listed_announced_and_deleted(admin: TestClient, sche
     start = (datetime.now(UTC) + timedelta(hours=2)).replace(second=0, microsecond=0)
     times = {"start": f"{start:%Y-%m-%dT%H:%M}", "end": f"{start + timedelta(hours=1):%Y-%m-%dT%H:%M}"}
     url = url_of("set_window", window="move", zone="UTC")
-    answer = do(admin, url, "/groups", **times, job_group="billing", reason="the racks are moved")
+    answer = do(admin, url, "/windows", **times, job_group="billing", reason="the racks are moved")
     assert notice(admin, answer).startswith("Maintenance window move pauses job group billing from ")
     [record] = scheduler.maintenance_windows()
     assert (record.starts_at, record.window.reason) == (start, "the racks are moved")
-    for page in ("/groups", "/"):
+    for page in ("/windows", "/"):
         words = visible_text(admin.get(page).text)
         assert "job group billing" in words
         assert "the racks are moved" in words

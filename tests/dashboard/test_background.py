@@ -47,15 +47,15 @@ class Gated(SqlJobStore):
 
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch, postgres_dsn: str) -> Gated:
-    made, report = Gated(postgres_dsn), background._Running._report
+    made, report = Gated(postgres_dsn), background._RunningAction._report
 
-    def wait(running: background._Running, progress: ActionProgress) -> None:
+    def wait(running: background._RunningAction, progress: ActionProgress) -> None:
         report(running, progress)
         if progress.changed:
             made.reached.set()
             assert made.gate.wait(60)
 
-    monkeypatch.setattr(background._Running, "_report", wait)
+    monkeypatch.setattr(background._RunningAction, "_report", wait)
     monkeypatch.setattr(log, "SLICE", 2)
     monkeypatch.setattr(background, "PATIENCE", 0.2)
     monkeypatch.setattr(background, "LAST_SLICE", 60)

@@ -22,7 +22,7 @@ from quartzpy.dashboard.drawing.plots import (
 )
 from quartzpy.dashboard.drawing.timeline import WIDTH, draw_timeline
 from quartzpy.dashboard.rendering import said
-from quartzpy.dashboard.times import Times, span_text
+from quartzpy.dashboard.shown_times import Times, span_text
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations import ExecutionSummary, MinuteLateness, MinuteThroughput
 from quartzpy.operations.views.jobs import UpstreamJob

@@ -144,7 +144,7 @@ def test_a_job_that_cannot_be_read_shows_no_rules_that_it_does_not_have(postgres
         assert "at most 1" in client.get("/job?group=DEFAULT&name=job").text
         with connect_to(postgres_dsn) as connection:
             connection.execute(
-                "UPDATE qrtz_job_details SET retry_policy = '{}' WHERE sched_name = 'poisoned' AND job_name = 'job'"
+                """UPDATE qrtz_job_details SET definition = '{"timeout": -1}' WHERE sched_name = 'poisoned'"""
             )
         page = client.get("/job?group=DEFAULT&name=job").text
         scheduler.delete_job("job")

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 from quartzpy import Scheduler
 from quartzpy.dashboard import create_app, rendering
 from quartzpy.dashboard.links import Links
-from quartzpy.dashboard.times import Times
+from quartzpy.dashboard.shown_times import Times
 from quartzpy.jobs.context import Progress
 from quartzpy.jobs.continuation import Continuation
 from quartzpy.jobs.retry import RetryPolicy
@@ -329,6 +329,7 @@ def test_no_page_shows_the_names_of_internals(store: Harness, client: TestClient
     made = [record.key for record in scheduler.triggers() if record.key.group in UNSCHEDULED_GROUPS]
     assert {trigger.group for trigger in made} == {*UNSCHEDULED_GROUPS}
     paths = ["/", "/jobs", "/triggers", "/triggers?all=yes", "/triggers?all=yes&sort=next", "/timeline", "/groups"]
+    paths += ["/windows", "/limits", "/running", "/upcoming"]
     paths += ["/executions", "/executions?state=SCHEDULED", "/misfires", "/audit", "/nodes", "/search?q=often"]
     paths += ["/job?group=etl&name=first", "/job?group=etl&name=then", "/trigger?group=etl&name=often", "/calendars"]
     paths += [Links("").trigger(trigger) for trigger in made]

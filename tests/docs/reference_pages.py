@@ -17,7 +17,7 @@ from quartzpy.cli.main import cli
 from quartzpy.cli.target import ConnectionOption
 from quartzpy.events.events import Event
 from quartzpy.store.postgresql.schema import tables
-from quartzpy.store.postgresql.schema.views import VIEWS
+from quartzpy.store.postgresql.schema.operator_views import VIEWS
 from tests.docs.api_page import NO_EDIT
 from tests.docs.markdown import cell
 

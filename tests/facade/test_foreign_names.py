@@ -139,7 +139,7 @@ listeners: Any = scheduler.listeners
         (lambda: detail.storeDurably, "durable=True"),
         (lambda: detail.getJobDataMap, "`data`"),
         (lambda: detail.is_durable, "`durable`"),
-        (lambda: trigger.with_identity, "those of the job"),
+        (lambda: trigger.with_identity, "name and group of the job"),
         (lambda: trigger.withPriority, "priority="),
         (lambda: trigger.getNextFireTime, "next_fire_time"),
         (lambda: trigger.for_job, "job_key="),

@@ -12,6 +12,7 @@ import pytest
 
 from quartzpy import JobDetail, JobExecutionContext, RetryPolicy, Scheduler, SimpleTrigger, TriggerListener
 from quartzpy.events import events
+from quartzpy.jobs import stored_options
 from quartzpy.node.workers import execution, job_runner
 from quartzpy.states import Outcome
 from tests.facade import poison
@@ -282,3 +283,21 @@ def test_a_retry_policy_that_fails_loses_only_the_retry(scheduler: Scheduler, mo
     job = poison.detail(poison.Poison, data={"body": "raises"}, retry=RetryPolicy(attempts=3))
     outcome, error = ended(scheduler, job)
     assert (outcome, "ValueError: wrong" in error) == (Outcome.FAILED, True)
+
+
+def test_a_stored_retry_policy_that_cannot_be_read_loses_only_the_retry(
+    scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stored_options, "_plain", lambda policy: {"attempts": 0})
+    job = poison.detail(poison.Poison, data={"body": "raises"}, retry=RetryPolicy(attempts=3))
+    outcome, error = ended(scheduler, job)
+    assert (outcome, "ValueError: wrong" in error) == (Outcome.FAILED, True)
+
+
+def test_a_stored_timeout_that_cannot_be_read_fails_the_execution_and_says_why(
+    scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stored_options, "_plain", lambda span: "soon")
+    outcome, error = ended(scheduler, poison.detail(poison.Fine, timeout="47s"))
+    assert outcome is Outcome.FAILED
+    assert "definition: timeout cannot be read: timeout: must be a length of time" in error

@@ -61,7 +61,7 @@ def test_jobs_of_a_node_share_a_limit_that_changes_while_they_run(postgres_dsn: 
 
 def test_the_first_line_of_a_stranger_is_refused_with_the_one_that_is_missing() -> None:
     with Scheduler("memory://") as scheduler:
-        with pytest.raises(LimitNotFoundError, match=r"scheduler\.set_limit\('erp', 5\).*quartzpy set-limit erp 5"):
+        with pytest.raises(LimitNotFoundError, match=r"scheduler\.set_limit\('erp', 5\).*quartzpy limit set erp 5"):
             scheduler.schedule_job(book, every("1h"))
         scheduler.set_limit("erp", 5)
         scheduler.schedule_job(book, every("1h"))

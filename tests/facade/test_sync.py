@@ -21,6 +21,7 @@ from quartzpy import (
     SimpleTrigger,
     TriggerKey,
 )
+from quartzpy.budget import Budget
 from quartzpy.calendars.days import DayOfWeek, WeeklyCalendar
 from quartzpy.calendars.times import CronCalendar
 from quartzpy.errors import (
@@ -155,7 +156,10 @@ REFUSED: dict[str, tuple[Any, type[Exception]]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_plan_refuses_what_its_application_refuses_and_neither_changes_anything(client: Scheduler, name: str) -> None:
+def test_a_plan_refuses_what_its_application_refuses_and_neither_changes_anything(
+    client: Scheduler, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(Budget.__init__, "__defaults__", (10_000,))
     declared, error = REFUSED[name]
     everything = {"all": WeeklyCalendar(set(DayOfWeek))}
     said = []

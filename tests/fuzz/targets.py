@@ -23,7 +23,9 @@ from quartzpy.dashboard.api.definitions import _parsed
 from quartzpy.definitions.files import load_definitions
 from quartzpy.errors import TriggerNeverFiresError
 from quartzpy.ics import calendar_from_ics
+from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.retry import RetryPolicy
+from quartzpy.jobs.stored_options import options_text
 from quartzpy.store.postgresql.schema import rows
 from quartzpy.triggers.business_days import Rolled
 from quartzpy.triggers.combined import AllOf, AnyOf, Jitter
@@ -195,25 +197,30 @@ def _calendar(given: Any) -> None:
 
 
 def _job(given: Any) -> None:
-    placement, retry, job_data = given
+    placement, definition, job_data = given
     unset = dict.fromkeys(rows.JobColumns._fields)
     columns = {"job_name": "j", "job_group": "g", "job_type": "type", "job_is_durable": True, "overlap_policy": "block"}
     flags = {"persists_data": False, "requests_recovery": False}
-    fuzzed = {"placement": placement, "retry": retry, "job_data": job_data}
+    fuzzed = {"placement": placement, "definition": definition, "job_data": job_data}
     rows.JobColumns(**{**unset, **columns, **flags, **fuzzed}).job()
 
 
 def _job_input(random: Random) -> tuple[str, str, str]:
     """One of the columns is tampered with: the first that is wrong would hide the others."""
-    makers = (_PLACEMENT, _RETRY, _DATA)
-    good = ("", RetryPolicy().as_text(), "{}")
+    makers = (_PLACEMENT, _DEFINITION, _DATA)
+    good = ("", '{"timeout": "90s"}', "{}")
     tampered = random.randrange(3)
-    placement, retry, data = (make(random) if n == tampered else good[n] for n, make in enumerate(makers))
-    return placement, retry, data
+    placement, definition, data = (make(random) if n == tampered else good[n] for n, make in enumerate(makers))
+    return placement, definition, data
 
 
 _PLACEMENT = _text(lambda: ["", '{"executor":"cpu","group":"reports","requires":["gpu","eu"]}', '{"requires":["a"]}'])
-_RETRY = _text(lambda: [RetryPolicy().as_text(), RetryPolicy(attempts=9, on=[ValueError], jitter=0.5).as_text()])
+_POLICY = RetryPolicy(attempts=9, on=[ValueError], jitter=0.5)
+_DEFINED = (
+    JobDetail("type", "j", "g", retry=_POLICY),
+    JobDetail("type", "j", "g", timeout="90s", capture_logs="INFO", description="It runs at night."),
+)
+_DEFINITION = _text(lambda: [options_text(job) or "" for job in _DEFINED])
 
 
 def _fires(given: Any) -> None:

@@ -22,8 +22,8 @@ from starlette.testclient import TestClient
 from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger, factory
 from quartzpy.dashboard import create_app
 from quartzpy.metrics.collector import Collector
+from quartzpy.metrics.endpoints import readiness
 from quartzpy.metrics.recorder import Recorder
-from quartzpy.metrics.server import readiness
 from quartzpy.node import completer, health, reactions, schema_watch, troubles
 from quartzpy.node.workers import executors
 from quartzpy.operations import Actor, Operations, Role

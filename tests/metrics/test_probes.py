@@ -18,8 +18,8 @@ import pytest
 from quartzpy import JobDetail, Scheduler, SimpleTrigger
 from quartzpy.errors import PluginStartError, SettingsError
 from quartzpy.metrics import Metrics
+from quartzpy.metrics.endpoints import MAX_REQUESTS
 from quartzpy.metrics.families import OPEN_METRICS, PLAIN
-from quartzpy.metrics.server import MAX_REQUESTS
 from quartzpy.node import schema_watch
 from quartzpy.states import NodeMode
 from quartzpy.store.postgresql import schema_version

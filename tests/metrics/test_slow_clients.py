@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from quartzpy.metrics import server
-from quartzpy.metrics.server import MetricsServer
+from quartzpy.metrics import endpoints
+from quartzpy.metrics.endpoints import MetricsServer
 
 
 def test_a_request_has_a_deadline_and_not_each_of_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "REQUEST_TIMEOUT", 0.5)
+    monkeypatch.setattr(endpoints, "REQUEST_TIMEOUT", 0.5)
     responder: Any = None
     serving = MetricsServer(responder, "127.0.0.1", 0)
     try:

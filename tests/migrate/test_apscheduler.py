@@ -24,7 +24,7 @@ from apscheduler.triggers.interval import IntervalTrigger
 import quartzpy
 from quartzpy import JobKey, TriggerKey, job
 from quartzpy.errors import SettingsError
-from quartzpy.migrate import ImportPlan, Severity, apply
+from quartzpy.migrate import ImportPlan, NoteSeverity, apply
 from quartzpy.migrate.apscheduler import read_apscheduler
 from quartzpy.migrate.class_map import ClassMap
 from quartzpy.migrate.pickles import Made, UnreadablePickleError, as_python, read_pickle
@@ -153,7 +153,7 @@ def test_a_paused_job_comes_over_paused_with_jitter_noted(peer: BackgroundSchedu
     assert isinstance(imported.trigger, quartzpy.Jitter)
     assert imported.trigger.up_to == timedelta(seconds=60)
     assert [(note.severity, note.subject) for note in plan.notes] == [
-        (Severity.DIFFERS, "job apscheduler.report"),
+        (NoteSeverity.DIFFERS, "job apscheduler.report"),
     ]
     harness = SchedulerHarness(NOW)
     apply(plan, harness._store)
@@ -186,13 +186,18 @@ def test_a_second_import_takes_over_where_apscheduler_is_now(peer: BackgroundSch
 @pytest.mark.parametrize(
     ("trigger", "options", "severity", "text"),
     [
-        (CronTrigger(week=5), {}, Severity.LEFT_OUT, "it restricts the week of the year"),
-        (CronTrigger(day="2nd fri, 13"), {}, Severity.LEFT_OUT, 'it mixes days such as "2nd fri"'),
-        (DateTrigger(START), {"args": [Region()]}, Severity.UNDECIDED, "it is an object of tests.migrate.test_apsch"),
+        (CronTrigger(week=5), {}, NoteSeverity.LEFT_OUT, "it restricts the week of the year"),
+        (CronTrigger(day="2nd fri, 13"), {}, NoteSeverity.LEFT_OUT, 'it mixes days such as "2nd fri"'),
+        (
+            DateTrigger(START),
+            {"args": [Region()]},
+            NoteSeverity.UNDECIDED,
+            "it is an object of tests.migrate.test_apsch",
+        ),
     ],
 )
 def test_what_cannot_come_over(
-    peer: BackgroundScheduler, store: str, trigger: BaseTrigger, options: Any, severity: Severity, text: str
+    peer: BackgroundScheduler, store: str, trigger: BaseTrigger, options: Any, severity: NoteSeverity, text: str
 ) -> None:
     add(peer, trigger, **options)
     plan = read_apscheduler(store)
@@ -227,7 +232,7 @@ def test_hostile_rows_are_reported_and_do_not_end_the_import(
     plan = read_apscheduler(store)
     assert [one.job.name for one in plan.jobs] == ["good"]
     assert {note.subject for note in plan.notes} == {f"job apscheduler.{name}" for name in (*rows, "junk", "deep")}
-    assert all(note.severity is Severity.UNDECIDED for note in plan.notes)
+    assert all(note.severity is NoteSeverity.UNDECIDED for note in plan.notes)
     texts = {note.subject: note.text for note in plan.notes}
     assert "its args cannot be read" in texts["job apscheduler.cycle"]
     assert "OverflowError" in texts["job apscheduler.grace"]

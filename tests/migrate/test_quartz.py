@@ -21,7 +21,7 @@ from quartzpy import (
     MonthlyCalendar,
     WeeklyCalendar,
 )
-from quartzpy.migrate import Severity, apply
+from quartzpy.migrate import NoteSeverity, apply
 from quartzpy.migrate.class_map import ClassMap
 from quartzpy.migrate.quartz import read_quartz
 from quartzpy.testing import SchedulerHarness
@@ -80,8 +80,8 @@ def test_what_cannot_be_read_needs_a_decision(quartz_tables: str) -> None:
         " 'nul': data['nul']: the NUL character cannot be stored",
     }
     assert [(note.severity, note.subject) for note in plan.notes if note not in plan.undecided] == [
-        (Severity.DIFFERS, "calendar daily"),
-        (Severity.LEFT_OUT, "trigger blobs.special"),
+        (NoteSeverity.DIFFERS, "calendar daily"),
+        (NoteSeverity.LEFT_OUT, "trigger blobs.special"),
     ]
 
 

@@ -13,7 +13,7 @@ from quartzpy import (
     TriggerKey,
 )
 from quartzpy.errors import SettingsError
-from quartzpy.migrate import Severity, apply
+from quartzpy.migrate import NoteSeverity, apply
 from quartzpy.migrate.quartz import read_quartz
 from quartzpy.testing import SchedulerHarness
 from tests.database import connect_to
@@ -54,7 +54,7 @@ def test_an_error_and_a_running_node_are_reported(fresh_database: Callable[[], s
     assert trigger_of(plan, "simple 4").paused == "paused in Quartz"
     assert trigger_of(plan, "simple 5").trigger.priority == 0
     assert plan.paused_groups == {"night"}
-    differs = {note.subject: note.text for note in plan.notes if note.severity is Severity.DIFFERS}
+    differs = {note.subject: note.text for note in plan.notes if note.severity is NoteSeverity.DIFFERS}
     assert differs["pauses"].startswith("all groups are paused in Quartz")
     assert differs["job reports.scheduled"] == (
         "it is running on the Quartz node n1; the execution does not come over; Quartz would run it again if its node"
@@ -72,7 +72,7 @@ def test_a_name_that_cannot_be_one_here_is_left_out(fresh_database: Callable[[],
             connection.execute(f"UPDATE qrtz_{table} SET trigger_name = E'simple\\n1' WHERE trigger_name = 'simple 1'")
         connection.execute("UPDATE qrtz_job_details SET job_name = E'a\\nb' WHERE job_name = 'values'")
     plan = plan_of(dsn)
-    left_out = {note.subject: note.text for note in plan.notes if note.severity is Severity.LEFT_OUT}
+    left_out = {note.subject: note.text for note in plan.notes if note.severity is NoteSeverity.LEFT_OUT}
     assert set(left_out) == {"job reports.a\\nb", "trigger times.simple\\n1", "trigger blobs.special"}
     assert "control character U+000A" in left_out["job reports.a\\nb"]
 

@@ -17,6 +17,7 @@ from quartzpy.events.listeners import Listeners
 from quartzpy.job_data import encode
 from quartzpy.jobs.fired_trigger import FireFacts, LoadedFire
 from quartzpy.jobs.job import Job, JobDetail, JobFactory, job_types, new_instance
+from quartzpy.jobs.stored_options import options_text
 from quartzpy.node.registration import Epoch
 from quartzpy.node.workers.deadlines import Deadlines
 from quartzpy.node.workers.event_loop import EventLoopThread
@@ -70,8 +71,7 @@ def execution_of(
         "times_triggered": 1,
         "attempt": 1,
         "placement": detail.placement.text,
-        "retry": detail.retry.as_text() if detail.retry else None,
-        "timeout": detail.timeout,
+        "definition": options_text(detail),
         "persists_data": bool(detail.persist_data),
         "job_data": encode(detail.data),
         "trigger_data": encode(trigger.data),

@@ -159,6 +159,14 @@ class Patient(Job):
         await asyncio.sleep(600)
 
 
+class Untidy(Job):
+    async def execute(self, context: JobExecutionContext) -> None:
+        try:
+            await asyncio.sleep(600)
+        finally:
+            raise ValueError("cleaning up failed")
+
+
 class Spoils(Job):
     async def execute(self, context: JobExecutionContext) -> None:
         loop: Loop = asyncio.get_running_loop()
@@ -183,14 +191,30 @@ def test_a_node_whose_loop_was_destroyed_records_what_ran_and_goes_on() -> None:
         ]
 
     scheduler.schedule_job(JobDetail(Patient, "patient"), SimpleTrigger("patient"))
-    wait_until(lambda: scheduler.running())
+    scheduler.schedule_job(JobDetail(Untidy, "untidy"), SimpleTrigger("untidy"))
+    wait_until(lambda: len(scheduler.running()) == 2)
     scheduler.schedule_job(JobDetail(Spoils, "spoils"), SimpleTrigger("spoils"))
     wait_until(lambda: outcomes("patient"))
     [(outcome, error)] = outcomes("patient")
     assert outcome is Outcome.FAILED
     assert "the event loop of this node ended while the job was running" in (error or "")
+    wait_until(lambda: outcomes("untidy"))
+    [(outcome, error)] = outcomes("untidy")
+    assert outcome is Outcome.FAILED
+    assert "cleaning up failed" in (error or ""), "its own error says more"
     scheduler.schedule_job(JobDetail(Quick, "quick"), SimpleTrigger("quick"))
     wait_until(lambda: outcomes("quick"))
     assert [outcome for outcome, _ in outcomes("quick")] == [Outcome.SUCCEEDED]
     assert scheduler.health().state is HealthState.HEALTHY
     assert scheduler.shutdown()
+
+
+def test_the_loop_of_a_node_ends_with_it() -> None:
+    scheduler = Scheduler("memory://", name="loops")
+    scheduler.start()
+    scheduler.schedule_job(JobDetail(Quick, "quick"), SimpleTrigger("quick"))
+    assert scheduler.wait_until_recorded(1, "30s")
+    before = {thread for thread in threading.enumerate() if "loop" in thread.name}
+    assert before
+    assert scheduler.shutdown()
+    assert not any(thread.is_alive() for thread in before)

@@ -95,6 +95,32 @@ def test_the_child_ends_and_the_parent_records_the_execution_once(
     assert scheduler.shutdown()
 
 
+class ForksBesideAnother(Job):
+    async def execute(self, context: JobExecutionContext) -> None:
+        asyncio.get_running_loop().call_soon(lambda: os.write(told[1], b"once "))
+        if child := os.fork():
+            children.append(child)
+        await asyncio.sleep(0)
+
+
+told: list[int] = []
+
+
+def test_what_the_loop_would_run_next_runs_in_the_parent_alone() -> None:
+    children.clear()
+    told[:] = os.pipe()
+    scheduler = Scheduler("memory://", name="forks")
+    scheduler.start()
+    scheduler.schedule_job(JobDetail(ForksBesideAnother, "job"), SimpleTrigger("t"))
+    wait_until(lambda: children)
+    wait_until(lambda: exit_status(children[0]) is not None)
+    assert scheduler.wait_until_recorded(1, "30s")
+    assert scheduler.shutdown()
+    assert os.read(told[0], 100) == b"once "
+    for descriptor in told:
+        os.close(descriptor)
+
+
 class Quick(Job):
     async def execute(self, context: JobExecutionContext) -> None:
         await asyncio.sleep(0)

@@ -22,7 +22,7 @@ from quartzpy.node.next_look import (
     SHORTEST_RETRY,
     TURN,
     Knowledge,
-    Look,
+    NextLook,
     Peers,
     after_look,
     next_look,
@@ -55,7 +55,7 @@ def known(**values: Any) -> Knowledge:
 
 def look(
     known: Knowledge, peers: Peers = ALONE, *, lead: float = LEAD, now: datetime = NOW, monotonic: float = 0.0
-) -> Look:
+) -> NextLook:
     return next_look(known, peers, lead, now, monotonic)
 
 
@@ -63,7 +63,7 @@ def of(seconds: float, *, is_on_time: bool) -> Any:
     return SimpleNamespace(seconds=pytest.approx(seconds, abs=1e-5), is_on_time=is_on_time)
 
 
-def same(one: Look, other: Any) -> bool:
+def same(one: NextLook, other: Any) -> bool:
     return bool(one.seconds == other.seconds and one.is_on_time == other.is_on_time)
 
 

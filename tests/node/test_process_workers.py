@@ -16,7 +16,7 @@ from quartzpy.errors import (
     UnknownJobTypeError,
 )
 from quartzpy.job_data import ORIGINAL_NAME, decode
-from quartzpy.jobs.internal_entries import LostExecution, recovery_data
+from quartzpy.jobs.internal_entries import RecoveredExecution, recovery_data
 from quartzpy.jobs.job import job_types, new_instance
 from quartzpy.keys import RECOVERING_JOBS, TriggerKey
 from quartzpy.node.workers.process_workers import ProcessWorkers
@@ -38,7 +38,7 @@ def test_a_job_has_its_own_process_which_the_next_one_uses_again(shared: Process
 
 def test_the_context_in_the_child_equals_that_of_the_node(shared: ProcessWorkers) -> None:
     calendar = AnnualCalendar([(12, 25)], time_zone="Europe/Berlin")
-    original = recovery_data(LostExecution(TriggerKey("first"), START, START))
+    original = recovery_data(RecoveredExecution(TriggerKey("first"), START, START))
     execution = execution_of(
         JobDetail(
             jobs.Told,

@@ -16,7 +16,7 @@ from quartzpy.errors import (
     SchemaError,
     StoreUnavailableError,
 )
-from quartzpy.metrics.server import readiness
+from quartzpy.metrics.endpoints import readiness
 from quartzpy.node.observers import OWN_STEPS, STEPS, Observers
 from quartzpy.node.service import TOLD_AGAIN_AFTER, Repetitions, StoreWatch
 from quartzpy.node.troubles import FORGOTTEN_AFTER, NAMES, Troubles

@@ -119,6 +119,13 @@ def test_an_expectation_of_the_trigger_holds_in_place_of_that_of_its_job(
     assert operations.job(job().key).expect == "starts within 2 min"
 
 
+def test_breaches_in_a_row_are_those_of_one_trigger(store: Harness, operations: Operations, node: Node) -> None:
+    store.schedule(expecting(STARTS), every(3600, "first", start=at(600)), every(3600, "second", start=at(1800)))
+    for seconds in (65, 600 + 125, 1800 + 125):
+        judge_at(store, operations, node, seconds)
+    assert {breach.trigger_key.name: breach.in_a_row for breach in lasting(store)} == {"first": 1, "second": 1}
+
+
 def test_a_judge_that_was_away_finds_what_happened_meanwhile_once(
     store: Harness, operations: Operations, node: Node
 ) -> None:

@@ -19,7 +19,7 @@ from quartzpy.placement import Capabilities
 from quartzpy.states import CompletionInstruction, Outcome, TriggerState
 from quartzpy.store.node_metadata import SETTING, setting_of_nodes
 from quartzpy.store.node_problems import NodeProblem
-from quartzpy.store.postgresql.admin import server
+from quartzpy.store.postgresql.admin import catalogs
 from quartzpy.store.postgresql.connection.session import LastReturn
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import CheckIn, NamedTriggers, Node
@@ -238,6 +238,18 @@ def test_a_clock_change_names_the_triggers_around_it(store: Harness, operations:
     assert [remedy.arguments["selection"] for remedy in change.remedies] == [key("in-the-gap")]
     store.clock.set(datetime(2026, 3, 27, 12, tzinfo=UTC))
     assert "clock-change" not in incidents(operations)
+
+
+def test_triggers_of_a_job_that_are_paused_since_nobody_knows_when_are_one_incident(
+    store: Harness, operations: Operations
+) -> None:
+    store.schedule(job(), *(once("late", at(60), group=group) for group in "gh"))
+    store.schedule(job("other"), once("late", at(60), group="i"))
+    for group in "ghi":
+        store.set_state(key("late", group), TriggerState.PAUSED)
+    store.clock.advance(HOUR)
+    found = [one for one in operations.overview().incidents if one.kind == "paused-overdue"]
+    assert len(found) == 2
 
 
 def test_paused_triggers_that_miss_fires_are_resumed_by_the_remedy(
@@ -541,7 +553,7 @@ def test_every_remedy_names_an_action_with_arguments_that_it_takes(
 def test_a_late_trigger_is_an_incident_that_names_who_holds_its_row(
     postgres_dsn: str, store: Harness, operations: Operations, node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "LONG", timedelta())
+    monkeypatch.setattr(catalogs, "LONG", timedelta())
     store.schedule(job(), once("wanted"))
     with connect_to(postgres_dsn, autocommit=False, application_name="bobs-notebook") as holder:
         holder.execute("SELECT FROM qrtz_triggers WHERE trigger_name = 'wanted' FOR UPDATE")

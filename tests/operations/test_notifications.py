@@ -15,7 +15,7 @@ from quartzpy import HolidayCalendar, Scheduler
 from quartzpy.config.notifying import Channel, Route
 from quartzpy.keys import NOTIFICATIONS, JobKey
 from quartzpy.operations import Actor, Operations, Role
-from quartzpy.operations.telling.delivery import Notification, send
+from quartzpy.operations.telling.delivery import NotificationJob, send
 from quartzpy.operations.telling.health_check import EVERY, LEAST_GAP, LISTED_EVERY, HealthCheck
 from quartzpy.operations.telling.notifications import RETRY, job_key_of
 from quartzpy.outgoing import OutgoingError
@@ -101,7 +101,7 @@ def run(operations: Operations, notification_id: str, attempt: int = 1, channel:
         job_data={"notification": notification_id},
         attempt=attempt,
     )
-    return Notification().execute(cast(Any, context))
+    return NotificationJob().execute(cast(Any, context))
 
 
 def test_the_life_of_an_incident_as_a_channel_hears_of_it(

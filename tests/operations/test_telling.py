@@ -107,6 +107,7 @@ def test_executions_that_were_lost_with_a_node_are_an_incident_until_they_run_ag
     store.recover(alive, dead)
     [lost] = of_kind(operations, "executions-lost")
     assert lost.subject == "dead"
+    assert lost.job == fired[0].job_key
     assert lost.what.startswith(f"{number} execution{'' if number == 1 else 's'} w")
     assert f"Execution {fired[0].fire_id} of job DEFAULT.invoice" in text_of(lost)
     [remedy] = lost.remedies

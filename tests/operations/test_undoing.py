@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from quartzpy.cli.cluster import command_of
+from quartzpy.cli.subjects import command_of
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations import Operations, Selection
 from quartzpy.operations.actions.audit_log import undoing
@@ -26,12 +26,12 @@ def stored(store: Harness) -> Harness:
 @pytest.mark.parametrize(
     ("action", "selection", "undone_by", "command"),
     [
-        ("pause", TriggerKey("t"), "resume", "quartzpy resume trigger DEFAULT.t"),
-        ("pause", JobKey("j"), "resume", "quartzpy resume job DEFAULT.j"),
-        ("pause", Selection.trigger_group("DEFAULT"), "resume", "quartzpy resume trigger-group DEFAULT"),
-        ("pause", Selection.job_group("a group"), "resume", "quartzpy resume job-group 'a group'"),
-        ("pause", Selection.everything(), "resume", "quartzpy resume everything"),
-        ("resume", TriggerKey("t"), "pause", "quartzpy pause trigger DEFAULT.t"),
+        ("pause", TriggerKey("t"), "resume", "quartzpy resume --trigger=DEFAULT.t"),
+        ("pause", JobKey("j"), "resume", "quartzpy resume --job=DEFAULT.j"),
+        ("pause", Selection.trigger_group("DEFAULT"), "resume", "quartzpy resume --group=DEFAULT"),
+        ("pause", Selection.job_group("a group"), "resume", "quartzpy resume '--job-group=a group'"),
+        ("pause", Selection.everything(), "resume", "quartzpy resume --everything"),
+        ("resume", TriggerKey("t"), "pause", "quartzpy pause --trigger=DEFAULT.t"),
         ("disable", JobKey("j"), "enable", "quartzpy enable DEFAULT.j"),
         ("enable", JobKey("j"), "disable", "quartzpy disable DEFAULT.j"),
         ("drain", "node 1", "resume_node", "quartzpy resume-node 'node 1'"),

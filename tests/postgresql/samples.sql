@@ -51,7 +51,6 @@
 \set calendar_name holidays
 \set calendar_name_list {NULL,NULL}
 \set capabilities '{"executors": {"default": 5}}'
-\set capture_logs_list {NULL,INFO}
 \set caught_up {0}
 \set changed {0,2}
 \set channel quartzpy_channel
@@ -66,10 +65,9 @@
 \set count 5
 \set counts {7}
 \set data '{NULL,"{\\"region\\": \\"eu\\"}"}'
+\set definition_list '{NULL,"{\\"timeout\\": \\"90s\\"}"}'
 \set description_list {NULL,long}
 \set died {8}
-\set display_name_list {NULL,NULL}
-\set documentation_url_list {NULL,https://wiki.example.com/nightly}
 \set breach_kinds '{starts-late,ends-late}'
 \set checkpoints '{NULL,"{\\"created\\": \\"2026-01-01T00:00:00+00:00\\"}"}'
 \set due_ats {2026-01-01T00:00:00Z,2026-01-02T00:00:00Z}
@@ -114,7 +112,6 @@
 \set instances {dead}
 \set instants {2026-01-01T00:00:00Z,2026-01-01T00:00:00Z}
 \set job_data_list '{NULL,"{\\"region\\": \\"eu\\"}"}'
-\set job_description_list {NULL,long}
 \set job_group g
 \set job_group_list {g,g}
 \set job_groups {g,g}
@@ -217,7 +214,6 @@
 \set requests_recovery_list {f,t}
 \set results {42,NULL}
 \set retry_after '{NULL,1 hour}'
-\set retry_list {NULL,NULL}
 \set revisions {1}
 \set roles {admin,admin}
 \set rows '{"(0,1)"}'
@@ -249,7 +245,6 @@
 \set table qrtz_scheduler_state
 \set total 3
 \set threshold '60 s'
-\set timeout_list {NULL,1h}
 \set times {0,1}
 \set trigger_data_list '{NULL,"{\\"region\\": \\"eu\\"}"}'
 \set trigger_group g
@@ -264,7 +259,6 @@
 \set unreconciled NEW
 \set until '2030-01-01 00:00:00+00'
 \set upcoming '{"{2026-01-03T00:00:00Z}","{}"}'
-\set value g
 \set verbs {SELECT,USAGE}
 \set version 1
 \set wait '30 s'

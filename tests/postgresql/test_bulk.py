@@ -161,6 +161,29 @@ def test_many_triggers_that_are_written_while_their_job_changes_obey_the_new_one
     assert connect().execute("SELECT DISTINCT max_concurrent FROM qrtz_triggers").fetchall() == [(1,)]
 
 
+@pytest.mark.usefixtures("small_chunks")
+def test_many_triggers_obey_a_job_that_changed_after_they_were_written(
+    make_store: Callable[..., SqlJobStore],
+    monkeypatch: pytest.MonkeyPatch,
+    connect: Callable[[], psycopg.Connection[Any]],
+) -> None:
+    """Whoever changes it does not see them, because they are not committed."""
+    store, other = make_store(), make_store()
+    store.store_jobs([JobEntry(JOB)], replace=False)
+    checked = storing._still_ordinary
+    done: list[None] = []
+
+    def late(*arguments: Any) -> Any:
+        if not done:
+            done.append(other.store_jobs([JobEntry(JOB.with_values({"max_concurrent": 2}))], replace=True))
+        return checked(*arguments)
+
+    monkeypatch.setattr(storing, "_still_ordinary", late)
+    store.store_jobs([replace(entry(triggers(3 * CHUNK), plainly), job=None)], replace=False)
+    assert done, "the triggers are written in several batches"
+    assert connect().execute("SELECT DISTINCT max_concurrent FROM qrtz_triggers").fetchall() == [(2,)]
+
+
 def test_the_following_item_is_computed_while_one_is_used() -> None:
     computed = [threading.Event() for _ in range(5)]
     limit = 20.0

@@ -84,4 +84,4 @@ def test_the_address_of_a_row_that_was_changed_by_hand_is_checked() -> None:
     columns = JobColumns.of(JobDetail("a.job", "job", documentation_url="https://wiki.example.com/nightly"))
     assert columns.job().documentation_url == "https://wiki.example.com/nightly"
     with pytest.raises(InvalidJobError, match="an address with http:// or https:// and a host is needed"):
-        columns._replace(documentation_url="javascript:alert(1)").job()
+        columns._replace(definition='{"documentation_url": "javascript:alert(1)"}').job()

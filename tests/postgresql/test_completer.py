@@ -151,7 +151,7 @@ def test_a_locked_row_blocks_no_other_completion(
     fires = fired(store, node, persist_data=True)
     other = connect()
     other.execute("BEGIN")
-    other.execute("UPDATE qrtz_job_details SET description = 'held' WHERE job_name = 'job2'")
+    other.execute("UPDATE qrtz_job_details SET owner = 'held' WHERE job_name = 'job2'")
     put(completer, node, fires, {"job_data": '{"n": 1}'})
     completer.run_once()
     assert completer.backlog() == 1

@@ -257,7 +257,7 @@ def test_dead_rows_name_the_snapshot_that_keeps_them(
     stored: SqlJobStore, administrator_dsn: str, monkeypatch: pytest.MonkeyPatch, how: str, holder: str
 ) -> None:
     if how != "none":
-        monkeypatch.setattr("quartzpy.store.postgresql.admin.server.OLD_SNAPSHOT", timedelta())
+        monkeypatch.setattr("quartzpy.store.postgresql.admin.catalogs.OLD_SNAPSHOT", timedelta())
     operations = Operations(Scheduler(stored, name=NAME))
     with (
         connect_to(administrator_dsn) as user,

@@ -109,9 +109,9 @@ def test_while_they_change_nothing_of_the_job_fires_and_all_else_does(
     completion = halted(store, node, end)
     store_many(store, job=OTHER, count=3)
     seen: list[tuple[set[JobKey], set[TriggerState], list[int]]] = []
-    plain = slices.Progress.add
+    plain = slices.SliceProgress.add
 
-    def looking(self: slices.Progress, number: int) -> None:
+    def looking(self: slices.SliceProgress, number: int) -> None:
         if not self.number:
             fired = {one.job_key for one in fires(other, another)}
             running = [row.fire_id for row in other.list_running() if row.job_key == MANY]
@@ -119,7 +119,7 @@ def test_while_they_change_nothing_of_the_job_fires_and_all_else_does(
         plain(self, number)
 
     with monkeypatch.context() as patch:
-        patch.setattr(slices.Progress, "add", looking)
+        patch.setattr(slices.SliceProgress, "add", looking)
         assert not store.complete(node, [completion], at_length=True).deferred
     # The others see all triggers changed, or none, and the execution runs until then.
     assert seen == [({OTHER}, {TriggerState.WAITING}, [completion.fired.fire_id])]
@@ -155,11 +155,11 @@ def test_it_dies_between_two_slices(store: SqlJobStore, monkeypatch: pytest.Monk
     node = register(store)
     completion = halted(store, node, end)
 
-    def die(self: slices.Progress, number: int) -> None:
+    def die(self: slices.SliceProgress, number: int) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(slices.Progress, "add", die)
+        patch.setattr(slices.SliceProgress, "add", die)
         with pytest.raises(KeyboardInterrupt):
             store.complete(node, [completion], at_length=True)
     assert states(store) == {TriggerState.WAITING}
@@ -204,16 +204,16 @@ def test_what_is_stored_meanwhile_is_stored_after_it(
     other = make_store()
     node = register(store)
     completion = halted(store, node, end)
-    plain = slices.Progress.add
+    plain = slices.SliceProgress.add
 
-    def storing(self: slices.Progress, number: int) -> None:
+    def storing(self: slices.SliceProgress, number: int) -> None:
         if not self.number:
             another = trigger("another", datetime.now(UTC) + HOUR)
             other.store_jobs([JobEntry(None, [another])], replace=False)
         plain(self, number)
 
     with monkeypatch.context() as patch:
-        patch.setattr(slices.Progress, "add", storing)
+        patch.setattr(slices.SliceProgress, "add", storing)
         store.complete(node, [completion], at_length=True)
     found = {record.key.name: record.state for record in store.find(TriggerQuery(job_key=MANY), None)}
     assert found.pop("another") is TriggerState.WAITING

@@ -37,10 +37,10 @@ FORMER = "UPDATE qrtz_identity SET database_oid = database_oid + 1, database_nam
 def original(connect: Connect) -> Iterator[None]:
     """The tables are those of their database, before and afterwards."""
     connection = connect()
-    identity.Tables(connection, None).record("test")
+    identity.StoredTables(connection, None).record("test")
     yield
     connection.execute("DELETE FROM qrtz_identity")
-    identity.Tables(connection, None).record("test")
+    identity.StoredTables(connection, None).record("test")
 
 
 def run(dsn: str, *arguments: str) -> tuple[int, str]:
@@ -149,7 +149,7 @@ def test_a_role_that_may_not_ask_the_server_is_told_by_the_database_alone(
             connection.execute(f"GRANT pg_read_all_data TO {role}".encode())
             connection.execute("REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC")
             connection.execute(f"SET ROLE {role}".encode())
-            tables = identity.Tables(connection, None)
+            tables = identity.StoredTables(connection, None)
             assert tables.present().system is None
             tables.check()
             connection.execute("RESET ROLE")
@@ -182,17 +182,17 @@ def test_a_database_made_from_a_template_that_had_nodes_is_a_copy(
         copied = postgres_server.administrator_dsn_of(str(make_url(copy).database))
         with connect_to(copied) as connection:
             with pytest.raises(CopiedDatabaseError):
-                identity.Tables(connection, None).check()
+                identity.StoredTables(connection, None).check()
             migrations.upgrade(copied)
             with pytest.raises(CopiedDatabaseError):
-                identity.Tables(connection, None).check()
+                identity.StoredTables(connection, None).check()
             migrations.adopt(copied, by="test")
-            identity.Tables(connection, None).check()
+            identity.StoredTables(connection, None).check()
         with postgres_server.connect() as server:
             server.execute(f'ALTER DATABASE "{make_url(copy).database}" RENAME TO "{name}_renamed"'.encode())
         try:
             with connect_to(postgres_server.administrator_dsn_of(f"{name}_renamed")) as connection:
-                identity.Tables(connection, None).check()
+                identity.StoredTables(connection, None).check()
         finally:
             postgres_server.drop(f"{name}_renamed")
 

@@ -139,7 +139,8 @@ def test_a_store_on_an_absent_older_newer_or_damaged_schema_says_what_mends_it(f
     execute(dsn, f"UPDATE qrtz_alembic_version SET version_num = '{schema_version.HEAD}'")
     execute(dsn, "ALTER TABLE qrtz_triggers DROP COLUMN upcoming CASCADE")
     assert "table qrtz_triggers in the database lacks upcoming; run `quartzpy db check`" in refusal()
-    execute(dsn, "ALTER TABLE qrtz_job_details ALTER COLUMN description TYPE varchar(7), ADD COLUMN extra integer")
+    execute(dsn, "ALTER TABLE qrtz_triggers ALTER COLUMN description TYPE varchar(7)")
+    execute(dsn, "ALTER TABLE qrtz_job_details ADD COLUMN extra integer")
     execute(dsn, "DROP TABLE qrtz_audit")
     with pytest.raises(SchemaError) as caught:
         migrations.check(dsn)
@@ -147,7 +148,7 @@ def test_a_store_on_an_absent_older_newer_or_damaged_schema_says_what_mends_it(f
     assert "table qrtz_triggers lacks column upcoming" in told
     assert "table qrtz_audit is missing" in told
     assert "column extra of table qrtz_job_details does not belong there" in told
-    assert "type of column description of table qrtz_job_details is VARCHAR(7), not TEXT" in told
+    assert "type of column description of table qrtz_triggers is VARCHAR(7), not TEXT" in told
     assert "change them to what `quartzpy db sql` prints" in told
     assert "db check" not in told, "this is what the command itself says"
 

@@ -27,7 +27,7 @@ from tests.worlds.stage import binaries_of
 @pytest.fixture
 def server(pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A database with dead rows, on a server that prepares transactions and replicates."""
-    monkeypatch.setattr("quartzpy.store.postgresql.admin.server.OLD_SNAPSHOT", timedelta())
+    monkeypatch.setattr("quartzpy.store.postgresql.admin.catalogs.OLD_SNAPSHOT", timedelta())
     settings = {"max_prepared_transactions": "2", "wal_level": "replica", "max_wal_senders": "2"}
     with EmbeddedPostgres.temporary(binaries=binaries_of(world_of(pytestconfig)), settings=settings) as own:
         migrations.upgrade(own.dsn)

@@ -204,8 +204,8 @@ def test_commands_and_programs_connect_by_a_function(module: str, postgres_dsn: 
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("connect", "connect: NAME:connects: module 'NAME' has no attribute 'connects'"),
-        ("number", "connect must be module:function, such as billing.database:connect (got 'NAME:number')"),
+        ("connect", "connect: 'NAME:connects': NAME has no 'connects'; did you mean connect?"),
+        ("number", "connect: NAME:number must be a function (got 3)"),
     ],
 )
 def test_a_function_that_is_none_is_refused(module: str, name: str, words: str) -> None:

@@ -334,6 +334,17 @@ def test_a_page_does_not_read_the_whole_history(
     assert read(explain(text, **values)) <= most
 
 
+@filled(Fill(), Fill(statistics="good"))
+def test_a_later_page_of_triggers_by_their_next_fire_times_is_read_from_its_cursor_on(
+    connection: psycopg.Connection[Any], explain: Callable[..., list[dict[str, Any]]]
+) -> None:
+    row = connection.execute("SELECT next_fire_time FROM qrtz_triggers WHERE trigger_name = 't8000'").fetchone()
+    assert row is not None
+    after = (row[0], -5, "DEFAULT", "t8000")
+    text, values = pages.text_and_values(TriggerQuery(order=TriggerOrder.NEXT_FIRE_TIME), after, LIMIT)
+    assert read(explain(text, **values)) <= _EVERY_RULE * 2 * LIMIT
+
+
 _CELLS: dict[str, Any] = {
     "start": _THEN - timedelta(hours=1),
     "end": _THEN,

@@ -20,8 +20,8 @@ from quartzpy.errors import ExecutionNotFoundError, ForbiddenError, QuartzpyErro
 from quartzpy.operations import Actor, Operations, Role, Selection
 from quartzpy.states import Outcome
 from quartzpy.store.postgresql import migrations, roles
+from quartzpy.store.postgresql.schema.operator_views import VIEWS
 from quartzpy.store.postgresql.schema.privileges import SEQUENCES, TABLES, Use
-from quartzpy.store.postgresql.schema.views import VIEWS
 from tests.database import Server, connect_to
 
 SOON = timedelta(seconds=30)

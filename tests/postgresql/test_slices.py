@@ -400,8 +400,8 @@ def test_many_keys_are_deleted_and_paused_in_parts_of_their_order(
     store_many(store)
     keys = {record.key for record in store.find(TriggerQuery(job_key=MANY), None)}
     sizes: list[int] = []
-    plain = slices.Progress.add
-    monkeypatch.setattr(slices.Progress, "add", lambda self, number: (sizes.append(number), plain(self, number)))
+    plain = slices.SliceProgress.add
+    monkeypatch.setattr(slices.SliceProgress, "add", lambda self, number: (sizes.append(number), plain(self, number)))
     store.pause(NamedTriggers(keys))
     assert len(in_state(store, PAUSED)) == COUNT
     assert store.resume(NamedTriggers(keys), Missed.MISFIRE) is not None

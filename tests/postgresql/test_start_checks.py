@@ -17,7 +17,7 @@ from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigg
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import SchemaError, SettingsError, StoreUnavailableError
 from quartzpy.store.health_findings import Severity
-from quartzpy.store.postgresql import checks, migrations
+from quartzpy.store.postgresql import migrations, server_checks
 from quartzpy.store.postgresql.connection.conninfo import session_settings
 from quartzpy.store.postgresql.connection.error_translation import LockRowMissingError
 from quartzpy.store.postgresql.connection.locks import LockName
@@ -57,20 +57,20 @@ def found(dsn: str, **settings: Any) -> dict[str, tuple[Severity, str]]:
     with connect_to(dsn) as connection:
         for name, value in told.items():
             connection.execute("SELECT set_config(%s, %s, false)", [name, value])
-        return {one.check: (one.severity, str(one)) for one in checks.of_node(connection, config)}
+        return {one.check: (one.severity, str(one)) for one in server_checks.of_node(connection, config)}
 
 
 def test_a_server_past_its_end_of_life_is_refused_with_what_is_needed(
     make_store: MakeStore, postgres_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server = checks.facts
+    server = server_checks.facts
 
-    def older(connection: psycopg.Connection[Any]) -> checks.Facts:
+    def older(connection: psycopg.Connection[Any]) -> server_checks.Facts:
         return server(connection)._replace(version=140_019, version_text="14.19")
 
     store = make_store()
     assert "server-version" not in found(postgres_dsn)
-    monkeypatch.setattr(checks, "facts", older)
+    monkeypatch.setattr(server_checks, "facts", older)
     words = "the server is PostgreSQL 14.19; quartzpy needs PostgreSQL 15 or later"
     severity, text = found(postgres_dsn)["server-version"]
     assert severity is Severity.ERROR

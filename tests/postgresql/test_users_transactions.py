@@ -188,7 +188,7 @@ def test_an_execution_is_recorded_only_with_its_data(store: SqlJobStore, connect
     def hammer() -> None:
         mine = connect()
         while not stop.is_set():
-            mine.execute("UPDATE qrtz_job_details SET description = clock_timestamp()::text")
+            mine.execute("UPDATE qrtz_job_details SET owner = clock_timestamp()::text")
 
     threads = [threading.Thread(target=hammer) for _ in range(2)]
     for thread in threads:

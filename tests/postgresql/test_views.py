@@ -18,7 +18,7 @@ from quartzpy.errors import SchemaError
 from quartzpy.store.postgresql import migrations
 from quartzpy.store.postgresql.lookups import LOAD
 from quartzpy.store.postgresql.schema.naming import DATABASE_CLOCK, renamed
-from quartzpy.store.postgresql.schema.views import VIEWS
+from quartzpy.store.postgresql.schema.operator_views import VIEWS
 from tests.database import connect_to
 from tests.waiting import wait_until
 

@@ -126,7 +126,7 @@ def test_the_end_of_a_persisting_job_waits_for_its_locked_row(
     fired = executing(store, node, persist_data=True, durable=True)
     other = connect()
     other.execute("BEGIN")
-    other.execute("UPDATE qrtz_job_details SET description = 'held'")
+    other.execute("UPDATE qrtz_job_details SET owner = 'held'")
     work = store.begin_job_transaction()
     with ThreadPoolExecutor() as pool:
         done = pool.submit(work.complete, node, completion_of(fired, job_data='{"n": 1}'))

@@ -14,8 +14,9 @@ def add_protocol_option(parser: pytest.Parser) -> None:
         "--long",
         action="store_true",
         help="play all of tests/protocol: every fault at every round trip, every race, one fault deeper, thousands of"
-        " random lives (half an hour or so), 5,000 executions of a limited job over four nodes, and all markets of the"
-        " business days; other runs play a sample",
+        " random lives (half an hour or so), 5,000 executions of a limited job over four nodes, all worlds of limits,"
+        " all markets and years of the business days, and costly schedules with all their steps; other runs play a"
+        " sample",
     )
 
 

@@ -26,7 +26,7 @@ from quartzpy.calendars.times import CronCalendar
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.instants import zone
 from quartzpy.job_data import MAX_BYTES, decode, encode
-from quartzpy.node.workers.outcomes import MAX_ERROR_LENGTH, describe
+from quartzpy.node.workers.error_handling import MAX_ERROR_LENGTH, describe
 from quartzpy.texts import quoted, reason, visible
 from quartzpy.triggers.calendar_interval import CalendarIntervalTrigger, IntervalUnit
 from quartzpy.triggers.combined import AllOf

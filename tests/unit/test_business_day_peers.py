@@ -69,18 +69,20 @@ def test_calendars_have_their_days_off_together(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["QuantLib TARGET", "QuantLib China", "QuantLib Israel", "XTKS", "XNYS"])
-def test_triggers_fire_on_the_days_of_the_tables(name: str) -> None:
+def test_triggers_fire_on_the_days_of_the_tables(name: str, pytestconfig: pytest.Config) -> None:
     market = stored_market(name)
     calendar = HolidayCalendar(market.days_off)
-    start, end = datetime.combine(FIRST, time(), UTC), datetime.combine(LAST, time(23), UTC)
+    last = LAST if is_long(pytestconfig) else FIRST.replace(year=FIRST.year + 5)
+    start, end = datetime.combine(FIRST, time(), UTC), datetime.combine(last, time(23), UTC)
     daily = SimpleTrigger(interval="1d", start_time=start)
     for rule in ("following", "modified_following", "nearest"):
         if rule in market.moved:
             trigger = Rolled(trigger=daily, roll=rule, calendar="c", start_time=start)
-            expected = {day for day in market.moved[rule] if FIRST <= day <= LAST}
+            expected = {day for day in market.moved[rule] if FIRST <= day <= last}
             assert [at.date() for at in trigger.fire_times(start, end, calendar)] == sorted(expected)
     month_end = BusinessDayTrigger(nth=-1, at="18:00", calendar="c", start_time=start)
-    assert [at.date() for at in month_end.fire_times(start, end, calendar)] == market.month_ends
+    month_ends = [day for day in market.month_ends if day <= last]
+    assert [at.date() for at in month_end.fire_times(start, end, calendar)] == month_ends
 
 
 def test_business_days_agree_with_the_libraries_that_are_installed() -> None:

@@ -25,7 +25,7 @@ from quartzpy.definitions.forms import TOML, FileForm
 from quartzpy.definitions.reader import read_trigger
 from quartzpy.errors import InvalidCalendarError, InvalidTriggerError, TriggerNeverFiresError
 from quartzpy.jobs.job import job_types
-from quartzpy.operations.views.schedules import in_words, schedule_text, zone_text
+from quartzpy.operations.views.schedules import zone_text
 from quartzpy.triggers.combined import AnyOf, Jitter
 from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.fixed_delay import FixedDelayTrigger
@@ -267,19 +267,19 @@ def test_another_roll_is_another_schedule() -> None:
 
 def test_schedules_are_described() -> None:
     month_end = rolled(CronTrigger("0 0 18 L * ?", time_zone="Europe/Berlin"), "modified_preceding", offset=-2)
-    assert schedule_text(month_end) == (
+    assert month_end.text == (
         "0 0 18 L * ? (from a day off to the modified preceding business day, and 2 business days earlier)"
     )
-    assert in_words(month_end).endswith("2 business days earlier, by the calendar target")
+    assert month_end.words.endswith("2 business days earlier, by the calendar target")
     assert zone_text(month_end) == "Europe/Berlin"
     payroll = BusinessDayTrigger(
         nth=[1, 2, -3, -1], at=["09:00", "18:00"], time_zone="Europe/Berlin", calendar="target"
     )
-    assert schedule_text(payroll) == (
+    assert payroll.text == (
         "at 09:00 and 18:00 on the 1st, the 2nd, the 3rd last and the last business day of the month"
     )
-    assert in_words(payroll) == f"{schedule_text(payroll)}, by the calendar target (Europe/Berlin)"
-    assert schedule_text(BusinessDayTrigger(at="09:00", calendar="c")) == "at 09:00 on every business day"
+    assert payroll.words == f"{payroll.text}, by the calendar target (Europe/Berlin)"
+    assert BusinessDayTrigger(at="09:00", calendar="c").text == "at 09:00 on every business day"
 
 
 def read(declared: object) -> Trigger:

@@ -148,8 +148,11 @@ def test_a_file_may_be_written_by_hand() -> None:
         ({"kind": "weekly", "excluded_days": [1], "base": 7}, "base: a table is needed (got 7)"),
         ({"kind": "weekly", "class": "a:B"}, "give kind or class, not both"),
         ({"class": "no.such.module:Calendar"}, "cannot be imported: No module named 'no'"),
-        ({"class": "tests.unit.test_calendar_tables:Nothing"}, "cannot be imported"),
-        ({"class": "tests.unit.test_calendar_tables"}, 'class is "module:Class"'),
+        ({"class": "tests.unit.test_calendar_tables:Nothing"}, "tests.unit.test_calendar_tables has no 'Nothing'"),
+        (
+            {"class": "tests.unit.test_calendar_tables"},
+            "class: must be module:name, such as billing.calendars:Closings",
+        ),
         ({"class": "quartzpy:Job"}, "is not a calendar with a kind of its own"),
         ({"class": "tests.unit.test_calendar_tables:Tides", "high_water": [date(2026, 1, 1)]}, "`quartzpy export`"),
         ({"kind": "weekly", "stored_rules": "{"}, "stored_rules: is not JSON"),

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from quartzpy.node.workers.outcomes import describe
+from quartzpy.node.workers.error_handling import describe
 from quartzpy.texts import headline
 
 

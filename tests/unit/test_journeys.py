@@ -51,13 +51,14 @@ def fired(url: str) -> Journey:
 
 
 @pytest.mark.parametrize(
-    ("heading", "journey"), [("A fire's way through the code", fired), ("A job's way in", schedule)]
+    ("page", "heading", "journey"),
+    [("a-fire.md", "A fire", fired), ("house.md", "A job's way in", schedule)],
 )
-def test_the_files_that_the_page_names_are_on_the_way(
-    postgres_server: Server, heading: str, journey: Callable[[str], Journey]
+def test_the_files_that_a_page_names_are_on_the_way(
+    postgres_server: Server, page: str, heading: str, journey: Callable[[str], Journey]
 ) -> None:
-    page = (DOCS / "explanation" / "house.md").read_text(encoding="utf-8")
-    rows = page.partition(f"## {heading}")[2].partition("\n## ")[0].partition("\nIf ")[0]
+    text = (DOCS / "explanation" / page).read_text(encoding="utf-8")
+    rows = text.partition(f"## {heading}\n")[2].partition("\n## ")[0]
     named = set(re.findall(r"`([a-z_/]+\.py)`", rows))
     with postgres_server.temporary("quartzpy_journeys", postgres_server.tables) as dsn:
         assert named - journey(dsn).files == set()

@@ -61,8 +61,7 @@ def test_only_the_errors_that_are_named_are_retried(limits: dict[str, Any], erro
     ),
     st.integers(1, 1000),
 )
-def test_it_comes_back_from_the_store_as_it_was_and_never_waits_too_long(policy: RetryPolicy, attempt: int) -> None:
-    assert RetryPolicy.from_text(policy.as_text()) == policy
+def test_it_never_waits_too_long(policy: RetryPolicy, attempt: int) -> None:
     wait = policy.delay_after(attempt, Own())
     assert wait is None or timedelta() <= wait <= policy.max_delay
 
@@ -88,13 +87,3 @@ def test_it_comes_back_from_the_store_as_it_was_and_never_waits_too_long(policy:
 def test_wrong_values_are_refused_by_name(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidJobError, match=next(iter(wrong))):
         RetryPolicy(**wrong)
-
-
-@pytest.mark.parametrize("value", ["NaN", "1e999", "9" * 40, '"x"', "null", "[]"])
-def test_a_stored_policy_that_was_tampered_with_is_an_error_of_ours(value: str) -> None:
-    text = RetryPolicy().as_text()
-    tampered = text.replace('"max_delay_us": 3600000000', f'"max_delay_us": {value}')
-    assert tampered != text
-    for stored in (tampered, text[:-5], "[]", "{}", "[" * 50_000):
-        with pytest.raises(InvalidJobError, match=r"^retry: "):
-            RetryPolicy.from_text(stored)

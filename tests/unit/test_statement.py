@@ -8,7 +8,7 @@ import pytest
 from quartzpy.errors import InvalidMatcherError
 from quartzpy.matchers import GroupMatcher, as_group_matcher
 from quartzpy.store.postgresql.schema.naming import DEFAULT_NAMES, Names
-from quartzpy.store.postgresql.schema.statement import as_query, as_text, prepare
+from quartzpy.store.postgresql.schema.statement import as_query, as_text, prepare, with_values_as
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -69,6 +69,11 @@ def test_psycopg_takes_the_values_of_a_text_by_name() -> None:
     assert as_query("SELECT :'a'::text FROM qrtz_t WHERE b LIKE '%' || :'a'") == (
         b"SELECT %(a)s::text FROM qrtz_t WHERE b LIKE '%%' || %(a)s"
     )
+
+
+def test_expressions_stand_for_some_of_the_values() -> None:
+    replaced = with_values_as("SELECT $1::int + $1, $2::text, $3", {1: "a.n", 3: "a.word"})
+    assert replaced == "SELECT (a.n)::int + (a.n)::int, $2::text, (a.word)"
 
 
 def test_matchers_take_every_character_literally() -> None:

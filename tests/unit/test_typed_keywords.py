@@ -9,13 +9,13 @@ import pytest
 
 import quartzpy
 import quartzpy.records
-from quartzpy import CronTrigger, JobDetail, OverlapPolicy, SchedulerConfig, SimpleTrigger
-from quartzpy.config.setting_types import OutsideSettings, Settings
+from quartzpy import CronTrigger, JobDetail, OverlapPolicy, SimpleTrigger
 from quartzpy.jobs.job import OverlapPolicyName
 from quartzpy.jobs.options import DecoratorOptions, JobChanges, JobOptions, ScheduleOptions
 from quartzpy.triggers.cron import CronMisfire, CronOptions
 from quartzpy.triggers.simple import SimpleMisfire
 from quartzpy.triggers.trigger import MisfireName, Trigger, TriggerOptions
+from tools import setting_types
 
 
 def names(cls: type) -> set[str]:
@@ -29,8 +29,7 @@ def words(alias: object) -> set[str]:
 
 
 def test_the_settings_are_those_of_the_configuration() -> None:
-    assert set(get_type_hints(Settings)) == names(SchedulerConfig)
-    assert set(get_type_hints(OutsideSettings)) == names(SchedulerConfig) | {"url"}
+    assert setting_types.FILE.read_text() == setting_types.text(), "run: python -m tools.setting_types"
 
 
 def test_the_options_are_those_of_a_job() -> None:

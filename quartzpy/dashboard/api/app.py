@@ -22,7 +22,7 @@ from quartzpy.dashboard.background import BackgroundActions
 from quartzpy.errors import PreconditionFailedError
 from quartzpy.operations import ActionProgress, Actions, Actor, Operations, Selection
 from quartzpy.operations.actions.table import ACTIONS
-from quartzpy.operations.definition_records import Expected, Outcome
+from quartzpy.operations.definition_records import DefinitionOutcome, Expected
 from quartzpy.operations.render import to_json
 
 PREFIX = "/api/v1"
@@ -146,7 +146,7 @@ def create_api(
         permitted = own.definitions.permits(None if isinstance(key, str) else [key.group])
         document = definitions.json_document(request, body) if permitted else None
         result = resource.put(own.definitions, key, document, expected=expected, **values)
-        is_new = result.outcome is Outcome.CREATED and not result.dry_run
+        is_new = result.outcome is DefinitionOutcome.CREATED and not result.dry_run
         return JsonResponse(result, 201 if is_new else 200, headers=definitions.etag(result.tag))
 
     async def batch_endpoint(request: Request) -> Response:
@@ -162,7 +162,7 @@ def create_api(
         permitted = own.definitions.permits([batch.job.group])
         document = definitions.json_document(request, body) if permitted else None
         result = own.definitions.put_batch(batch, document, **values)
-        is_new = result.outcome is Outcome.CREATED and not result.dry_run
+        is_new = result.outcome is DefinitionOutcome.CREATED and not result.dry_run
         return JsonResponse(result, 201 if is_new else 200)
 
     async def apply_endpoint(request: Request) -> Response:
@@ -193,6 +193,6 @@ def create_api(
     routes.append(Route(definitions.APPLY, apply_endpoint, methods=["POST"]))
     routes += [
         Route(f"/actions/{action.replace('_', '-')}", action_endpoint(action), methods=["POST"])
-        for action in bodies.METHODS
+        for action in bodies.methods()
     ]
     return Starlette(routes=routes, exception_handlers={**HANDLERS, refused: forged})

@@ -37,7 +37,12 @@ _PREVIEWS = {
     "preview_calendar": "refresh_calendar",
 }
 """The methods of `Operations.actions` that change nothing, and the actions whose subjects and inputs they take."""
-METHODS = (*ACTIONS, *_PREVIEWS)
+
+
+def methods() -> tuple[str, ...]:
+    """Return the methods of `Operations.actions` that are called over HTTP."""
+    return (*ACTIONS, *_PREVIEWS)
+
 
 _KEY: dict[str, Any] = {
     "type": "object",

@@ -119,7 +119,7 @@ def document() -> dict[str, Any]:
     """Return the description of the API as JSON values."""
     schemas = Schemas()
     paths: dict[str, Any] = {read.path: {"get": _read(read, schemas)} for read in READS}
-    paths |= {f"/actions/{action.replace('_', '-')}": {"post": _action(action, schemas)} for action in bodies.METHODS}
+    paths |= {f"/actions/{action.replace('_', '-')}": {"post": _action(action, schemas)} for action in bodies.methods()}
     paths |= {resource.path: _definition(resource, schemas) for resource in RESOURCES}
     batch = "/".join(f"{{{part}}}" for part in BATCH_PARTS)
     paths |= {f"/{BATCHES}/{batch}": {"put": _batch(schemas)}}

@@ -12,7 +12,7 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations import Operations
 from quartzpy.operations.lists.spec import ListSpec
 from quartzpy.operations.lists.table import LISTS
-from quartzpy.scheduler.typed_text import FUTURE, read_filter, read_instant
+from quartzpy.scheduler.typed_text import read_filter, read_instant
 from quartzpy.store.filters import Filter
 from quartzpy.texts import quoted
 
@@ -51,10 +51,6 @@ def _past(name: str, text: str, operations: Operations) -> datetime:
     return read_instant(text, name, operations.now, None)
 
 
-def _future(name: str, text: str, operations: Operations) -> datetime:
-    return read_instant(text, name, operations.now, None, direction=FUTURE)
-
-
 def of_filter(declared: Filter) -> Parameter:
     """Return the parameter of a filter."""
 
@@ -91,9 +87,6 @@ START = Parameter("start", "The beginning; by default one hour ago.", _INSTANT, 
 END = Parameter("end", "The end; by default two hours after the beginning.", _INSTANT, _past)
 LANES = Parameter(
     "lanes", "The subjects of the lanes.", {"type": "string", "enum": ["node", "job", "group"], "default": "node"}
-)
-NEXT_UNTIL = Parameter(
-    "until", "The instants are before this one, or before this length of time from now.", _INSTANT, _future
 )
 YEAR = Parameter(
     "year", "The year; by default this one.", {"type": "integer", "minimum": 1970, "maximum": 9998}, _whole
@@ -172,18 +165,12 @@ ACTION_ID = Parameter(
 INCIDENT_ID = Parameter(
     "incident_id", "The number of the incident.", {"type": "integer", "minimum": 1}, LIMIT.read, required=True
 )
-COUNT = Parameter(
-    "limit",
-    "The largest number of fires.",
-    {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100},
-    LIMIT.read,
-)
 
 
 def of_list(spec: ListSpec[Any]) -> Read:
     """Return the resource of a list."""
-    pages = (*PAGE, *map(of_filter, spec.declared)) if spec.query is not None else ()
-    return Read(f"/{spec.method.replace('_', '-')}", spec.method, spec.help, pages)
+    bounds = PAGE if spec.is_paged else (LIMIT,) if spec.is_bounded else ()
+    return Read(f"/{spec.method.replace('_', '-')}", spec.method, spec.help, (*bounds, *map(of_filter, spec.declared)))
 
 
 READS: tuple[Read, ...] = (
@@ -197,15 +184,9 @@ READS: tuple[Read, ...] = (
     Read("/why", "why", "Why a trigger has not fired, or when it will.", _KEY, TriggerKey),
     Read("/execution", "execution", "One execution.", (FIRE_ID,)),
     Read("/counts", "counts", "The numbers of jobs, of triggers by state and of executions."),
-    Read(
-        "/upcoming", "upcoming", "The fires that are to come, by default those of the next hour.", (COUNT, NEXT_UNTIL)
-    ),
     Read("/timeline", "timeline", "What ran, what runs and what is planned.", (START, END, LANES, ONE_GROUP)),
-    Read("/cluster", "cluster", "The nodes."),
     Read("/calendar", "calendar", "The days of a year that a calendar excludes.", (CALENDAR_NAME, YEAR)),
     Read("/job-types", "job_types", "The job types that running nodes have published."),
-    Read("/groups", "groups", "The groups with their pauses."),
-    Read("/limits", "limits", "The limits with their headroom."),
     Read(
         ENTRY,
         "audit_entry",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
-from quartzpy.dashboard.times import span_text
+from quartzpy.dashboard.shown_times import span_text
 from quartzpy.operations import ExecutionSummary, MinuteLateness, MinuteThroughput
 from quartzpy.states import ExecutionState
 from quartzpy.store.postgresql.admin.records import LastRun

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from quartzpy.dashboard.drawing.plots import TONES
-from quartzpy.dashboard.times import span_text
+from quartzpy.dashboard.shown_times import span_text
 from quartzpy.operations.views.timeline import CELLS, Lane, Timeline
 from quartzpy.operations.views.timeline import Bar as Run
 from quartzpy.operations.views.timeline import Mark as RunMark

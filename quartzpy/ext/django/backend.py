@@ -26,7 +26,7 @@ from quartzpy.jobs.job import Job, JobDetail
 from quartzpy.jobs.options import JobOptions
 from quartzpy.keys import MANUAL_TRIGGERS, TriggerKey
 from quartzpy.main_module import import_path
-from quartzpy.node.workers.outcomes import describe
+from quartzpy.node.workers.error_handling import describe
 from quartzpy.scheduler.coercion import TriggerLike, as_triggers, bind
 from quartzpy.states import ExecutionState
 from quartzpy.store.postgresql.admin import admin

@@ -19,7 +19,7 @@ from quartzpy.migrate import java
 from quartzpy.migrate.class_map import ClassMap, LeftOut, Undecided
 from quartzpy.migrate.databases import MALFORMED, Row, Rows, boolean, checked_prefix, reading, required, unreadable
 from quartzpy.migrate.java import UnreadableError
-from quartzpy.migrate.plan import ImportedJob, ImportedTrigger, ImportPlan, Note, Severity
+from quartzpy.migrate.plan import ImportedJob, ImportedTrigger, ImportPlan, Note, NoteSeverity
 from quartzpy.migrate.quartz.calendars import read_calendar
 from quartzpy.migrate.quartz.triggers import CALENDAR_INTERVAL, CRON, DAILY, SIMPLE, misfire_of, read_trigger
 from quartzpy.texts import quoted, reason, visible
@@ -68,7 +68,7 @@ def read_quartz(
         name = scheduler if scheduler is not None else _only(names, prefix)
         if name not in names:
             raise SettingsError(f"--sched-name: {quoted(name)} is not in the tables; they have {', '.join(names)}")
-        return _Reader(rows, prefix, name, decisions or ClassMap(), java_zone).plan()
+        return _QuartzReader(rows, prefix, name, decisions or ClassMap(), java_zone).plan()
 
 
 def _only(names: list[str], prefix: str) -> str:
@@ -78,7 +78,7 @@ def _only(names: list[str], prefix: str) -> str:
     return names[0]
 
 
-class _Reader:
+class _QuartzReader:
     def __init__(self, rows: Rows, prefix: str, name: str, decisions: ClassMap, java_zone: str | None) -> None:
         self._rows = rows
         self._prefix = prefix
@@ -100,7 +100,7 @@ class _Reader:
         groups = self._paused_groups()
         if ALL_GROUPS_PAUSED in groups:
             text = "all groups are paused in Quartz: its triggers come over paused, but triggers stored later are not"
-            self._note(Severity.DIFFERS, "pauses", text)
+            self._note(NoteSeverity.DIFFERS, "pauses", text)
         self._note_executions()
         return ImportPlan(
             source=f"Quartz scheduler {self._name}",
@@ -112,11 +112,11 @@ class _Reader:
             running=self._running(),
         )
 
-    def _note(self, severity: Severity, subject: str, text: str) -> None:
+    def _note(self, severity: NoteSeverity, subject: str, text: str) -> None:
         self._notes.append(Note(severity, subject, text))
 
     def _note_failure(self, subject: str, error: Exception) -> None:
-        severity = Severity.LEFT_OUT if isinstance(error, LeftOut) else Severity.UNDECIDED
+        severity = NoteSeverity.LEFT_OUT if isinstance(error, LeftOut) else NoteSeverity.UNDECIDED
         is_malformed = isinstance(error, MALFORMED) and not isinstance(error, QuartzpyError)
         text = f"it is not what Quartz writes: {type(error).__name__}: {reason(error)}" if is_malformed else str(error)
         self._note(severity, subject, text)
@@ -128,7 +128,7 @@ class _Reader:
                 key = key_of(row)
             except (QuartzpyError, ValueError) as error:
                 shown = ".".join(visible(str(row[f"{kind}_{part}"])) for part in ("group", "name"))
-                self._note(Severity.LEFT_OUT, f"{kind} {shown}", str(error))
+                self._note(NoteSeverity.LEFT_OUT, f"{kind} {shown}", str(error))
             else:
                 yield key, row
 
@@ -138,7 +138,7 @@ class _Reader:
             try:
                 groups.add(check_name(required(row, "trigger_group"), "trigger group"))
             except (QuartzpyError, ValueError) as error:
-                self._note(Severity.LEFT_OUT, "a paused group", str(error))
+                self._note(NoteSeverity.LEFT_OUT, "a paused group", str(error))
         return groups
 
     # --- calendars
@@ -153,7 +153,7 @@ class _Reader:
                 if any(isinstance(layer, DailyCalendar) and not layer.invert for layer in calendars[name].chain()):
                     # Quartz's DailyCalendar compares with the edges of the day by "less than".
                     self._note(
-                        Severity.DIFFERS,
+                        NoteSeverity.DIFFERS,
                         f"calendar {name}",
                         "Quartz's DailyCalendar also excludes the first and the last millisecond of each day; here only"
                         " its range is excluded, so that a trigger may also fire at midnight",
@@ -222,7 +222,7 @@ class _Reader:
         paused = "paused in Quartz" if state in _PAUSED else None
         if state == "ERROR":
             paused = "in ERROR in Quartz"
-            self._note(Severity.DIFFERS, f"trigger {key}", "it is in ERROR in Quartz; it comes over paused")
+            self._note(NoteSeverity.DIFFERS, f"trigger {key}", "it is in ERROR in Quartz; it comes over paused")
         return ImportedTrigger(trigger, TriggerProgress(following, _instant(row["prev_fire_time"]), times), paused)
 
     # --- jobs
@@ -303,7 +303,7 @@ class _Reader:
             if row["state"] == "EXECUTING":
                 again = "; Quartz would run it again if its node died" if boolean(row["requests_recovery"]) else ""
                 self._note(
-                    Severity.DIFFERS,
+                    NoteSeverity.DIFFERS,
                     f"job {row['job_group']}.{row['job_name']}",
                     f"it is running on the Quartz node {row['instance_name']}; the execution does not come over{again}",
                 )

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from quartzpy.config.config import Role, SchedulerConfig
+from quartzpy.config.config import NodeRole, SchedulerConfig
 from quartzpy.jobs.job import JobTypes, if_moved
 from quartzpy.node.workers.executors import Executors
 from quartzpy.placement import Capabilities, placement_from_text, placement_of_slot_pool
@@ -33,7 +33,7 @@ class Capacity:
     """Tracks the running executions of each execution group, and the slot pools of this node."""
 
     def __init__(
-        self, executors: Executors, labels: Collection[str], groups: Mapping[str, int], role: Role = Role.BOTH
+        self, executors: Executors, labels: Collection[str], groups: Mapping[str, int], role: NodeRole = NodeRole.BOTH
     ) -> None:
         self._executors = executors
         self._lock = threading.Lock()
@@ -44,7 +44,7 @@ class Capacity:
         """The slot pools for which triggers have waited, whether or not this node has slots for them."""
         self._role = role
         self._others_perform_maintenance = False
-        self.runs_jobs = role is not Role.SCHEDULER
+        self.runs_jobs = role is not NodeRole.SCHEDULER
         """True if this node runs jobs, and not only schedules them."""
         self.capabilities = Capabilities(
             frozenset(),
@@ -52,7 +52,7 @@ class Capacity:
             frozenset(labels),
             groups,
             workers=executors.workers() if self.runs_jobs else {},
-            performs_maintenance=role is not Role.WORKER,
+            performs_maintenance=role is not NodeRole.WORKER,
         )
 
         self._update(groups)
@@ -112,7 +112,7 @@ class Capacity:
     @property
     def performs_maintenance(self) -> bool:
         """True if this node handles misfires, deletes old history and repairs rows."""
-        return self._role is not Role.WORKER or not self._others_perform_maintenance
+        return self._role is not NodeRole.WORKER or not self._others_perform_maintenance
 
     # --- free slots
 

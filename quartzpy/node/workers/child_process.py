@@ -91,7 +91,7 @@ def _ignore(number: int, frame: FrameType | None) -> None: ...
 
 
 @dataclass
-class _Running:
+class _ChildExecution:
     """An execution in this process, like `Execution` in the node."""
 
     refire_count: int
@@ -127,8 +127,8 @@ class ChildProcess:
         self._sending = threading.Lock()
         self._job_factory = job_factory
         self._max_job_data_bytes = max_job_data_bytes
-        self._running: _Running | None = None
-        self._tasks: SimpleQueue[_Running | None] = SimpleQueue()
+        self._running: _ChildExecution | None = None
+        self._tasks: SimpleQueue[_ChildExecution | None] = SimpleQueue()
 
     def serve(self) -> None:
         threading.Thread(target=self._receive_all, name=f"{PROCESS_WORKER}-receiver", daemon=True).start()
@@ -156,7 +156,7 @@ class ChildProcess:
 
     def _receive(self, kind: str, values: dict[str, Any]) -> None:
         if kind == RUN:
-            self._running = _Running(**values)
+            self._running = _ChildExecution(**values)
             self._tasks.put(self._running)
         elif kind == END:
             self._tasks.put(None)
@@ -166,7 +166,7 @@ class ChildProcess:
 
     # --- the main thread
 
-    def _run(self, running: _Running) -> Ending:
+    def _run(self, running: _ChildExecution) -> Ending:
         ending = Ending(noticed_stop=False)
         error: BaseException | None = None
         try:
@@ -194,10 +194,10 @@ class ChildProcess:
             ending.error = error_to_json(error)
         return ending
 
-    def _traced(self, running: _Running) -> AbstractContextManager[object]:
+    def _traced(self, running: _ChildExecution) -> AbstractContextManager[object]:
         return nullcontext() if self._within_trace is None else self._within_trace(running.trace)
 
-    def _begin(self, running: _Running) -> tuple[FiredTrigger, JobExecutionContext, LogCapture | None]:
+    def _begin(self, running: _ChildExecution) -> tuple[FiredTrigger, JobExecutionContext, LogCapture | None]:
         import_modules(running.fired)
         try:
             job_class = job_types.find(running.fired["type_name"])
@@ -220,7 +220,7 @@ class ChildProcess:
         )
         return fired, context, capture
 
-    def _log_capture(self, running: _Running, level_name: str | None) -> LogCapture | None:
+    def _log_capture(self, running: _ChildExecution, level_name: str | None) -> LogCapture | None:
         level = level_number(level_name)
         if level is None:
             return None
@@ -230,18 +230,18 @@ class ChildProcess:
             root.setLevel(level)
         return LogCapture(level, partial(self._send_log, running))
 
-    def _send_log(self, running: _Running, text: str) -> None:
+    def _send_log(self, running: _ChildExecution, text: str) -> None:
         # Sent at once, so that the node has the lines of a job whose process is killed.
         with self._sending, suppress(OSError):
             if not running.has_ended:
                 self._connection.send_bytes(pack(LOG, text=bounded(text)))
 
-    def _report_progress(self, running: _Running, progress: Progress) -> None:
+    def _report_progress(self, running: _ChildExecution, progress: Progress) -> None:
         with self._sending:
             if not running.has_ended:
                 self._connection.send_bytes(pack(PROGRESS, fraction=progress.fraction, message=progress.message))
 
-    def _execute(self, running: _Running, context: JobExecutionContext) -> Any:
+    def _execute(self, running: _ChildExecution, context: JobExecutionContext) -> Any:
         job = context.job_instance
         with ended_if_forked(os.getpid(), f"job {context.job_key}"):
             if inspect.iscoroutinefunction(job.execute):
@@ -269,11 +269,11 @@ class ChildProcess:
                 ending.result_problem = reason(error).replace("data['result']", "result")
 
 
-async def _execute_async(running: _Running, job: Job, context: JobExecutionContext) -> Any:
+async def _execute_async(running: _ChildExecution, job: Job, context: JobExecutionContext) -> Any:
     return await _awaited(running, job.execute(context))
 
 
-async def _awaited(running: _Running, work: Awaitable[Any]) -> Any:
+async def _awaited(running: _ChildExecution, work: Awaitable[Any]) -> Any:
     running.work = LoopWork(asyncio.get_running_loop())
     running.work.task = asyncio.current_task()
     if running.cancelled.is_requested:
@@ -285,7 +285,10 @@ class _ExecutionInChild:
     """The execution behind a context in a process worker."""
 
     def __init__(
-        self, running: _Running, report: Callable[[_Running, Progress], None], log_capture: LogCapture | None
+        self,
+        running: _ChildExecution,
+        report: Callable[[_ChildExecution, Progress], None],
+        log_capture: LogCapture | None,
     ) -> None:
         self._running = running
         self._report = report

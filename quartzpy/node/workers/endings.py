@@ -13,7 +13,7 @@ from typing import Protocol
 from quartzpy.errors import JobSnoozedError
 from quartzpy.job_data import encode_value
 from quartzpy.jobs.context import Cancellation, JobExecutionContext
-from quartzpy.node.workers.outcomes import (
+from quartzpy.node.workers.error_handling import (
     STOPPED,
     asks_to_refire,
     describe,
@@ -36,7 +36,7 @@ _RESULTS_NOT_KEPT: set[str] = set()
 """The job types of which a result was not kept, and said so."""
 
 
-class Settings(Protocol):
+class EndingContext(Protocol):
     """What the ends of a node's executions share."""
 
     store_time: StoreTime
@@ -61,7 +61,7 @@ class Run(Protocol):
     committed: Completion | None
 
     @property
-    def runner(self) -> Settings: ...
+    def runner(self) -> EndingContext: ...
 
     @property
     def is_over(self) -> bool: ...
@@ -217,6 +217,5 @@ def _retry_delay(run: Run, error: BaseException) -> timedelta | None:
     try:
         return retry_delay(run.fired, error)
     except Exception:
-        fired = run.fired
-        logger.exception("job %s: its retry policy failed: %s", fired.job_key, fired.retry, extra=run.log_attributes)
+        logger.exception("job %s: its retry policy failed", run.fired.job_key, extra=run.log_attributes)
         return None

@@ -34,8 +34,8 @@ from quartzpy.logs.captured import LogCapture, LogLines
 from quartzpy.node.opened_gates import gates_of
 from quartzpy.node.registration import Epoch
 from quartzpy.node.workers.endings import ask_trigger, completion_of, final_completion, store_data
+from quartzpy.node.workers.error_handling import asks_to_refire
 from quartzpy.node.workers.job_calls import NOT_STARTED, call, call_async
-from quartzpy.node.workers.outcomes import asks_to_refire
 from quartzpy.node.workers.worker_pool import WorkerPool
 from quartzpy.states import CompletionInstruction, Outcome
 from quartzpy.store.protocol import Completion, FiredTrigger, Gate, JobStore

@@ -30,9 +30,9 @@ from quartzpy.node.registration import Epoch
 from quartzpy.node.signals import SchedulerSignals
 from quartzpy.node.workers.capacity import Capacity
 from quartzpy.node.workers.deadlines import Deadlines
+from quartzpy.node.workers.error_handling import describe
 from quartzpy.node.workers.execution import MAX_REMEMBERED, Execution, Loop
 from quartzpy.node.workers.executors import Executors
-from quartzpy.node.workers.outcomes import describe
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import Completion, FiredTrigger, Gate, JobStore, Node
 from quartzpy.store.store_time import StoreTime

@@ -31,7 +31,7 @@ from quartzpy.jobs.fired_trigger import FiredTrigger, FireFacts, LoadedFire
 from quartzpy.jobs.job import Job, JobDetail
 from quartzpy.jobs.retry import dotted_name, type_names
 from quartzpy.keys import MAIN, MAIN_IN_CHILD
-from quartzpy.node.workers.outcomes import describe
+from quartzpy.node.workers.error_handling import describe
 from quartzpy.triggers.trigger import Trigger, trigger_kind
 
 READY, RUN, BEGUN, PROGRESS, LOG, DONE, STOP, END = "ready", "run", "begun", "progress", "log", "done", "stop", "end"

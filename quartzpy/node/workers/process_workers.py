@@ -109,7 +109,7 @@ class ProcessWorkers:
         self._slots = threading.BoundedSemaphore(size)
         self._changed = threading.Condition()
         self._idle: list[WorkerProcess] = []
-        self._runs: set[_Run] = set()
+        self._runs: set[_ProcessRun] = set()
         self._numbers = count(1)
         self._closed = False
         self._program_ends = False
@@ -178,7 +178,7 @@ class ProcessWorkers:
                 finally:
                     self._end(run)
 
-    def _begin_with_retry(self, execution: Execution) -> _Run:
+    def _begin_with_retry(self, execution: Execution) -> _ProcessRun:
         """Begin a run, and retry while the system refuses another process."""
         while True:
             try:
@@ -197,7 +197,7 @@ class ProcessWorkers:
             with self._changed:
                 self._changed.wait(START_AGAIN_AFTER)
 
-    def _begin(self, execution: Execution) -> _Run:
+    def _begin(self, execution: Execution) -> _ProcessRun:
         with self._changed:
             if self._closed:
                 raise SchedulerStateError("the process workers of this node are closed and start no more jobs")
@@ -208,11 +208,11 @@ class ProcessWorkers:
                     latest.reap(JOIN_SECONDS)
                 else:
                     child = latest
-            run = _Run(child or self._start_child(), execution, self._deadlines)
+            run = _ProcessRun(child or self._start_child(), execution, self._deadlines)
             self._runs.add(run)
             return run
 
-    def _end(self, run: _Run) -> None:
+    def _end(self, run: _ProcessRun) -> None:
         if self._program_ends:
             # The killed child must not be recorded as a failure of the job: other nodes recover the execution.
             threading.Event().wait()
@@ -297,7 +297,7 @@ class _ProxyJob(Job, type_name="<process worker>"):
         return context.result
 
 
-class _Run:
+class _ProcessRun:
     """The run of one execution in a child. Any thread may stop it."""
 
     def __init__(self, child: WorkerProcess, execution: Execution, deadlines: Deadlines) -> None:

@@ -7,12 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, Literal
 
 from quartzpy.errors import InvalidValueError
 from quartzpy.operations.actions.inputs import Input
 from quartzpy.operations.selection import Subject
 from quartzpy.texts import quoted
+
+NOUNS: Mapping[str, str] = {
+    str(Subject.LIMIT): "Set, delete or list the limits that jobs share.",
+    str(Subject.WINDOW): "Set, delete or list maintenance windows.",
+}
+"""The subjects whose commands begin with them, such as `limit set`, with the help of these."""
 
 
 class Role(StrEnum):
@@ -104,14 +110,14 @@ class Action:
     role: Role
     """The least role that it needs."""
     subjects: Mapping[Subject, str]
-    """The kinds of its subjects, with the help of the command for each; a kind without help has no command."""
+    """The kinds of its subjects, with the help of the command or option for each; a kind without help has none."""
     is_single: bool = False
     """True if it applies to one subject at a time."""
     states: Sequence[StrEnum] = ()
     """The states of the subjects that the filters of its command select where they name no state."""
     inputs: tuple[Input, ...] = ()
     help: str = ""
-    """The help of its command, if there is one for each kind of subject below it."""
+    """The help of its command, if that takes several kinds of subjects."""
     question: str
     """The beginning of the question before an action; the subjects follow. `count_question` is that of a count."""
     count_question: str = ""
@@ -129,6 +135,10 @@ class Action:
     """The emphasis of its buttons: none, "primary", or "danger" for what cannot be undone."""
     needs_reason: bool = False
     """True if it is refused without a reason."""
+    follows: Literal["", "run", "repeat"] = ""
+    """What the page follows to its end after the action on one subject: the run that it began, or that repeats one."""
+    is_always_offered: bool = False
+    """True if the page offers it on each subject; of other actions, `views.allowed_actions` says when they are."""
     always_asks: bool = False
     """True if its command asks for confirmation also where the user has named each subject."""
     undone_by: str | None = None
@@ -151,12 +161,16 @@ class Action:
 
     @property
     def command(self) -> str:
-        """The name of its command."""
-        return self.name.replace("_", "-")
+        """The words of its command."""
+        verb, _, noun = self.name.partition("_")
+        return f"{noun} {verb}" if noun in NOUNS else self.name.replace("_", "-")
 
     @property
     def commanded(self) -> tuple[Subject, ...]:
-        """The kinds of subjects that its command takes; of several, each has a command of its own below it."""
+        """The kinds of subjects that its command takes.
+
+        Of several, each has a command of its own below it; only what takes everything takes each by an option.
+        """
         return tuple(kind for kind, text in self.subjects.items() if text)
 
     def question_for(self, values: Mapping[str, Any]) -> str:

@@ -18,7 +18,7 @@ from quartzpy.jobs.internal_entries import refuse_internal
 from quartzpy.keys import JobKey, JobRef, TriggerKey, TriggerRef, checked_key
 from quartzpy.operations.actions.action import Role
 from quartzpy.operations.actions.inputs import DataField, fields_of
-from quartzpy.operations.actions.log import ActionResult, Change, an
+from quartzpy.operations.actions.log import ActionResult, SubjectChange, an
 from quartzpy.operations.actions.methods import ActionMethods
 from quartzpy.operations.published_job_types import entries_for_operators
 from quartzpy.operations.selection import Selected, Subject, named
@@ -51,11 +51,11 @@ class ExecutingActions(ActionMethods):
         """
         key = checked_key(job, JobKey)
 
-        def change(transaction: OwnTransactionMethods) -> Change:
+        def change(transaction: OwnTransactionMethods) -> SubjectChange:
             self._check_data(transaction, key, _as_mapping(data))
             triggered = transaction.trigger_job(key, data, even_if_paused=even_if_paused, by=self._log.actor.name)
             after = {"trigger": str(triggered.key), "data": self._redaction.of(_as_mapping(data))}
-            return Change(f"Job {key} runs now, by trigger {triggered.key}.", None, after, (triggered.key,))
+            return SubjectChange(f"Job {key} runs now, by trigger {triggered.key}.", None, after, (triggered.key,))
 
         return self._change_one("trigger", named(Subject.JOB, key), reason, change)
 
@@ -116,12 +116,12 @@ class ExecutingActions(ActionMethods):
             IllegalStateChangeError: it has not ended, or the job cannot run now.
         """
 
-        def change(transaction: OwnTransactionMethods, fire_id: int) -> Change:
+        def change(transaction: OwnTransactionMethods, fire_id: int) -> SubjectChange:
             self._check_repeated(transaction, fire_id)
             triggered = transaction.run_again(fire_id, even_if_paused=even_if_paused, by=self._log.actor.name)
             after = {"trigger": str(triggered.key)}
             text = f"Execution {fire_id} of job {triggered.job_key} runs again, by trigger {triggered.key}."
-            return Change(text, None, after, (triggered.key,))
+            return SubjectChange(text, None, after, (triggered.key,))
 
         return self._change_each("run_again", self._selected("run_again", selection), reason, change)
 
@@ -142,14 +142,14 @@ class ExecutingActions(ActionMethods):
         """
         key = checked_key(trigger, TriggerKey)
 
-        def change(transaction: OwnTransactionMethods) -> Change:
+        def change(transaction: OwnTransactionMethods) -> SubjectChange:
             runs = transaction.backfill(
                 key, start, end, max_runs=max_runs, even_if_paused=even_if_paused, by=self._log.actor.name
             )
             after = {"start": start.isoformat(), "end": end.isoformat(), "runs": len(runs)}
             stored = f"{number_of(len(runs), 'run')} of trigger {key} {'was' if len(runs) == 1 else 'were'} stored"
             text = f"{stored}, for its fire times from {start} until {end}."
-            return Change(text, None, after, tuple(run.key for run in runs), len(runs))
+            return SubjectChange(text, None, after, tuple(run.key for run in runs), len(runs))
 
         return self._change_one("backfill", named(Subject.TRIGGER, key), reason, change)
 
@@ -175,7 +175,7 @@ class ExecutingActions(ActionMethods):
             IllegalStateChangeError: it is not running.
         """
 
-        def change_execution(transaction: OwnTransactionMethods, fire_id: int) -> Change:
+        def change_execution(transaction: OwnTransactionMethods, fire_id: int) -> SubjectChange:
             if not transaction.store.request_cancel(fire_id):
                 record = transaction.execution(fire_id)
                 if record is None:
@@ -183,9 +183,9 @@ class ExecutingActions(ActionMethods):
                 raise IllegalStateChangeError(
                     f"execution {fire_id} is {record.state}; only a running one can be cancelled"
                 )
-            return Change(f"Execution {fire_id} was asked to stop.")
+            return SubjectChange(f"Execution {fire_id} was asked to stop.")
 
-        def change_job(transaction: OwnTransactionMethods, key: JobKey) -> Change:
+        def change_job(transaction: OwnTransactionMethods, key: JobKey) -> SubjectChange:
             fire_ids = sorted(transaction.store.request_cancel(key))
             if not fire_ids and not transaction.check_exists(key):
                 raise JobNotFoundError(f"job {key} is not stored, and no execution of it is running")
@@ -193,7 +193,7 @@ class ExecutingActions(ActionMethods):
             if fire_ids:
                 was = "was" if len(fire_ids) == 1 else "were"
                 text = f"{number_of(len(fire_ids), 'execution')} of job {key} {was} asked to stop."
-            return Change(text, None, {"fire_ids": fire_ids}, tuple(fire_ids), len(fire_ids))
+            return SubjectChange(text, None, {"fire_ids": fire_ids}, tuple(fire_ids), len(fire_ids))
 
         selected = self._selected("cancel", selection)
         change = change_job if selected.kind is Subject.JOB else change_execution

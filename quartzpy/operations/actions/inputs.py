@@ -38,6 +38,8 @@ class Input:
     placeholder: str = ""
     default: Any = None
     is_required: bool = False
+    is_argument: bool = False
+    """True if its command takes it behind the subject, and not as an option."""
     takes_focus: bool = False
     """True if people begin with it, although it may be empty because another input takes its place."""
     field: str = ""
@@ -147,11 +149,12 @@ class Instant(Input):
         return read_instant(text, self.name, now, zone(zone_name), direction=self.direction)
 
 
-class End(Input):
+class EndInput(Input):
     """The end of something that begins now: an instant, or a span."""
 
     __slots__ = ()
     kind = "text"
+    direction: ClassVar[int] = FUTURE
 
     def _type(self) -> dict[str, Any]:
         return {"type": ["string", "null"]}

@@ -85,7 +85,7 @@ MAX_SUBJECT = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class SubjectChange:
     """The change that an action made to one subject: a sentence for people, and the values before and after."""
 
     text: str = ""
@@ -121,11 +121,11 @@ class Recorded(Generic[_T]):
     """The result of an action that changed several subjects in one transaction, and a row of the log for each."""
 
     result: _T
-    rows: Sequence[tuple[str, Change]]
+    rows: Sequence[tuple[str, SubjectChange]]
     """The subjects and their changes."""
 
 
-ChangeOne = Callable[[OwnTransactionMethods], Change]
+ChangeOne = Callable[[OwnTransactionMethods], SubjectChange]
 ChangeSlice = Callable[[OwnTransactionMethods, Sequence[Any]], SliceChange]
 
 
@@ -185,7 +185,7 @@ class ActionLog:
         """
         entry = self._permitted(action, role, subject, given_reason)
 
-        def work(transaction: OwnTransactionMethods) -> tuple[Change, int]:
+        def work(transaction: OwnTransactionMethods) -> tuple[SubjectChange, int]:
             done = change(transaction)
             return done, admin(transaction.store).record_action(_succeeded(entry, done))
 
@@ -239,7 +239,12 @@ class ActionLog:
             raise
 
     def rehearse(
-        self, action: str, role: Role, change: Callable[[OwnTransactionMethods], _T], *, exclusively: bool = False
+        self,
+        action: str,
+        role: Role,
+        change: Callable[[OwnTransactionMethods], _T],
+        *,
+        exclusively: bool = False,
     ) -> _T:
         """Return what `change` returns, which changes nothing and is not recorded.
 
@@ -368,7 +373,7 @@ def _short(subject: str) -> str:
     return subject if len(subject) <= MAX_SUBJECT else f"{subject[: MAX_SUBJECT - 1]}…"
 
 
-def _succeeded(entry: ActionEntry, change: Change) -> ActionEntry:
+def _succeeded(entry: ActionEntry, change: SubjectChange) -> ActionEntry:
     return replace(
         entry,
         state=ActionState.SUCCEEDED,

@@ -9,14 +9,21 @@ from functools import partial
 from typing import Any, Self
 
 from quartzpy.operations.actions.action import Actor
-from quartzpy.operations.actions.log import ActionFailure, ActionLog, ActionProgress, ActionResult, Change, SliceChange
+from quartzpy.operations.actions.log import (
+    ActionFailure,
+    ActionLog,
+    ActionProgress,
+    ActionResult,
+    SliceChange,
+    SubjectChange,
+)
 from quartzpy.operations.actions.table import ACTIONS
 from quartzpy.operations.selection import Keys, Selected, Selection, Subject, as_selected, named
 from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.scheduler.transactions import OwnTransactionMethods
 from quartzpy.secret_texts import Redaction
 
-ChangeOfOne = Callable[[OwnTransactionMethods, Any], Change]
+ChangeOfOne = Callable[[OwnTransactionMethods, Any], SubjectChange]
 ChangeOfMany = Callable[[OwnTransactionMethods, Sequence[Any]], SliceChange]
 ReadValues = Callable[[OwnTransactionMethods, Any], dict[str, Any]]
 
@@ -71,7 +78,7 @@ class ActionMethods:
         return as_selected(selection, *ACTIONS[action].subjects)
 
     def _change_one(
-        self, action: str, subject: str, reason: str, change: Callable[[OwnTransactionMethods], Change]
+        self, action: str, subject: str, reason: str, change: Callable[[OwnTransactionMethods], SubjectChange]
     ) -> ActionResult:
         return self._log.change_one(action, ACTIONS[action].role, subject, reason, change)
 
@@ -95,7 +102,7 @@ class ActionMethods:
             return self._log.change_many(action, role, selected, reason, change_many or _one_by_one(change), past)
         [key] = selected.keys
 
-        def change_key(transaction: OwnTransactionMethods) -> Change:
+        def change_key(transaction: OwnTransactionMethods) -> SubjectChange:
             before = None if values is None else values(transaction, key)
             done = change(transaction, key)
             after = done.after if values is None else {**values(transaction, key), **(done.after or {})}

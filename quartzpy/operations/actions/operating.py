@@ -10,7 +10,7 @@ from quartzpy.jobs.shared_limit import Limit, checked_limit_name
 from quartzpy.keys import check_name
 from quartzpy.operations.actions import calendar_changes
 from quartzpy.operations.actions.calendar_changes import CalendarDifference, CalendarSource
-from quartzpy.operations.actions.log import ActionResult, Change
+from quartzpy.operations.actions.log import ActionResult, SubjectChange
 from quartzpy.operations.actions.methods import ActionMethods
 from quartzpy.operations.actions.values import checked_incident_id
 from quartzpy.operations.incidents.recorded import not_recorded
@@ -44,7 +44,7 @@ class OperatingActions(ActionMethods):
         if until is not None:
             until = as_instant(until, "until", InvalidValueError)
 
-        def change(transaction: OwnTransactionMethods) -> Change:
+        def change(transaction: OwnTransactionMethods) -> SubjectChange:
             if not reason.strip():
                 raise InvalidValueError("reason: say why nothing has to be done now, for those who read it meanwhile")
             if until is not None and until <= transaction.store.now():
@@ -56,7 +56,7 @@ class OperatingActions(ActionMethods):
             ends = "it is over" if until is None else instant_text(until)
             text = f"Incident {number} is acknowledged until {ends}: {record.what}"
             after = {"what": record.what, "until": None if until is None else until.isoformat()}
-            return Change(text, None, after, (number,))
+            return SubjectChange(text, None, after, (number,))
 
         return self._change_one("acknowledge", named(Subject.INCIDENT, number), reason, change)
 
@@ -69,14 +69,14 @@ class OperatingActions(ActionMethods):
         """
         number = checked_incident_id(incident)
 
-        def change(transaction: OwnTransactionMethods) -> Change:
+        def change(transaction: OwnTransactionMethods) -> SubjectChange:
             record = _lasting(transaction, number)
             note = record.acknowledgement
             if note is None or not admin(transaction.store).unacknowledge(number):
                 raise IllegalStateChangeError(f"nobody has acknowledged incident {number}")
             until = None if note.until is None else note.until.isoformat()
             before = {"by": note.by, "reason": note.reason, "until": until}
-            return Change(f"Incident {number} is shown again: {record.what}", before, None, (number,))
+            return SubjectChange(f"Incident {number} is shown again: {record.what}", before, None, (number,))
 
         return self._change_one("unacknowledge", named(Subject.INCIDENT, number), reason, change)
 
@@ -127,13 +127,13 @@ class OperatingActions(ActionMethods):
         name = check_name(calendar, "calendar name")
         source = CalendarSource(years, exchange, country, ics, zone, weekends)
 
-        def change(transaction: OwnTransactionMethods) -> Change:
+        def change(transaction: OwnTransactionMethods) -> SubjectChange:
             stored = transaction.get_calendar(name)
             new = source.calendar(stored)
             made = calendar_changes.change_of(stored, new)
             transaction.add_calendar(name, new, replace=True, update_triggers=update_triggers)
             text = f"Calendar {name} was refreshed: {made.text}."
-            return Change(text, {"removed": made.removed}, {"added": made.added}, (name,))
+            return SubjectChange(text, {"removed": made.removed}, {"added": made.added}, (name,))
 
         return self._change_one("refresh_calendar", named(Subject.CALENDAR, name), reason, change)
 
@@ -145,12 +145,12 @@ class OperatingActions(ActionMethods):
         """
         name, new = checked_limit_name(limit), Limit.of(value)
 
-        def change(transaction: OwnTransactionMethods) -> Change:
+        def change(transaction: OwnTransactionMethods) -> SubjectChange:
             before = transaction.limits().get(name)
             transaction.set_limit(name, new)
             was = "" if before is None else f"; it was {before.limit}"
             old = None if before is None else {"limit": str(before.limit)}
-            return Change(f"Limit {name} is {new}{was}.", old, {"limit": str(new)}, (name,))
+            return SubjectChange(f"Limit {name} is {new}{was}.", old, {"limit": str(new)}, (name,))
 
         return self._change_one("set_limit", named(Subject.LIMIT, name), reason, change)
 
@@ -163,11 +163,11 @@ class OperatingActions(ActionMethods):
         """
         name = checked_limit_name(limit)
 
-        def change(transaction: OwnTransactionMethods) -> Change:
+        def change(transaction: OwnTransactionMethods) -> SubjectChange:
             before = transaction.limits().get(name)
             transaction.delete_limit(name)
             old = None if before is None else {"limit": str(before.limit)}
-            return Change(f"Limit {name} was removed.", old, None, (name,))
+            return SubjectChange(f"Limit {name} was removed.", old, None, (name,))
 
         return self._change_one("delete_limit", named(Subject.LIMIT, name), reason, change)
 
@@ -196,12 +196,14 @@ class OperatingActions(ActionMethods):
         return self._command("resume_node", node, NodeMode.RUNNING, reason)
 
     def _command(self, action: str, node: str, mode: NodeMode, reason: str) -> ActionResult:
-        def change(transaction: OwnTransactionMethods) -> Change:
+        def change(transaction: OwnTransactionMethods) -> SubjectChange:
             nodes = {record.instance_id: record for record in transaction.store.list_nodes().nodes}
             if node not in nodes or transaction.store.set_node_mode(node, mode) is None:
                 hint = did_you_mean(node, nodes, "nodes") if nodes else "no node is running"
                 raise ObjectNotFoundError(f"there is no node {quoted(node)}; {hint}")
-            return Change(f"Node {node} was told to be {mode}.", {"mode": nodes[node].mode}, {"mode": mode}, (node,))
+            return SubjectChange(
+                f"Node {node} was told to be {mode}.", {"mode": nodes[node].mode}, {"mode": mode}, (node,)
+            )
 
         return self._change_one(action, named(Subject.NODE, node), reason, change)
 

@@ -11,7 +11,7 @@ from quartzpy.errors import IllegalStateChangeError, InvalidValueError
 from quartzpy.instants import Span
 from quartzpy.instants import zone as zone_of
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.operations.actions.log import ActionFailure, ActionResult, Change, SliceChange
+from quartzpy.operations.actions.log import ActionFailure, ActionResult, SliceChange, SubjectChange
 from quartzpy.operations.actions.methods import ActionMethods, by_presence
 from quartzpy.operations.actions.values import values_of
 from quartzpy.operations.selection import Keys, Selected, Selection, Subject, named
@@ -49,11 +49,11 @@ class PausingActions(ActionMethods):
         if selected.kind not in (Subject.JOB, Subject.TRIGGER):
             return self._pause(selected, reason, note, missed=None)
 
-        def change(transaction: OwnTransactionMethods, key: Any) -> Change:
+        def change(transaction: OwnTransactionMethods, key: Any) -> SubjectChange:
             if isinstance(key, TriggerKey):
                 _check_fires(transaction, key, "pause")
             transaction.pause(key, reason=note.reason, by=note.by, until=note.until, missed=note.missed)
-            return Change(f"Paused {named(selected.kind, key)}{_until(note)}.", after=lasting)
+            return SubjectChange(f"Paused {named(selected.kind, key)}{_until(note)}.", after=lasting)
 
         def change_many(transaction: OwnTransactionMethods, keys: Sequence[Any]) -> SliceChange:
             if selected.kind is Subject.JOB:
@@ -77,13 +77,13 @@ class PausingActions(ActionMethods):
         if selected.kind not in (Subject.JOB, Subject.TRIGGER):
             return self._pause(selected, reason, PauseNote(), missed=treatment)
 
-        def change(transaction: OwnTransactionMethods, key: Any) -> Change:
+        def change(transaction: OwnTransactionMethods, key: Any) -> SubjectChange:
             if isinstance(key, TriggerKey):
                 _check_fires(transaction, key, "resume")
             transaction.resume(key, missed=treatment)
             held = _held(transaction, key)
             text = f"Resumed {named(selected.kind, key)}{f', but {held}' if held else ''}."
-            return Change(text, after={"missed": treatment})
+            return SubjectChange(text, after={"missed": treatment})
 
         def change_many(transaction: OwnTransactionMethods, keys: Sequence[Any]) -> SliceChange:
             if selected.kind is Subject.JOB:
@@ -108,7 +108,7 @@ class PausingActions(ActionMethods):
         verb = "pause" if missed is None else "resume"
         lasting = {} if note.until is None else {"until": note.until.isoformat(), "missed": str(note.missed)}
 
-        def change(transaction: OwnTransactionMethods) -> Change:
+        def change(transaction: OwnTransactionMethods) -> SubjectChange:
             if selected.kind is Subject.EVERYTHING:
                 groups = getattr(transaction, f"{verb}_all")(**values)
             else:
@@ -119,7 +119,7 @@ class PausingActions(ActionMethods):
             were = f"{number_of(number, 'trigger')} {'was' if number == 1 else 'were'} {verb}d"
             text = f"{verb.capitalize()}d {selected}{_until(note)}: {shown}. {were.capitalize()}."
             after = {"groups": sorted(groups)[:100], "triggers": number, **lasting}
-            return Change(text, None, after, tuple(sorted(groups)), len(groups))
+            return SubjectChange(text, None, after, tuple(sorted(groups)), len(groups))
 
         return self._change_one(verb, str(selected), reason, change)
 
@@ -158,7 +158,7 @@ class PausingActions(ActionMethods):
             reason=reason or None,
         )
 
-        def change(transaction: OwnTransactionMethods) -> Change:
+        def change(transaction: OwnTransactionMethods) -> SubjectChange:
             before = _window(transaction, window)
             transaction.add_maintenance_window(made, replace=True, by=self._log.actor.name)
             [record] = [record for record in transaction.maintenance_windows() if record.window.name == window]
@@ -166,7 +166,7 @@ class PausingActions(ActionMethods):
                 f"Maintenance window {window} pauses {made.subject} from {instant_text(record.starts_at)} until"
                 f" {instant_text(record.ends_at)}{'' if cron is None else ', and each time after that'}."
             )
-            return Change(text, before, _window(transaction, window), (window,))
+            return SubjectChange(text, before, _window(transaction, window), (window,))
 
         return self._change_one("set_window", named(Subject.WINDOW, window), reason, change)
 
@@ -177,10 +177,10 @@ class PausingActions(ActionMethods):
             ObjectNotFoundError: there is none of this name.
         """
 
-        def change(transaction: OwnTransactionMethods) -> Change:
+        def change(transaction: OwnTransactionMethods) -> SubjectChange:
             before = _window(transaction, window)
             transaction.delete_maintenance_window(window)
-            return Change(f"Deleted the maintenance window {window}.", before, None, (window,))
+            return SubjectChange(f"Deleted the maintenance window {window}.", before, None, (window,))
 
         return self._change_one("delete_window", named(Subject.WINDOW, window), reason, change)
 
@@ -192,12 +192,12 @@ class PausingActions(ActionMethods):
             IllegalStateChangeError: it is COMPLETE or in ERROR, and does not fire.
         """
 
-        def change(transaction: OwnTransactionMethods, key: TriggerKey) -> Change:
+        def change(transaction: OwnTransactionMethods, key: TriggerKey) -> SubjectChange:
             _check_fires(transaction, key, "skip")
             following = transaction.skip_next(key, count)
             fires = "does not fire again" if following is None else f"fires next at {following.isoformat(sep=' ')}"
             text = f"Skipped {numbered(count, 'fire', 'fires')} of trigger {key}, which {fires}."
-            return Change(text)
+            return SubjectChange(text)
 
         selected = self._selected("skip_next", selection)
         return self._change_each("skip_next", selected, reason, change, values=values_of)

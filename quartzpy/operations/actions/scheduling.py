@@ -7,12 +7,12 @@ from typing import Any
 
 from quartzpy.keys import JobKey, TriggerKey, TriggerRef, checked_key
 from quartzpy.operations.actions.action import Role
-from quartzpy.operations.actions.log import ActionFailure, ActionResult, Change, Recorded, SliceChange
+from quartzpy.operations.actions.log import ActionFailure, ActionResult, Recorded, SliceChange, SubjectChange
 from quartzpy.operations.actions.methods import ActionMethods, by_presence
 from quartzpy.operations.actions.values import rows_of_plan, schedule_values, values_of
 from quartzpy.operations.selection import Selected, Subject, named
 from quartzpy.operations.views import schedules
-from quartzpy.operations.views.schedules import SchedulePreview, in_words
+from quartzpy.operations.views.schedules import SchedulePreview
 from quartzpy.scheduler import singles
 from quartzpy.scheduler.batched_reads import BatchedReads
 from quartzpy.scheduler.sync import Declarations, Existing, SyncPlan
@@ -61,7 +61,7 @@ class SchedulingActions(ActionMethods):
         """
         key = checked_key(trigger, TriggerKey)
 
-        def change(transaction: OwnTransactionMethods) -> Change:
+        def change(transaction: OwnTransactionMethods) -> SubjectChange:
             record = transaction.trigger_record(key)
             if record is None:
                 raise transaction._no_trigger(key)
@@ -69,8 +69,8 @@ class SchedulingActions(ActionMethods):
             following = transaction.reschedule_job(key, new)
             if (note := PauseNote.of(record)) is not None:
                 transaction.store.pause(NamedTriggers([key]), note)
-            sentence = f"Trigger {key} fires {in_words(new)}; the next time is {following.isoformat(sep=' ')}."
-            return Change(sentence, schedule_values(record.trigger), schedule_values(new), (key,))
+            sentence = f"Trigger {key} fires {new.words}; the next time is {following.isoformat(sep=' ')}."
+            return SubjectChange(sentence, schedule_values(record.trigger), schedule_values(new), (key,))
 
         return self._change_one("reschedule", named(Subject.TRIGGER, key), reason, change)
 
@@ -82,9 +82,9 @@ class SchedulingActions(ActionMethods):
             IllegalStateChangeError: it is not in ERROR.
         """
 
-        def change(transaction: OwnTransactionMethods, key: TriggerKey) -> Change:
+        def change(transaction: OwnTransactionMethods, key: TriggerKey) -> SubjectChange:
             transaction._changed(singles.reset_from_error(transaction.store, key))
-            return Change()
+            return SubjectChange()
 
         def change_many(transaction: OwnTransactionMethods, keys: Sequence[Any]) -> SliceChange:
             reset = transaction.store.reset_from_error(keys)
@@ -116,9 +116,9 @@ class SchedulingActions(ActionMethods):
         return self._set_mode("disable", selection, reason, JobMode.DISABLED, Missed.SKIP)
 
     def _set_mode(self, action: str, selection: Selected, reason: str, mode: JobMode, missed: Missed) -> ActionResult:
-        def change(transaction: OwnTransactionMethods, key: JobKey) -> Change:
+        def change(transaction: OwnTransactionMethods, key: JobKey) -> SubjectChange:
             transaction.set_mode(key, mode, missed=missed)
-            return Change()
+            return SubjectChange()
 
         def values(transaction: OwnTransactionMethods, key: JobKey) -> dict[str, Any]:
             return {"mode": singles.mode_of_job(transaction.store, key)}
@@ -134,12 +134,12 @@ class SchedulingActions(ActionMethods):
         """
         selected = self._selected("delete", selection)
 
-        def change(transaction: OwnTransactionMethods, key: Any) -> Change:
+        def change(transaction: OwnTransactionMethods, key: Any) -> SubjectChange:
             if isinstance(key, JobKey):
                 transaction.delete_job(key)
             else:
                 transaction.unschedule_job(key)
-            return Change()
+            return SubjectChange()
 
         def change_many(transaction: OwnTransactionMethods, keys: Sequence[Any]) -> SliceChange:
             removed = (
@@ -168,7 +168,7 @@ class SchedulingActions(ActionMethods):
         """
 
         def work(transaction: OwnTransactionMethods) -> Recorded[SyncPlan]:
-            rows: list[tuple[str, Change]] = []
+            rows: list[tuple[str, SubjectChange]] = []
 
             def note(plan: SyncPlan) -> None:
                 # What is removed can only be read before it is removed.

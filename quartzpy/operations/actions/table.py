@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from quartzpy.operations.actions.action import Action, Role
-from quartzpy.operations.actions.inputs import Choice, Data, End, Flag, Instant, LongText, Number, Text
+from quartzpy.operations.actions.inputs import Choice, Data, EndInput, Flag, Instant, LongText, Number, Text
 from quartzpy.operations.selection import Subject
 from quartzpy.scheduler.methods.pausing import MAX_SKIPPED
 from quartzpy.scheduler.past_fires import MAX_RUNS
@@ -27,6 +27,17 @@ _MISSED = Choice(
         Missed.SKIP: "are skipped",
         Missed.ONCE: "are made up for by one fire, now",
     },
+)
+_PAUSABLE = {
+    Subject.TRIGGER: "A trigger, where a job has the same key.",
+    Subject.JOB: "A job, where a trigger has the same key: the triggers that it has now.",
+    Subject.TRIGGER_GROUP: "The triggers of this group; * may stand in front and at the end.",
+    Subject.JOB_GROUP: "The triggers of this group of jobs; * may stand in front and at the end.",
+    Subject.EVERYTHING: "All triggers.",
+}
+_PAUSABLE_BY = (
+    "KEY is a job or a trigger: GROUP.NAME, or NAME for the group DEFAULT. Filters select present triggers. A group or"
+    " everything includes the triggers that are stored later, unless filters are given."
 )
 _EVEN_IF_PAUSED = Flag(
     "even_if_paused",
@@ -54,6 +65,7 @@ SECTIONS: Mapping[str, tuple[Action, ...]] = {
                 ),
                 _EVEN_IF_PAUSED,
             ),
+            follows="run",
             question="Run",
             title="Trigger",
             button="Trigger now",
@@ -86,6 +98,7 @@ SECTIONS: Mapping[str, tuple[Action, ...]] = {
                 )
             },
             inputs=(_EVEN_IF_PAUSED,),
+            follows="repeat",
             question="Run again",
             past_tense="Run again",
             explanation="The job runs again, with the data of that run.",
@@ -126,18 +139,9 @@ SECTIONS: Mapping[str, tuple[Action, ...]] = {
         Action(
             name="pause",
             role=Role.OPERATOR,
-            subjects={
-                Subject.TRIGGER: "Pause triggers, by their keys or by filters.",
-                Subject.JOB: "Pause the present triggers of jobs, by their keys or by filters.",
-                Subject.TRIGGER_GROUP: (
-                    "Pause the trigger group GROUP, also for triggers that are stored later; * may stand in front and"
-                    " at the end."
-                ),
-                Subject.JOB_GROUP: "Pause the triggers of the job group GROUP, also those that are stored later.",
-                Subject.EVERYTHING: "Pause all triggers, also those that are stored later.",
-            },
+            subjects=_PAUSABLE,
             inputs=(
-                End(
+                EndInput(
                     "end",
                     "The end of the pause: an instant with an offset, or a span such as 2h. Without it, the pause lasts"
                     " until somebody ends it.",
@@ -147,7 +151,7 @@ SECTIONS: Mapping[str, tuple[Action, ...]] = {
                 ),
                 replace(_MISSED, label="Fires that were missed at that time"),
             ),
-            help="Pause triggers, the triggers of jobs, groups, or everything.",
+            help="Pause jobs, triggers, groups, or everything.\n\n" + _PAUSABLE_BY,
             question="Pause",
             past_tense="Paused",
             explanation="Nothing fires until it is resumed, or until its end. Running executions continue.",
@@ -156,15 +160,9 @@ SECTIONS: Mapping[str, tuple[Action, ...]] = {
         Action(
             name="resume",
             role=Role.OPERATOR,
-            subjects={
-                Subject.TRIGGER: "Resume triggers, by their keys or by filters.",
-                Subject.JOB: "Resume the triggers of jobs, by their keys or by filters.",
-                Subject.TRIGGER_GROUP: "Resume the trigger group GROUP; * may stand in front and at the end.",
-                Subject.JOB_GROUP: "Resume the triggers of the job group GROUP.",
-                Subject.EVERYTHING: "Resume all triggers, groups included.",
-            },
+            subjects=_PAUSABLE,
             inputs=(_MISSED,),
-            help="Resume what was paused.",
+            help="Resume what was paused.\n\n" + _PAUSABLE_BY,
             question="Resume",
             past_tense="Resumed",
             explanation="The schedule continues.",
@@ -385,6 +383,7 @@ SECTIONS: Mapping[str, tuple[Action, ...]] = {
                     hint="5 concurrent executions; “10/minute”, a rate of fires; or both: “5, 10/minute”",
                     placeholder="5",
                     is_required=True,
+                    is_argument=True,
                 ),
             ),
             question="Set",
@@ -409,6 +408,7 @@ SECTIONS: Mapping[str, tuple[Action, ...]] = {
                 Subject.TRIGGER: ("Return triggers in ERROR to their schedules.\n\nFilters select only those in ERROR.")
             },
             states=(TriggerState.ERROR,),
+            follows="repeat",
             question="Reset",
             past_tense="Reset",
             title="Reset from error:",

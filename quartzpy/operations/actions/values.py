@@ -14,8 +14,8 @@ from quartzpy.errors import InvalidValueError
 from quartzpy.jobs.continuation import Continuation
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.operations.actions.log import Change
-from quartzpy.operations.views.schedules import schedule_text, zone_text
+from quartzpy.operations.actions.log import SubjectChange
+from quartzpy.operations.views.schedules import zone_text
 from quartzpy.scheduler import singles, sync
 from quartzpy.scheduler.methods.queries import MAX_FIRE_ID
 from quartzpy.scheduler.transactions import OwnTransactionMethods
@@ -63,7 +63,7 @@ def _of_trigger(record: TriggerRecord) -> dict[str, Any]:
 
 def schedule_values(trigger: Trigger) -> dict[str, Any]:
     """Return the schedule of a trigger with its time zone."""
-    return {"schedule": schedule_text(trigger), "zone": zone_text(trigger)}
+    return {"schedule": trigger.text, "zone": zone_text(trigger)}
 
 
 # --- changes of Scheduler.sync
@@ -84,7 +84,7 @@ def changed_values(change: sync.Change, redaction: Redaction) -> list[ChangedVal
         case JobDetail(job_type=job_type) if change.sign == "+":
             return [ChangedValue("type", None, job_type)]
         case Trigger() as trigger if change.sign == "+":
-            return [ChangedValue("schedule", None, schedule_text(trigger))]
+            return [ChangedValue("schedule", None, trigger.text)]
         case BaseCalendar(kind=kind) if change.sign == "+":
             return [ChangedValue("kind", None, kind)]
         case MaintenanceWindow() as window if change.sign == "+":
@@ -129,10 +129,13 @@ def before_and_after(
 
 def rows_of_plan(
     transaction: OwnTransactionMethods, plan: sync.SyncPlan, owner: str, redaction: Redaction
-) -> list[tuple[str, Change]]:
+) -> list[tuple[str, SubjectChange]]:
     """Return the rows of the audit log about a plan of `sync`, which is not carried out yet."""
     return [
-        (f"{change.kind} {change.key}", Change(str(change), *before_and_after(transaction, change, owner, redaction)))
+        (
+            f"{change.kind} {change.key}",
+            SubjectChange(str(change), *before_and_after(transaction, change, owner, redaction)),
+        )
         for change in plan.changes
     ]
 

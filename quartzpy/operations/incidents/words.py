@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from datetime import timedelta
 
+from quartzpy.instants import short
 from quartzpy.keys import JobKey, Naming, TriggerKey
 from quartzpy.operations.views.executions import RunningView
 from quartzpy.operations.views.internal_triggers import kind_of
-from quartzpy.operations.views.schedules import short
 from quartzpy.texts import numbered
 
 MAX_NAMED = 5

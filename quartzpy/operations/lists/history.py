@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from quartzpy.operations.lists.spec import Column, ListSpec, Look
+from quartzpy.store.filters import filtered
 from quartzpy.store.queries import ActionQuery, ExecutionQuery, IncidentQuery, MisfireQuery
 
 if TYPE_CHECKING:
@@ -47,30 +50,48 @@ EXECUTIONS: ListSpec[ExecutionSummary] = ListSpec(
         Column("error", lambda row: row.error, drop=8),
     ),
     ExecutionQuery,
+    title="Executions",
+    menu="History",
+    key="e",
     more="By default they are those that have ended; another state (SCHEDULED, ENQUEUED, PROCESSING) must be named.",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class RunningQuery:
+    """Selects running executions."""
+
+    node: str | None = filtered(str, "Only those of this node", hint="node-a")
+
 
 RUNNING: ListSpec[RunningView] = ListSpec(
     "running",
     "running execution",
-    "The running executions.",
+    "What runs now, with nodes, times and progress.",
     (
-        Column("id", lambda row: row.fire_id, Look.NUMBER),
-        Column("job", lambda row: row.job, Look.NAME, readable=28),
-        Column("state", lambda row: row.state, Look.STATE),
-        Column("for", lambda row: row.elapsed, Look.SPAN),
+        Column("id", lambda row: row.fire_id, Look.NUMBER, aside=True),
+        Column("job", lambda row: row.job, Look.NAME, readable=28, classes="name"),
+        Column("state", lambda row: row.state, Look.STATE, classes=""),
+        Column("for", lambda row: row.elapsed, Look.SPAN, "Runs for", classes="nowrap"),
         Column("progress", lambda row: None if row.progress is None else f"{row.progress:.0%}", Look.NUMBER),
         Column("message", lambda row: row.progress_message, drop=5),
         Column("node", lambda row: row.node, Look.NAME, drop=7),
-        Column("scheduled", lambda row: row.scheduled_fire_time, Look.INSTANT, drop=6),
-        Column("fired at", lambda row: row.fire_time, Look.INSTANT, drop=2),
-        Column("attempt", lambda row: row.attempt, Look.NUMBER, drop=3),
-        Column("trigger", lambda row: row.trigger, Look.NAME, drop=4),
-        Column("by hand by", lambda row: row.triggered_by, drop=2),
-        Column("cancelling", lambda row: row.cancel_requested, Look.WORD, drop=1),
-        Column("recovering", lambda row: row.recovering, Look.WORD, extra=True),
+        Column("scheduled", lambda row: row.scheduled_fire_time, Look.INSTANT, drop=6, aside=True),
+        Column("fired at", lambda row: row.fire_time, Look.INSTANT, drop=2, aside=True),
+        Column("attempt", lambda row: row.attempt, Look.NUMBER, drop=3, aside=True),
+        Column("trigger", lambda row: row.trigger, Look.NAME, drop=4, classes="wide least"),
+        Column("by hand by", lambda row: row.triggered_by, drop=2, aside=True),
+        Column("cancelling", lambda row: row.cancel_requested, Look.WORD, drop=1, aside=True),
+        Column("recovering", lambda row: row.recovering, Look.WORD, extra=True, aside=True),
     ),
-    has_command=False,
+    RunningQuery,
+    empty="nothing runs",
+    more="ENQUEUED are fires whose instants are a moment away, PROCESSING are running executions.",
+    title="Running",
+    intro="The executions that have not ended, and the fires whose instants are a moment away.",
+    live="executions nodes schedule",
+    menu="Now",
+    key="r",
 )
 
 MISFIRES: ListSpec[MisfireView] = ListSpec(
@@ -99,23 +120,48 @@ MISFIRES: ListSpec[MisfireView] = ListSpec(
     ),
     MisfireQuery,
     title="Misfires",
+    menu="History",
+    key="m",
     intro="Fires that came too late, and what the trigger's misfire instruction did about them.",
     is_steady=True,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class UpcomingQuery:
+    """Selects fires that are to come."""
+
+    until: datetime | None = filtered(
+        datetime,
+        "They are before this",
+        default="1h",
+        is_ahead=True,
+        is_rare=True,
+        label="Within",
+        spans=(("", "1 hour"), ("6h", "6 hours"), ("1d", "1 day"), ("7d", "7 days")),
+    )
+
 
 UPCOMING: ListSpec[PlannedRun] = ListSpec(
     "upcoming",
     "fire",
     "The fires to come, the soonest first.",
     (
-        Column("at", lambda row: row.at, Look.INSTANT),
-        Column("trigger", lambda row: row.trigger, Look.NAME, readable=28),
-        Column("job", lambda row: row.job, Look.NAME, drop=3),
-        Column("local", lambda row: row.local, Look.WORD, drop=2),
-        Column("zone", lambda row: row.zone, drop=2),
-        Column("clock change", lambda row: row.clock_change, drop=4),
+        Column("at", lambda row: row.at, Look.INSTANT, classes="nowrap"),
+        Column("trigger", lambda row: row.trigger, Look.NAME, readable=28, classes="name"),
+        Column("job", lambda row: row.job, Look.NAME, drop=3, classes="wide name"),
+        Column("local", lambda row: row.local, Look.WORD, "Local time", "That of the zone of the schedule", drop=2),
+        Column("zone", lambda row: row.zone, drop=2, classes="wide least"),
+        Column("clock change", lambda row: row.clock_change, drop=4, aside=True),
     ),
+    UpcomingQuery,
+    is_bounded=True,
+    empty="nothing fires within the next hour",
     more="Several fires of one trigger are included. LOCAL is the wall-clock time in the zone of the schedule.",
+    title="Upcoming fires",
+    intro="The fires to come, the soonest first; of one trigger there may be several.",
+    menu="Now",
+    key="f",
 )
 
 LATE: ListSpec[LateTrigger] = ListSpec(
@@ -155,6 +201,8 @@ AUDIT_LOG: ListSpec[AuditEntry] = ListSpec(
     plural="entries",
     reads="audit_log",
     title="Audit log",
+    menu="History",
+    key="a",
     intro="What people and programs did by this page, the command line and the API.",
     is_stack=True,
 )

@@ -1,4 +1,4 @@
-"""The lists of what is stored: jobs, triggers, calendars and windows, and the locks on the tables."""
+"""The lists of what is stored: jobs, triggers, calendars and windows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from quartzpy.operations.views.jobs import JobSummary
     from quartzpy.operations.views.maintenance_windows import WindowView
     from quartzpy.operations.views.triggers import TriggerSummary
-    from quartzpy.store.postgresql.admin.records import Health, LockRecord
+    from quartzpy.store.postgresql.admin.records import Health
 
     class _Healthy(Protocol):
         @property
@@ -112,6 +112,10 @@ JOBS: ListSpec[JobSummary] = ListSpec(
         Column("description", lambda row: row.description, drop=1, aside=True),
     ),
     JobQuery,
+    title="Jobs",
+    live="schedule executions",
+    menu="Schedule",
+    key="j",
 )
 
 TRIGGERS: ListSpec[TriggerSummary] = ListSpec(
@@ -144,6 +148,9 @@ TRIGGERS: ListSpec[TriggerSummary] = ListSpec(
         Column("error", lambda row: row.error, drop=9, aside=True),
     ),
     TriggerQuery,
+    title="Triggers",
+    menu="Schedule",
+    key="t",
 )
 
 CALENDARS: ListSpec[CalendarSummary] = ListSpec(
@@ -158,6 +165,8 @@ CALENDARS: ListSpec[CalendarSummary] = ListSpec(
         Column("revision", lambda row: row.revision, Look.NUMBER, drop=1, aside=True),
     ),
     title="Calendars",
+    menu="Schedule",
+    key="c",
     intro="Times at which the triggers that use them do not fire.",
     more="`quartzpy show calendar NAME` has the days that one of them excludes.",
 )
@@ -167,36 +176,23 @@ WINDOWS: ListSpec[WindowView] = ListSpec(
     "maintenance window",
     "The maintenance windows, each with its present or next time.",
     (
-        Column("window", lambda row: row.name, Look.NAME, readable=20),
-        Column("state", lambda row: "PAUSED" if row.is_open else None, Look.STATE),
-        Column("from", lambda row: row.starts_at, Look.INSTANT),
-        Column("until", lambda row: row.ends_at, Look.INSTANT),
-        Column("pauses", lambda row: row.what, Look.NAME),
-        Column("schedule", lambda row: row.schedule, drop=3),
-        Column("zone", lambda row: row.zone, drop=4),
-        Column("missed", lambda row: row.missed, Look.WORD, drop=5),
+        Column("window", lambda row: row.name, Look.NAME, readable=20, classes="name"),
+        Column("state", lambda row: "PAUSED" if row.is_open else None, Look.STATE, aside=True),
+        Column("from", lambda row: row.starts_at, Look.INSTANT, classes=""),
+        Column("until", lambda row: row.ends_at, Look.INSTANT, classes=""),
+        Column("pauses", lambda row: row.what, Look.NAME, classes=""),
+        Column("schedule", lambda row: row.schedule, drop=3, aside=True),
+        Column("zone", lambda row: row.zone, drop=4, aside=True),
+        Column("missed", lambda row: row.missed, Look.WORD, drop=5, aside=True),
         Column("reason", lambda row: row.reason, drop=2),
-        Column("by", lambda row: row.by, extra=True),
-        Column("changed at", lambda row: row.changed_at, Look.INSTANT, extra=True),
-        Column("words", lambda row: row.words, extra=True),
+        Column("by", lambda row: row.by, extra=True, aside=True),
+        Column("changed at", lambda row: row.changed_at, Look.INSTANT, extra=True, aside=True),
+        Column("words", lambda row: row.words, label="Schedule in words", extra=True),
     ),
-    more="`quartzpy set-window` stores them, and `quartzpy delete-window` removes them.",
-)
-
-LOCKS: ListSpec[LockRecord] = ListSpec(
-    "locks",
-    "lock",
-    "The locks on the tables, and who waits for them.",
-    (
-        Column("table", lambda row: row.table, Look.NAME),
-        Column("mode", lambda row: row.mode, drop=3),
-        Column("granted", lambda row: row.granted, Look.WORD),
-        Column("pid", lambda row: row.pid, Look.NUMBER),
-        Column("blocked by", lambda row: row.blocked_by, Look.WORD),
-        Column("since", lambda row: row.since, Look.INSTANT, drop=4),
-        Column("application", lambda row: row.application, Look.NAME, drop=2),
-        Column("state", lambda row: row.state, drop=1),
-    ),
-    empty="no session holds a lock that conflicts with others, or waits for one",
-    more="They are those that conflict with the locks of others.",
+    more="`quartzpy window set` stores them, and `quartzpy window delete` removes them.",
+    title="Maintenance windows",
+    intro="Times in which a part of the schedule is paused, once or again and again.",
+    menu="Schedule",
+    key="d",
+    template="windows.html",
 )

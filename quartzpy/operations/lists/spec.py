@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from quartzpy.keys import Key
+from quartzpy.scheduler.querying import Page
 from quartzpy.store.filters import Filter, filters_of
+from quartzpy.store.queries import RecordQuery
+
+if TYPE_CHECKING:
+    from quartzpy.operations.operations import Operations
 
 READABLE = 18
 """The width to which the cells of a column may be cut and stay readable, unless the column says otherwise."""
@@ -117,7 +122,11 @@ class ListSpec(Generic[_T]):
     """A sentence that says what it lists: "The misfires that the cluster has handled, the latest first."."""
     columns: tuple[Column[_T], ...]
     query: type | None = None
-    """The type of its queries, which has the filters; None for a list that is always read whole."""
+    """The type that declares its filters. That of a list which is read in pages is a `RecordQuery`."""
+    rows: Callable[[Any], Sequence[_T]] | None = None
+    """Returns its rows in what the method returns, where that says more than the rows."""
+    is_bounded: bool = False
+    """True if it is not read in pages, and its method takes the largest number of rows."""
     plural: str = ""
     """Several of its rows, if that is not the noun with an "s"."""
     empty: str = ""
@@ -130,6 +139,12 @@ class ListSpec(Generic[_T]):
     """False if no command, or one of its own, lists it."""
     title: str = ""
     """The title of its page; empty if it has none, or one of its own."""
+    menu: str = ""
+    """The heading of the menu under which its page is; empty if it is not in the menu."""
+    key: str = ""
+    """The key that goes to its page after `g`."""
+    template: str = "list.html"
+    """The template of its page, if that has more than the list."""
     intro: str = ""
     """A sentence that says what the page shows."""
     live: str = "schedule"
@@ -157,6 +172,27 @@ class ListSpec(Generic[_T]):
     def declared(self) -> tuple[Filter, ...]:
         """Its filters, and its order if it has several."""
         return () if self.query is None else filters_of(self.query)
+
+    @property
+    def whole(self) -> tuple[Column[_T], ...]:
+        """All its columns for a page about one row, where none is hidden on a small screen."""
+        return tuple(replace(column, classes="") for column in self.columns)
+
+    @property
+    def is_paged(self) -> bool:
+        """True if it is read in pages; another one is read whole."""
+        return self.query is not None and issubclass(self.query, RecordQuery)
+
+    def read(self, operations: Operations, limit: int, after: str | None = None, **filters: Any) -> Any:
+        """Return what its method returns. A list that is not paged ignores `after`."""
+        bounds: dict[str, Any] = {"limit": limit} if self.is_paged or self.is_bounded else {}
+        if self.is_paged:
+            bounds["after"] = after
+        return getattr(operations, self.method)(**bounds, **filters)
+
+    def page(self, answer: Any) -> Page[_T]:
+        """Return the rows of what its method has returned."""
+        return answer if self.is_paged else Page(answer if self.rows is None else self.rows(answer), None)
 
     def column(self, name: str) -> Column[_T]:
         return next(column for column in self.columns if column.name == name)

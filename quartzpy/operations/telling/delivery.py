@@ -30,7 +30,7 @@ _KINDS = {"error": "failure", "warning": "warning", "info": "info"}
 """The kinds of messages of apprise."""
 
 
-class Notification(Job, type_name=NOTIFICATION_TYPE, operators_set=()):
+class NotificationJob(Job, type_name=NOTIFICATION_TYPE, operators_set=()):
     """Sends a notification that was stored with its incidents. Each attempt has the same id, and so has a repetition.
 
     Raises:

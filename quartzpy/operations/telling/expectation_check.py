@@ -17,7 +17,7 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations.telling.expectations import (
     Checkpoint,
     CheckResult,
-    FireFacts,
+    ExpectationFacts,
     busy_until,
     judge,
     rate_opens,
@@ -215,7 +215,7 @@ def _judged(store: JobStore, each: _Questions, running: Sequence[RunningRecord],
             ends += _held_until(limit, store.find(query, MAX_OF_JOB), of_job, since, until)
         return max((end for end in ends if end is not None), default=None)
 
-    facts = FireFacts(
+    facts = ExpectationFacts(
         trigger_key=each.key,
         job_key=job_key,
         zone=checkpoint.zone if trigger is None else time_zone_of(trigger),

@@ -110,7 +110,7 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class FireFacts:
+class ExpectationFacts:
     """What the store says about a trigger with an expectation, and about its fires since the checkpoint."""
 
     trigger_key: TriggerKey
@@ -197,7 +197,7 @@ class _Fire:
 class _Fires:
     """The fires of a trigger since the checkpoint, by their scheduled instants."""
 
-    def __init__(self, facts: FireFacts) -> None:
+    def __init__(self, facts: ExpectationFacts) -> None:
         self._facts = facts
         self._ended = {record.scheduled_fire_time: record for record in facts.ended}
         self._running = {
@@ -239,7 +239,7 @@ def _of_running(record: RunningRecord) -> _Attempt:
     return _Attempt(record.fire_time, None, None, None)
 
 
-def judge(expect: Expect, checkpoint: Checkpoint, facts: FireFacts, now: datetime) -> CheckResult:
+def judge(expect: Expect, checkpoint: Checkpoint, facts: ExpectationFacts, now: datetime) -> CheckResult:
     """Judge the fires of a trigger since its checkpoint."""
     return _Look(expect, checkpoint, facts, now).judgement()
 
@@ -247,7 +247,7 @@ def judge(expect: Expect, checkpoint: Checkpoint, facts: FireFacts, now: datetim
 class _Look:
     """One look at a trigger."""
 
-    def __init__(self, expect: Expect, checkpoint: Checkpoint, facts: FireFacts, now: datetime) -> None:
+    def __init__(self, expect: Expect, checkpoint: Checkpoint, facts: ExpectationFacts, now: datetime) -> None:
         self._expect, self._checkpoint, self._facts, self._now = expect, checkpoint, facts, now
         self._zone = facts.zone
         self._trigger = facts.trigger

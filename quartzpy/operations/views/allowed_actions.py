@@ -64,7 +64,8 @@ def on_execution(
 def on_node(mode: NodeMode, *, is_dead: bool) -> tuple[str, ...]:
     """Return the actions on a node. A dead one would not hear of any."""
     is_taking = mode is NodeMode.RUNNING
-    return _names({"drain": is_taking, "standby": is_taking, "resume_node": not is_taking} if not is_dead else {})
+    allowed = {"drain": is_taking, "standby": is_taking, "resume_node": not is_taking}
+    return () if is_dead else _names(allowed)
 
 
 def on_some_trigger(states: Collection[TriggerState]) -> frozenset[str]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
 
 from quartzpy.definitions.plain import definition_of
+from quartzpy.instants import short
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.join import as_join
 from quartzpy.keys import JobKey, nearest
@@ -29,7 +30,6 @@ from quartzpy.operations.views import allowed_actions
 from quartzpy.operations.views.agenda import FIRES, Fires, PlannedRun
 from quartzpy.operations.views.executions import ExecutionSummary, RunningView, running_view
 from quartzpy.operations.views.executions import summary as execution_summary
-from quartzpy.operations.views.schedules import short
 from quartzpy.operations.views.triggers import TriggerSummary
 from quartzpy.operations.views.triggers import summary as trigger_summary
 from quartzpy.operations.views.waiting import WaitingFacts
@@ -89,13 +89,13 @@ class JobSummary:
         return Count(self.trigger_count, self.has_more_triggers)
 
 
-_SUMMARIZED = ("description", "durable", "max_concurrent", "requests_recovery", "timeout")
-"""The values of `JobSummary` that the definition of the job has."""
+_SUMMARIZED = {own.name for own in fields(JobSummary)} & {own.name for own in fields(JobDetail)}
+"""The values of `JobSummary` that the definition of the job has; None where it cannot be read."""
 
 
 def summary(record: JobRecord) -> JobSummary:
     job, problem = attempt(lambda: record.job)
-    rules = {} if job is None else {name: getattr(job, name) for name in _SUMMARIZED}
+    rules = {name: getattr(job, name, None) for name in _SUMMARIZED}
     return view_of(JobSummary, record, **rules, unreadable=problem)
 
 
@@ -157,6 +157,10 @@ class DownstreamJob:
     """The outcome with which this one has ended for the latest occasion of that job; None: not ended yet."""
 
 
+_IN_KEY = ("name", "group", "type", "disallow_concurrent")
+"""What the title and the type say, and the flag that the limit says, too."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobView:
     """One job with all that is known about it."""
@@ -203,6 +207,12 @@ class JobView:
     """The errors of `last_runs` with their numbers, the commonest first."""
     actions: tuple[str, ...] = ()
     """The names of the actions that are possible now, whatever the role of the actor."""
+
+    @property
+    def others(self) -> dict[str, Any]:
+        """The values of its definition for which the view has no field of its own, by names in words."""
+        named = {*_IN_KEY, *(own.name for own in (*fields(self), *fields(self.job)))}
+        return {name.replace("_", " "): value for name, value in self.definition.items() if name not in named}
 
 
 def view(context: ReadContext, key: JobKey) -> JobView:

@@ -37,6 +37,8 @@ class GroupView:
     """The same of triggers in ERROR."""
     paused_until: datetime | None = None
     """The end of the pause of the group, if it has one."""
+    of: str = "triggers"
+    """What it is a group of: "triggers" or "jobs"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,7 @@ def groups(reading: BatchedReads) -> Groups:
                 counted(tally.paused, MAX_IN_GROUP),
                 counted(tally.in_error, MAX_IN_GROUP),
                 ends.get((scope, tally.name)),
+                f"{scope.lower()}s",
             )
             for tally in sorted(listed, key=lambda tally: tally.name)
         )
@@ -180,6 +183,27 @@ class GroupLimit:
 
 
 @dataclass(frozen=True, slots=True)
+class LimitRow:
+    """A limit of any kind, as a row of a list."""
+
+    kind: str
+    """What it limits: "shared", "job", "rate", "pool" or "group"."""
+    subject: JobKey | str
+    part: str | None
+    """The value of the concurrency key, or the node."""
+    limit: str
+    capacity: int | None
+    """The number of concurrent executions; None for a rate alone."""
+    running: int | None
+    headroom: int | None
+    waiting: int | None = None
+    next_at: datetime | None = None
+    """The instant from which its rate admits the next fire; None: now."""
+    queued_until: datetime | None = None
+    used_by: tuple[tuple[JobKey, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
     """The limits that are in use, each kind at most 500 of them, and the capacity of the nodes."""
 
@@ -189,6 +213,39 @@ class Limits:
     """All limits that jobs share, in use or not."""
     pools: tuple[PoolUsage, ...]
     groups: tuple[GroupLimit, ...]
+
+    def rows(self) -> list[LimitRow]:
+        """Return all of them as rows of one list."""
+        shared = (
+            LimitRow(
+                *("shared", row.name, None, row.limit, row.max_concurrent, row.running, row.headroom),
+                *(row.waiting, row.next_at, None, row.used_by),
+            )
+            for row in self.shared
+        )
+        jobs = (
+            LimitRow(
+                *("job", row.job, row.concurrency_key or None, str(row.limit), row.limit, row.running, row.headroom),
+                row.blocked,
+            )
+            for row in self.jobs
+        )
+        rates = (
+            LimitRow(
+                *("rate", row.job, row.concurrency_key or None, row.limit, None, None, row.headroom),
+                *(row.waiting, None if row.headroom else row.next_at, row.queued_until),
+            )
+            for row in self.rates
+        )
+        pools = (
+            LimitRow("pool", row.executor, row.node, str(row.workers), row.workers, row.busy, row.headroom)
+            for row in self.pools
+        )
+        groups = (
+            LimitRow("group", row.group, row.node, str(row.limit), row.limit, row.running, row.headroom)
+            for row in self.groups
+        )
+        return [*shared, *jobs, *rates, *pools, *groups]
 
 
 def limits(reading: BatchedReads) -> Limits:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from quartzpy.operations.views.schedules import short
+from quartzpy.instants import short
 from quartzpy.scheduler.batched_reads import BatchedReads
 from quartzpy.store.records import WindowRecord
 from quartzpy.texts import instant_text

@@ -14,114 +14,15 @@ from typing import Any
 
 from quartzpy.budget import Budget
 from quartzpy.calendars.calendar import Calendar
-from quartzpy.calendars.days import EVERY_DAY, DayOfWeek
 from quartzpy.errors import InvalidCronError, InvalidTriggerError, InvalidValueError
-from quartzpy.instants import as_span, zone
+from quartzpy.instants import zone
 from quartzpy.scheduler.coercion import interval_of
 from quartzpy.store.records import TriggerRecord
 from quartzpy.texts import quoted
-from quartzpy.triggers.business_days import BusinessDayTrigger, Period, Rolled
-from quartzpy.triggers.calendar_interval import CalendarIntervalTrigger
-from quartzpy.triggers.combined import AllOf, AnyOf, Combination, Jitter
+from quartzpy.triggers.combined import Combination
 from quartzpy.triggers.cron import CronTrigger
-from quartzpy.triggers.daily_time_interval import DailyTimeIntervalTrigger
-from quartzpy.triggers.fixed_delay import FixedDelayTrigger
-from quartzpy.triggers.recurrence import RecurrenceTrigger
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.trigger import Trigger
-
-_UNITS = (("d", timedelta(days=1)), ("h", timedelta(hours=1)), ("m", timedelta(minutes=1)), ("s", timedelta(seconds=1)))
-
-
-def schedule_text(trigger: Trigger) -> str:
-    """Return the schedule of a trigger in a few words, or the name of its kind if that is unknown."""
-    match trigger:
-        case CronTrigger():
-            return trigger.expression
-        case SimpleTrigger():
-            return _simple(trigger)
-        case CalendarIntervalTrigger():
-            return _every(trigger.interval, trigger.unit)
-        case DailyTimeIntervalTrigger():
-            days = "" if trigger.days_of_week == EVERY_DAY else ", some days"
-            hours = f"{trigger.start_time_of_day:%H:%M}-{trigger.end_time_of_day:%H:%M}"
-            return f"{_every(trigger.interval, trigger.unit)}, {hours}{days}"
-        case FixedDelayTrigger():
-            return f"{short(as_span(trigger.delay, 'delay', InvalidTriggerError))} after each end"
-        case RecurrenceTrigger():
-            return " ".join(trigger.rule.split())
-        case AnyOf() | AllOf():
-            word = " or " if isinstance(trigger, AnyOf) else " and "
-            return word.join(schedule_text(part) for part in trigger.triggers)
-        case Jitter():
-            return f"{schedule_text(trigger.trigger)} (up to {short(trigger.up_to)} later)"
-        case Rolled():
-            return f"{schedule_text(trigger.trigger)} ({_moves(trigger)})"
-        case BusinessDayTrigger():
-            return _business_days(trigger)
-    return trigger.kind
-
-
-def in_words(trigger: Trigger) -> str:
-    """Return the schedule of a trigger as a phrase for people: "at 02:00, Monday to Friday"."""
-    match trigger:
-        case CronTrigger():
-            return trigger.describe()
-        case DailyTimeIntervalTrigger():
-            hours = f"from {trigger.start_time_of_day:%H:%M} to {trigger.end_time_of_day:%H:%M}"
-            days = "" if trigger.days_of_week == EVERY_DAY else f", on {_days(trigger.days_of_week)}"
-            return f"{_every(trigger.interval, trigger.unit)} {hours}{days}"
-        case SimpleTrigger():
-            if trigger.interval and trigger.repeat_count != 0:
-                return _simple(trigger)
-            return "once" if trigger.start_time is None else f"once, at {trigger.start_time.isoformat()}"
-        case AnyOf():
-            return " or ".join(in_words(part) for part in trigger.triggers)
-        case AllOf():
-            return " and also ".join(in_words(part) for part in trigger.triggers)
-        case Jitter():
-            return f"{in_words(trigger.trigger)}, up to {short(trigger.up_to)} later"
-        case Rolled():
-            return f"{in_words(trigger.trigger)}, {_moves(trigger)}, by the calendar {trigger.calendar}"
-        case BusinessDayTrigger():
-            return f"{_business_days(trigger)}, by the calendar {trigger.calendar} ({trigger.time_zone})"
-    return schedule_text(trigger)
-
-
-def _moves(trigger: Rolled) -> str:
-    """Say to which business day a fire is moved."""
-    rule = str(trigger.roll).replace("_", " ")
-    moved = f"from a day off to the {rule} business day"
-    if not trigger.offset:
-        return moved
-    count = abs(trigger.offset)
-    direction = "later" if trigger.offset > 0 else "earlier"
-    return f"{moved}, and {count} business day{'s' * (count > 1)} {direction}"
-
-
-def _business_days(trigger: BusinessDayTrigger) -> str:
-    """Say on which business days a trigger fires: "at 18:00 on the first and the last business day of the month"."""
-    times = _listed([f"{at:%H:%M}" if not at.second else f"{at:%H:%M:%S}" for at in trigger.at])
-    if not trigger.nth:
-        return f"at {times} on every business day"
-    days = _listed([f"the {_ordinal(number)}" for number in trigger.nth])
-    return f"at {times} on {days} business day of the {Period(trigger.period)}"
-
-
-def _listed(words: Sequence[str]) -> str:
-    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
-
-
-def _ordinal(number: int) -> str:
-    if number == -1:
-        return "last"
-    count = abs(number)
-    ending = "th" if count % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(count % 10, "th")
-    return f"{count}{ending}" if number > 0 else f"{count}{ending} last"
-
-
-def _days(days: frozenset[DayOfWeek]) -> str:
-    return ", ".join(day.name.capitalize() for day in sorted(days))
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,29 +70,6 @@ def zone_text(trigger: Trigger) -> str | None:
     return ", ".join(zones) or None
 
 
-def _simple(trigger: SimpleTrigger) -> str:
-    if not trigger.interval or trigger.repeat_count == 0:
-        return "once"
-    times = "" if trigger.repeat_count is None else f", {trigger.repeat_count + 1} times"
-    return f"every {short(trigger.interval)}{times}"
-
-
-def _every(interval: int, unit: str) -> str:
-    return f"every {unit}" if interval == 1 else f"every {interval} {unit}s"
-
-
-def short(span: timedelta) -> str:
-    """Format a span in the syntax of the settings: 90 seconds are "1m30s"."""
-    rest, parts = abs(span), []
-    for letter, unit in _UNITS[:-1]:
-        count, rest = divmod(rest, unit)
-        if count:
-            parts.append(f"{count}{letter}")
-    if rest or not parts:
-        parts.append(f"{rest.total_seconds():g}s")
-    return ("-" if span < timedelta() else "") + "".join(parts)
-
-
 NEXT_TIMES = 10
 _CRON_FIELDS = range(5, 8)
 _COMMON_VALUES = frozenset(field.name for field in fields(Trigger)) - {
@@ -232,7 +110,7 @@ def preview(
         trigger = trigger.anchored(now)
         with Budget():
             times = list(islice(trigger.fire_times(now, None, calendar), NEXT_TIMES))
-        words = in_words(trigger)
+        words = trigger.words
     except InvalidCronError as error:
         # The position counts from the first field, and the text may begin with blanks.
         blanks = len(text) - len(text.lstrip()) if error.expression == text.strip() else 0

@@ -11,6 +11,7 @@ from typing import Any
 from quartzpy.budget import Budget
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.expect import BreachRecord, Expect
+from quartzpy.instants import short
 from quartzpy.jobs.internal_entries import actor_of
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import RETRYING_JOBS, JobKey, TriggerKey
@@ -30,7 +31,7 @@ from quartzpy.operations.views.executions import ExecutionSummary, MisfireView, 
 from quartzpy.operations.views.executions import summary as execution_summary
 from quartzpy.operations.views.internal_triggers import repeated_by, retries_of, without_internals
 from quartzpy.operations.views.lock_holders import MAX_LOCKS, lock_holders
-from quartzpy.operations.views.schedules import PlannedTime, in_words, planned, schedule_text, short, zone_text
+from quartzpy.operations.views.schedules import PlannedTime, planned, zone_text
 from quartzpy.operations.views.waiting import WaitingFacts
 from quartzpy.scheduler.batched_reads import BatchedReads, Deferred
 from quartzpy.scheduler.explain import ClusterSnapshot, Explanation, misfire_effect
@@ -106,8 +107,8 @@ def summary(record: TriggerRecord, now: datetime) -> TriggerSummary:
         TriggerSummary,
         record,
         job=record.job_key,
-        schedule=problem or "" if trigger is None else schedule_text(trigger),
-        words=problem or "" if trigger is None else in_words(trigger),
+        schedule=problem or "" if trigger is None else trigger.text,
+        words=problem or "" if trigger is None else trigger.words,
         zone=None if trigger is None else zone_text(trigger),
         misfire=None if trigger is None else _misfire(trigger),
         late=late_by(record, now),

@@ -43,7 +43,7 @@ def complete(
     now = tables.now()
     ended: list[Completion] = []
     fenced: set[int] = set()
-    ends: list[End] = []
+    ends: list[ExecutionEnd] = []
     stopped: set[int] = set()
     for completion in completions:
         row = tables.fired.get(completion.fired.fire_id)
@@ -73,7 +73,7 @@ def complete(
         if job is not None and completion.outcome is Outcome.SUCCEEDED:
             job.node_deaths = 0
         ends.append(
-            End(
+            ExecutionEnd(
                 row,
                 completion.outcome,
                 completion.result,
@@ -93,7 +93,7 @@ def complete(
     )
 
 
-class End(NamedTuple):
+class ExecutionEnd(NamedTuple):
     """The end of an execution, and what it may do to other triggers."""
 
     row: FiredRow
@@ -105,7 +105,7 @@ class End(NamedTuple):
     joins: bool = True
 
 
-def change_others(tables: Tables, ends: Sequence[End]) -> list[TriggerRow]:
+def change_others(tables: Tables, ends: Sequence[ExecutionEnd]) -> list[TriggerRow]:
     """Store the triggers of the jobs that run next; return those that wait for their fire times now.
 
     It is the same, whether an execution ends by itself or by the death of its node.

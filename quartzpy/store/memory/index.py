@@ -95,7 +95,7 @@ class SortedEntries:
             yield from chunk
 
 
-class Part(NamedTuple):
+class IndexPart(NamedTuple):
     """A part of the entries of a dispatch key: those that misfire at the same age."""
 
     rule: MisfireRule
@@ -119,15 +119,15 @@ class DueIndex:
     """The entries of all dispatch keys."""
 
     def __init__(self) -> None:
-        self._dispatch_keys: dict[DispatchKey, dict[Part, SortedEntries]] = {}
+        self._dispatch_keys: dict[DispatchKey, dict[IndexPart, SortedEntries]] = {}
 
-    def add(self, dispatch_key: DispatchKey, part: Part, entry: Entry) -> None:
+    def add(self, dispatch_key: DispatchKey, part: IndexPart, entry: Entry) -> None:
         parts = self._dispatch_keys.setdefault(dispatch_key, {})
         if part not in parts:
             parts[part] = SortedEntries()
         parts[part].add(entry)
 
-    def remove(self, dispatch_key: DispatchKey, part: Part, entry: Entry) -> None:
+    def remove(self, dispatch_key: DispatchKey, part: IndexPart, entry: Entry) -> None:
         parts = self._dispatch_keys[dispatch_key]
         parts[part].remove(entry)
         if not parts[part]:

@@ -117,7 +117,6 @@ def _job_record(tables: Tables, row: JobRow, most_triggers: int | None) -> JobRe
         load_job=partial(load_job, *row.loader()),
         trigger_count=most_triggers if has_more and most_triggers is not None else len(row.triggers),
         mode=row.mode,
-        display_name=row.detail.display_name,
         next_fire_time=following,
         next_state=TriggerState.PAUSED if next_state is TriggerState.PAUSED_BLOCKED else next_state,
         held_by=waits_for,

@@ -11,7 +11,7 @@ from quartzpy.matchers import GroupMatcher, MatchOperator
 from quartzpy.states import JobMode, Missed, TriggerState
 from quartzpy.store import refusals
 from quartzpy.store.memory.rows import JobRow, PauseMark, TriggerRow
-from quartzpy.store.memory.tables import Pauses, Tables
+from quartzpy.store.memory.tables import PauseTable, Tables
 from quartzpy.store.protocol import (
     NO_NOTE,
     Everything,
@@ -161,7 +161,7 @@ def resume(tables: Tables, subjects: PauseSubjects, missed: Missed = Missed.MISF
                 if scope != of or not matcher.matches(name)
             }
         case Everything():
-            tables.pauses = Pauses(manual=pauses.manual)
+            tables.pauses = PauseTable(manual=pauses.manual)
     return _resume(tables, selected(tables, subjects), missed)
 
 

@@ -14,7 +14,7 @@ from quartzpy.keys import JobKey
 from quartzpy.placement import Capabilities
 from quartzpy.states import NodeMode, Outcome, OverlapPolicy, TriggerState
 from quartzpy.store import node_problems, refusals
-from quartzpy.store.memory.complete import End, change_others
+from quartzpy.store.memory.complete import ExecutionEnd, change_others
 from quartzpy.store.memory.limits import open_gates
 from quartzpy.store.memory.rows import TriggerRow
 from quartzpy.store.memory.tables import Tables
@@ -148,7 +148,7 @@ def _free(tables: Tables, now: datetime, died: Collection[int]) -> tuple[int, in
     """
     registered = {record.epoch for record in tables.nodes.values()}
     suspects: set[JobKey] = set()
-    ends: list[End] = []
+    ends: list[ExecutionEnd] = []
     for row in [row for row in tables.fired.values() if row.epoch not in registered]:
         tables.drop(row)
         if row.epoch in died:
@@ -156,7 +156,7 @@ def _free(tables: Tables, now: datetime, died: Collection[int]) -> tuple[int, in
         runs_again = row.requests_recovery and not row.cancel_requested and row.job_key in tables.jobs
         if not runs_again:
             tables.history.append(row.ended(Outcome.TERMINATED, now, error="its node stopped while executing it"))
-        ends.append(End(row, Outcome.TERMINATED, repeats_after=timedelta() if runs_again else None))
+        ends.append(ExecutionEnd(row, Outcome.TERMINATED, repeats_after=timedelta() if runs_again else None))
     change_others(tables, ends)
     for key in suspects & tables.jobs.keys():
         tables.jobs[key].node_deaths += 1

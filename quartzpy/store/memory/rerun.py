@@ -11,7 +11,7 @@ from typing import Any
 from quartzpy.job_data import encode
 from quartzpy.jobs.continuation import Predecessor
 from quartzpy.jobs.internal_entries import (
-    LostExecution,
+    RecoveredExecution,
     continuation_data,
     nominal_entry,
     nominal_fire,
@@ -31,7 +31,7 @@ def repeat(tables: Tables, row: FiredRow, job: JobRow, after: timedelta, outcome
     own instant and under Quartz's names for one whose node died.
     """
     if outcome is Outcome.TERMINATED:
-        original = recovery_data(LostExecution(row.trigger_key, row.fire_time, row.scheduled_time))
+        original = recovery_data(RecoveredExecution(row.trigger_key, row.fire_time, row.scheduled_time))
         name = f"recover_{row.instance_id[:150]}_{row.fire_id}"
         return store_once(tables, row, job, RECOVERING_JOBS, name, row.scheduled_time, row.attempt, original)
     original = repeats(row.trigger_key, row.scheduled_time, {})

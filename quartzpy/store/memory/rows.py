@@ -13,6 +13,7 @@ from quartzpy.jobs.continuation import Predecessor
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.join import Join, as_join
 from quartzpy.jobs.rate_limit import RateLimit
+from quartzpy.jobs.stored_options import options_text
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import (
     ExecutionState,
@@ -25,7 +26,7 @@ from quartzpy.states import (
     TriggerState,
     misfire_rule_of,
 )
-from quartzpy.store.memory.index import Entry, Part
+from quartzpy.store.memory.index import Entry, IndexPart
 from quartzpy.store.protocol import DispatchKey, FiredTrigger, Gate, PauseNote
 from quartzpy.store.records import ExecutionRecord, WindowRecord
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
@@ -78,6 +79,7 @@ class JobRow:
         "consecutive_failures",
         "continuations",
         "data",
+        "definition",
         "detail",
         "dispatch_key",
         "job_type",
@@ -89,7 +91,6 @@ class JobRow:
         "overlap_policy",
         "owner",
         "rate_limit",
-        "retry",
         "triggers",
     )
 
@@ -122,7 +123,7 @@ class JobRow:
         self.overlap_policy = OverlapPolicy(detail.overlap_policy)
         self.dispatch_key = DispatchKey(self.job_type, detail.placement.text)
         self.owner: str | None = None
-        self.retry = detail.retry.as_text() if detail.retry else None
+        self.definition = options_text(detail)
         self.data = encode(detail.data)
         self.continuations = detail.continuations
         self.after: Join | None = None if detail.after is None else as_join(detail.after)
@@ -219,7 +220,7 @@ class TriggerRow:
         return load_trigger(self.bare, self.data)
 
     @property
-    def part(self) -> Part:
+    def part(self) -> IndexPart:
         """The part of the index in which the trigger waits."""
         rule = misfire_rule_of(
             ignores_misfires=self.bare.ignores_misfires,
@@ -228,7 +229,7 @@ class TriggerRow:
             missed_policy=self.missed_policy,
         )
         threshold = self.bare.misfire_threshold if rule is MisfireRule.OWN else None
-        return Part(rule, threshold)
+        return IndexPart(rule, threshold)
 
     @property
     def gate(self) -> Gate:

@@ -16,7 +16,7 @@ from quartzpy.store.memory.joins import abandon, decide_again
 from quartzpy.store.memory.limits import require_limits
 from quartzpy.store.memory.lookups import trigger_record
 from quartzpy.store.memory.rows import JobRow, JoinRow, TriggerRow
-from quartzpy.store.memory.tables import Pauses, Tables
+from quartzpy.store.memory.tables import PauseTable, Tables
 from quartzpy.store.protocol import BatchEntry, JobEntry
 from quartzpy.store.records import Owned
 from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, schedule_hash
@@ -216,7 +216,7 @@ def clear(tables: Tables) -> None:
     tables.joins.clear()
     tables.calendars.clear()
     tables.calendar_owners.clear()
-    tables.pauses = Pauses()
+    tables.pauses = PauseTable()
     tables.windows.clear()
     tables.versions.clear()
 

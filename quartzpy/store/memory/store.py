@@ -26,15 +26,15 @@ from quartzpy.store.memory import limits as memory_limits
 from quartzpy.store.memory import lookups, misfire, pages, pausing, scheduling, time_off
 from quartzpy.store.memory import recover as recover_step
 from quartzpy.store.memory.joins import settle_left_batches
-from quartzpy.store.memory.notifications import Notifications
+from quartzpy.store.memory.listen import Notifications
 from quartzpy.store.memory.tables import Tables
 from quartzpy.store.protocol import (
     BatchEntry,
     JobEntry,
     JobStore,
-    JobTransaction,
     Node,
     Notification,
+    OpenJobTransaction,
     Repairs,
     Subscription,
     ZoneRenewal,
@@ -96,7 +96,7 @@ class RamJobStore:
     def ask(self, questions: Sequence[Callable[[JobStore], Any]]) -> list[Callable[[], Any]]:
         return [partial(question, self) for question in questions]
 
-    def begin_job_transaction(self) -> JobTransaction:
+    def begin_job_transaction(self) -> OpenJobTransaction:
         raise InvalidValueError("transaction: memory:// has no transactions; use a database")
 
     def snapshot(self) -> Callable[[], None]:

@@ -71,7 +71,7 @@ _EPOCHS = _Epochs()
 
 
 @dataclass
-class Pauses:
+class PauseTable:
     """The pauses that also apply to triggers that are stored later."""
 
     manual: bool = False
@@ -127,7 +127,7 @@ class Tables:
         """What each epoch has said about dispatch keys: whether it runs them."""
         self.calendars: dict[str, StoredCalendar] = {}
         self.calendar_owners: dict[str, str] = {}
-        self.pauses = Pauses()
+        self.pauses = PauseTable()
         self.windows: dict[str, WindowRow] = {}
         self.versions: dict[str, str] = {}
         self.history: deque[ExecutionRecord] = deque(maxlen=HISTORY)

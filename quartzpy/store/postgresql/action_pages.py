@@ -6,7 +6,7 @@ from typing import Any
 
 from quartzpy.states import ActionState
 from quartzpy.store.postgresql.page_filters import switches_of, values_of
-from quartzpy.store.postgresql.schema.reader import Reader
+from quartzpy.store.postgresql.schema.row_reader import Reader
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.queries import ActionQuery, Position
 from quartzpy.store.records import ActionRecord

@@ -41,7 +41,7 @@ class Identity:
         return f"{self.name!r} (oid {self.oid}{server})"
 
 
-class Tables:
+class StoredTables:
     """The tables in one schema with one prefix, on a connection."""
 
     def __init__(

@@ -89,6 +89,5 @@ def job_of(row: Sequence[Any], most_triggers: int | None) -> JobRecord:
         held_by=waits_for,
         shared_limits=names_from_text(about.parked_at) if waits_for is HeldBy.SHARED else (),
         previous_fire_time=None if has_more else about.previous_fire_time,
-        display_name=columns.display_name,
         has_more_triggers=has_more,
     )

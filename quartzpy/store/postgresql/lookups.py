@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeVar
 
+from quartzpy.errors import InvalidJobError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.jobs.shared_limit import names_from_text
+from quartzpy.jobs.stored_options import stored_option
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher, MatchOperator
 from quartzpy.placement import placement_from_text
 from quartzpy.states import PAUSED_STATES, ExecutionState, HeldBy, JobMode, Missed, TriggerState
 from quartzpy.store.postgresql.connection.session import SqlSession
-from quartzpy.store.postgresql.schema.reader import Reader
+from quartzpy.store.postgresql.schema.row_reader import Reader
 from quartzpy.store.postgresql.schema.rows import JobColumns, TriggerColumns, key_columns
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps import checkin
@@ -57,7 +60,7 @@ _Key = TypeVar("_Key", JobKey, TriggerKey)
 
 def match_values(matcher: GroupMatcher) -> dict[str, str]:
     """Return the values of a matcher, as statements take them."""
-    return {"operator": str(matcher.operator), "value": matcher.value}
+    return {"operator": str(matcher.operator), "group": matcher.value}
 
 
 def jobs(session: SqlSession, keys: Collection[JobKey]) -> dict[JobKey, JobDetail]:
@@ -145,10 +148,18 @@ def ahead(session: SqlSession, key: TriggerKey) -> int:
 def job_headers(session: SqlSession, keys: Collection[JobKey]) -> dict[JobKey, JobHeader]:
     rows = session.read_one(_SQL.job_headers, **key_columns(keys))
     headers = (
-        JobHeader(JobKey(name, group), job_type, JobMode(mode), placement_from_text(placement), timeout)
-        for group, name, job_type, mode, placement, timeout in rows
+        JobHeader(JobKey(name, group), job_type, JobMode(mode), placement_from_text(placement), _timeout(definition))
+        for group, name, job_type, mode, placement, definition in rows
     )
     return {header.key: header for header in headers}
+
+
+def _timeout(definition: str | None) -> timedelta | None:
+    # A row that cannot be read must not hide the others.
+    with suppress(InvalidJobError):
+        timeout: timedelta | None = stored_option(definition, "timeout")
+        return timeout
+    return None
 
 
 def keys(session: SqlSession, kind: type[_Key], matcher: GroupMatcher) -> set[_Key]:

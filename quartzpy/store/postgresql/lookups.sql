@@ -52,28 +52,16 @@ SELECT least(count(*), :'most'::int)
        < (it.next_fire_time, -it.priority, it.trigger_group, it.trigger_name);
 
 -- name: job_keys
--- Compares a group with a matcher by text functions, not LIKE, so that every character is literal.
 SELECT job_group, job_name FROM qrtz_job_details
  WHERE sched_name = :'sched'
-   AND CASE :'operator'
-           WHEN 'equals' THEN job_group = :'value'
-           WHEN 'starts_with' THEN starts_with(job_group, :'value')
-           WHEN 'ends_with' THEN right(job_group, length(:'value')) = :'value'
-           WHEN 'contains' THEN strpos(job_group, :'value') > 0
-           ELSE true
-       END;
+   -- include: matches_group of job_group
+;
 
 -- name: trigger_keys
--- As `job_keys`.
 SELECT trigger_group, trigger_name FROM qrtz_triggers
  WHERE sched_name = :'sched'
-   AND CASE :'operator'
-           WHEN 'equals' THEN trigger_group = :'value'
-           WHEN 'starts_with' THEN starts_with(trigger_group, :'value')
-           WHEN 'ends_with' THEN right(trigger_group, length(:'value')) = :'value'
-           WHEN 'contains' THEN strpos(trigger_group, :'value') > 0
-           ELSE true
-       END;
+   -- include: matches_group of trigger_group
+;
 
 -- name: job_groups
 SELECT DISTINCT job_group FROM qrtz_job_details WHERE sched_name = :'sched' ORDER BY 1;
@@ -156,7 +144,7 @@ SELECT
   FROM qrtz_fired_triggers WHERE fire_id = :'fire_id'::bigint AND sched_name = :'sched';
 
 -- name: job_headers
-SELECT j.job_group, j.job_name, j.job_type, j.mode, j.placement, j.timeout
+SELECT j.job_group, j.job_name, j.job_type, j.mode, j.placement, j.definition::text
   FROM unnest(:'groups'::text[], :'names'::text[]) AS k(job_group, job_name)
   JOIN qrtz_job_details j ON j.sched_name = :'sched' AND j.job_group = k.job_group AND j.job_name = k.job_name;
 

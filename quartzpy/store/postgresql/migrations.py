@@ -29,8 +29,8 @@ from quartzpy.store.postgresql.connection.error_translation import translate
 from quartzpy.store.postgresql.connection.urls import DRIVER, parse_dsn
 from quartzpy.store.postgresql.schema.moved_tables import tables_of
 from quartzpy.store.postgresql.schema.naming import renamed, renamed_sql, version_table
+from quartzpy.store.postgresql.schema.operator_views import VIEWS
 from quartzpy.store.postgresql.schema.trigger_keys import TRIGGERS
-from quartzpy.store.postgresql.schema.views import VIEWS
 from quartzpy.store.postgresql.schema_version import (
     HEAD,
     columns,
@@ -210,7 +210,7 @@ def check_adoptable(database: Database, schema: str | None = None, *, prefix: st
         driver = connection.connection.driver_connection
         assert isinstance(driver, psycopg.Connection)
         verify(driver, schema, prefix)
-        identity.Tables(driver, schema, prefix).check_adoptable()
+        identity.StoredTables(driver, schema, prefix).check_adoptable()
 
 
 def adopt(
@@ -230,7 +230,7 @@ def adopt(
         driver = connection.connection.driver_connection
         assert isinstance(driver, psycopg.Connection)
         verify(driver, schema, prefix)
-        return identity.Tables(driver, schema, prefix).adopt(by)
+        return identity.StoredTables(driver, schema, prefix).adopt(by)
 
 
 def downgrade(

@@ -8,7 +8,7 @@ from typing import Any
 from quartzpy.states import MisfireAction
 from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.page_filters import switches_of, values_of
-from quartzpy.store.postgresql.schema.reader import Reader
+from quartzpy.store.postgresql.schema.row_reader import Reader
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.queries import MISFIRE_MARGIN, MisfireQuery, Position
 from quartzpy.store.records import MisfireRecord

@@ -163,13 +163,8 @@ DELETE FROM qrtz_paused_trigger_groups WHERE sched_name = :'sched' AND with_all;
 -- name: forget
 DELETE FROM qrtz_paused_trigger_groups
  WHERE sched_name = :'sched' AND scope = :'scope'
-   AND CASE :'operator'
-       WHEN 'equals' THEN group_name = :'value'
-       WHEN 'starts_with' THEN starts_with(group_name, :'value')
-       WHEN 'ends_with' THEN right(group_name, length(:'value')) = :'value'
-       WHEN 'contains' THEN strpos(group_name, :'value') > 0
-       ELSE true
-       END;
+   -- include: matches_group of group_name
+;
 
 -- name: forget_all
 DELETE FROM qrtz_paused_trigger_groups WHERE sched_name = :'sched' AND scope <> 'MANUAL';

@@ -13,9 +13,9 @@ from quartzpy.errors import SettingsError
 from quartzpy.store.postgresql.connection.error_translation import translate
 from quartzpy.store.postgresql.connection.urls import parse_dsn
 from quartzpy.store.postgresql.schema.naming import renamed
+from quartzpy.store.postgresql.schema.operator_views import VIEWS
 from quartzpy.store.postgresql.schema.privileges import SEQUENCES, TABLES, VIEW, Use
 from quartzpy.store.postgresql.schema.trigger_keys import FUNCTION
-from quartzpy.store.postgresql.schema.views import VIEWS
 from quartzpy.texts import quoted
 
 OWNER = "owner"

@@ -112,11 +112,7 @@ AND scheduled_time < :'until'::timestamptz
 AND job_group = :'group'
 \endif
 \if :group_like
-AND CASE :'operator'
-        WHEN 'starts_with' THEN starts_with(job_group, :'group')
-        WHEN 'ends_with' THEN right(job_group, length(:'group')) = :'group'
-        ELSE strpos(job_group, :'group') > 0
-    END
+-- include: matches_group of job_group
 \endif
 \if :of_job_type
 AND job_type = :'job_type'
@@ -215,9 +211,8 @@ SELECT other.*
 
 -- part: job_columns
 j.job_name, j.job_group, j.job_type, j.is_durable AS job_is_durable, j.max_concurrent, j.overlap_policy,
-j.placement, j.persists_data, j.requests_recovery, j.retry_policy::text AS retry, j.timeout,
-j.pause_after_failures, j.job_data::text AS job_data, j.continuations::text AS continuations, j.capture_logs,
-j.limits,
+j.placement, j.persists_data, j.requests_recovery, j.definition::text AS definition, j.pause_after_failures,
+j.job_data::text AS job_data, j.continuations::text AS continuations, j.limits,
 
 -- part: trigger_columns
 t.trigger_name, t.trigger_group, t.job_group, t.job_name, t.kind, t.schedule::text AS schedule,
@@ -242,28 +237,25 @@ CASE WHEN t.trigger_state <> 'BLOCKED' THEN NULL
 END
 AS opens_at
 
+-- part: matches_group
+-- The column is compared by text functions, not LIKE, so that every character is literal.
+AND CASE :'operator'
+    WHEN 'equals' THEN :column = :'group'
+    WHEN 'starts_with' THEN starts_with(:column, :'group')
+    WHEN 'ends_with' THEN right(:column, length(:'group')) = :'group'
+    WHEN 'contains' THEN strpos(:column, :'group') > 0
+    ELSE true
+    END
+
 -- part: is_chosen
--- A group is compared by text functions, not LIKE, so that every character is literal.
 \if :by_job
 AND (t.job_group, t.job_name) IN (SELECT * FROM unnest(:'groups'::text[], :'names'::text[]))
 \endif
 \if :by_trigger_group
-AND CASE :'operator'
-    WHEN 'equals' THEN t.trigger_group = :'value'
-    WHEN 'starts_with' THEN starts_with(t.trigger_group, :'value')
-    WHEN 'ends_with' THEN right(t.trigger_group, length(:'value')) = :'value'
-    WHEN 'contains' THEN strpos(t.trigger_group, :'value') > 0
-    ELSE true
-    END
+-- include: matches_group of t.trigger_group
 \endif
 \if :by_job_group
-AND CASE :'operator'
-    WHEN 'equals' THEN t.job_group = :'value'
-    WHEN 'starts_with' THEN starts_with(t.job_group, :'value')
-    WHEN 'ends_with' THEN right(t.job_group, length(:'value')) = :'value'
-    WHEN 'contains' THEN strpos(t.job_group, :'value') > 0
-    ELSE true
-    END
+-- include: matches_group of t.job_group
 \endif
 \if :scheduled
 AND t.trigger_group NOT IN ('MANUAL_TRIGGERS', 'RECOVERING_JOBS', 'RETRYING_JOBS', 'CONTINUATIONS')
@@ -442,11 +434,7 @@ AND
 AND t.trigger_group = :'group'
 \endif
 \if :group_like
-AND CASE :'operator'
-        WHEN 'starts_with' THEN starts_with(t.trigger_group, :'group')
-        WHEN 'ends_with' THEN right(t.trigger_group, length(:'group')) = :'group'
-        ELSE strpos(t.trigger_group, :'group') > 0
-    END
+-- include: matches_group of t.trigger_group
 \endif
 \if :of_contains
 AND strpos(t.trigger_name, :'contains') > 0

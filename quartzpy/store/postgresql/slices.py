@@ -68,7 +68,7 @@ class Affected(NamedTuple):
     values: dict[str, Any]
 
 
-class Progress:
+class SliceProgress:
     """The log lines of a change of many triggers, which is its block. `done` says what became of them: "paused"."""
 
     def __init__(self, scheduler: str, done: str, what: str = "triggers") -> None:
@@ -132,7 +132,7 @@ def change(
     """
     size = first_size()
     changed: set[int] = set()
-    with Progress(session.scheduler, done) as progress:
+    with SliceProgress(session.scheduler, done) as progress:
         for waits_now in (False, True) if waits else (False,):
             for rows, is_whole in _slices(session, affected, size, changed):
                 began = time.monotonic()
@@ -170,7 +170,7 @@ def in_parts(
     if len(keys) <= AT_FIRST or not session.decides_at_once:
         return [work(list(keys))] if keys else []
     ordered, results = sorted(keys), []
-    with Progress(session.scheduler, done, what) as progress:
+    with SliceProgress(session.scheduler, done, what) as progress:
         for start in range(0, len(ordered), AT_FIRST):
             part = ordered[start : start + AT_FIRST]
             results.append(work(part))

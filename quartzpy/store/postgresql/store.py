@@ -24,7 +24,6 @@ from quartzpy.store.health_findings import Finding
 from quartzpy.store.node_problems import NodeProblem
 from quartzpy.store.postgresql import calendars as sql_calendars
 from quartzpy.store.postgresql import (
-    checks,
     identity,
     lookups,
     owners,
@@ -32,11 +31,13 @@ from quartzpy.store.postgresql import (
     pausing,
     removing,
     schema_version,
+    server_checks,
     storing,
     time_off,
     zone_rules,
 )
 from quartzpy.store.postgresql.connection.checkin_connection import ControlConnection
+from quartzpy.store.postgresql.connection.connection_sources import Database
 from quartzpy.store.postgresql.connection.connections import Connections
 from quartzpy.store.postgresql.connection.diagnosis import Diagnosis
 from quartzpy.store.postgresql.connection.error_translation import INSUFFICIENT_PRIVILEGE
@@ -47,7 +48,6 @@ from quartzpy.store.postgresql.connection.locks import MADE, MAKE, LockName
 from quartzpy.store.postgresql.connection.questions import Question, ask
 from quartzpy.store.postgresql.connection.servers import READ_ONLY
 from quartzpy.store.postgresql.connection.session import SqlSession, calls
-from quartzpy.store.postgresql.connection.sources import Database
 from quartzpy.store.postgresql.scheduler_names import scheduler_names
 from quartzpy.store.postgresql.schema.naming import DATABASE_CLOCK, Names
 from quartzpy.store.postgresql.steps import acquire as acquire_step
@@ -190,7 +190,7 @@ class SqlJobStore:
             self._prepare_connections()
         try:
             with self._connections.checked_out() as connection:
-                checks.refuse(connection, self._as_connected)
+                server_checks.refuse(connection, self._as_connected)
                 schema_version.verify(connection, self._config.schema, self._config.table_prefix)
             self._make_lock_rows()
         except BaseException as error:
@@ -202,7 +202,7 @@ class SqlJobStore:
     def check_tables(self) -> None:
         with self._connections.checked_out() as connection:
             schema_version.verify(connection, self._config.schema, self._config.table_prefix)
-            identity.Tables(connection, self._config.schema, self._config.table_prefix).check()
+            identity.StoredTables(connection, self._config.schema, self._config.table_prefix).check()
 
     def _make_lock_rows(self) -> None:
         if self._session.read_one(MADE)[0][0] == len(LockName):
@@ -217,10 +217,10 @@ class SqlJobStore:
     def _check_server(self) -> None:
         """Check the server's settings that matter to a node; warn once per process."""
         with self._connections.checked_out() as connection:
-            findings = checks.of_node(connection, self._as_connected)
+            findings = server_checks.of_node(connection, self._as_connected)
             self._described = _described(connection, self._config.schema)
-            checks.raise_first(findings)
-            identity.Tables(connection, self._config.schema, self._config.table_prefix).record("node")
+            server_checks.raise_first(findings)
+            identity.StoredTables(connection, self._config.schema, self._config.table_prefix).record("node")
         for finding in findings:
             if finding not in self._warned:
                 self._warned.add(finding)

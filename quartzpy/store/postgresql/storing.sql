@@ -4,25 +4,21 @@
 -- With the switch `new`, nothing that is stored changes. Otherwise it returns what it has stored, and whether it has
 -- replaced it.
 INSERT INTO qrtz_job_details AS j (sched_name, job_name, job_group, job_type, is_durable, max_concurrent,
-       overlap_policy, placement, persists_data, requests_recovery, retry_policy, timeout, pause_after_failures,
-       job_data, continuations, capture_logs, description, concurrency_key, rate_limit, limits, display_name,
-       documentation_url, after, joined_by, expect)
+       overlap_policy, placement, persists_data, requests_recovery, definition, pause_after_failures, job_data,
+       continuations, concurrency_key, rate_limit, limits, after, joined_by, expect)
 SELECT :'sched', w.job_name, w.job_group, w.job_type, w.is_durable, w.max_concurrent, w.overlap_policy, w.placement,
-       w.persists_data, w.requests_recovery, w.retry::jsonb, w.timeout, w.pause_after_failures, w.job_data::jsonb,
-       w.continuations::jsonb, w.capture_logs, w.description, w.key_entry, w.rate_limit::jsonb, w.limits,
-       w.display_name, w.documentation_url, w.after::jsonb, joins.joined_by,
+       w.persists_data, w.requests_recovery, w.definition::jsonb, w.pause_after_failures, w.job_data::jsonb,
+       w.continuations::jsonb, w.key_entry, w.rate_limit::jsonb, w.limits, w.after::jsonb, joins.joined_by,
        w.expect::jsonb
   FROM unnest(:'job_name_list'::text[], :'job_group_list'::text[], :'job_type_list'::text[],
               :'job_is_durable_list'::bool[], :'max_concurrent_list'::int[], :'overlap_policy_list'::text[],
               :'placement_list'::text[], :'persists_data_list'::bool[], :'requests_recovery_list'::bool[],
-              :'retry_list'::text[], :'timeout_list'::interval[], :'pause_after_failures_list'::int[],
-              :'job_data_list'::text[], :'continuations_list'::text[], :'capture_logs_list'::text[],
-              :'limits_list'::text[], :'job_description_list'::text[], :'key_entry_list'::text[],
-              :'rate_limit_list'::text[], :'display_name_list'::text[], :'documentation_url_list'::text[],
-              :'after_list'::text[], :'expect_list'::text[])
+              :'definition_list'::text[], :'pause_after_failures_list'::int[], :'job_data_list'::text[],
+              :'continuations_list'::text[], :'limits_list'::text[], :'key_entry_list'::text[],
+              :'rate_limit_list'::text[], :'after_list'::text[], :'expect_list'::text[])
        AS w(job_name, job_group, job_type, is_durable, max_concurrent, overlap_policy, placement, persists_data,
-            requests_recovery, retry, timeout, pause_after_failures, job_data, continuations, capture_logs, limits,
-            description, key_entry, rate_limit, display_name, documentation_url, after, expect)
+            requests_recovery, definition, pause_after_failures, job_data, continuations, limits, key_entry, rate_limit,
+            after, expect)
   LEFT JOIN LATERAL (
        -- The jobs that wait for it: it was deleted, and they were not.
        SELECT jsonb_agg(jsonb_build_object('job_group', u.job_group, 'job_name', u.job_name)
@@ -37,16 +33,13 @@ SELECT :'sched', w.job_name, w.job_group, w.job_type, w.is_durable, w.max_concur
        NOTHING
 \else
        UPDATE
-   SET description = excluded.description, job_type = excluded.job_type, is_durable = excluded.is_durable,
+   SET job_type = excluded.job_type, is_durable = excluded.is_durable,
        max_concurrent = excluded.max_concurrent, overlap_policy = excluded.overlap_policy,
        concurrency_key = excluded.concurrency_key, rate_limit = excluded.rate_limit, limits = excluded.limits,
        placement = excluded.placement, persists_data = excluded.persists_data,
-       requests_recovery = excluded.requests_recovery, retry_policy = excluded.retry_policy,
-       timeout = excluded.timeout, pause_after_failures = excluded.pause_after_failures,
-       continuations = excluded.continuations, display_name = excluded.display_name,
-       documentation_url = excluded.documentation_url, after = excluded.after,
-       expect = excluded.expect,
-       capture_logs = excluded.capture_logs,
+       requests_recovery = excluded.requests_recovery, definition = excluded.definition,
+       pause_after_failures = excluded.pause_after_failures, continuations = excluded.continuations,
+       after = excluded.after, expect = excluded.expect,
        job_data = CASE WHEN :'keeps_data'::bool
                          OR (:'keeps_persisted'::bool AND j.persists_data AND excluded.persists_data)
                        THEN j.job_data ELSE excluded.job_data END,

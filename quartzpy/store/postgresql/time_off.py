@@ -160,7 +160,7 @@ def apply_time_off(session: SqlSession, by: str) -> TimeOff:
 
 def _end_own_pauses(session: SqlSession, by: str, deadline: float, ended: list[PauseSubjects]) -> bool:
     size = slices.first_size()
-    with slices.Progress(session.scheduler, "resumed, because their pauses have ended") as progress:
+    with slices.SliceProgress(session.scheduler, "resumed, because their pauses have ended") as progress:
         while True:
             began = time.monotonic()
             most = size.number
@@ -189,7 +189,7 @@ def _end_group(session: SqlSession, by: str, mark: _EndedGroup, deadline: float,
     rows = slices.page_of(session, slices.Affected((*which, *_ENDED), matched), slices.BEGINNING, slices.PAGE)
     is_page_whole = len(rows) < slices.PAGE
     size = slices.first_size()
-    with slices.Progress(session.scheduler, "resumed, because the pause of their group has ended") as progress:
+    with slices.SliceProgress(session.scheduler, "resumed, because the pause of their group has ended") as progress:
         while rows:
             began = time.monotonic()
             part, rows = rows[: size.number], rows[size.number :]

@@ -34,7 +34,7 @@ from quartzpy.store.protocol.fires import (
     UnfilledTrigger,
     no_calendar,
 )
-from quartzpy.store.protocol.firing import FiringStore, JobTransaction
+from quartzpy.store.protocol.firing import FiringStore, OpenJobTransaction
 from quartzpy.store.protocol.outcomes import (
     ANYTHING,
     Acquisition,
@@ -139,13 +139,13 @@ __all__ = [
     "JobEntry",
     "JobGroups",
     "JobStore",
-    "JobTransaction",
     "MisfireOutcome",
     "MovedFire",
     "NameKind",
     "NamedTriggers",
     "Node",
     "Notification",
+    "OpenJobTransaction",
     "PauseNote",
     "PauseSubjects",
     "Purged",

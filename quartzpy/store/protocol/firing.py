@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 
-class JobTransaction(Protocol):
+class OpenJobTransaction(Protocol):
     """A database transaction of a job's own."""
 
     @property
@@ -233,7 +233,7 @@ class FiringStore(Protocol):
         """
         ...
 
-    def begin_job_transaction(self) -> JobTransaction:
+    def begin_job_transaction(self) -> OpenJobTransaction:
         """Begin a transaction for a job's own work.
 
         Raises:

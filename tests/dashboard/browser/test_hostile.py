@@ -85,7 +85,7 @@ def hostile(postgres_dsn: str) -> Iterator[tuple[str, Scheduler]]:
 
 def pages(scheduler: Scheduler, *, everything: bool) -> Iterator[str]:
     yield from ("/", "/timeline", "/timeline?lanes=node", "/jobs", "/triggers", "/calendars", "/groups", "/executions")
-    yield from ("/misfires", "/audit", "/nodes", "/system?examine=yes")
+    yield from ("/misfires", "/audit", "/windows", "/limits", "/running", "/upcoming", "/nodes", "/system?examine=yes")
     yield f"/calendar?{urlencode({'name': SCRIPT[:100]})}"
     yield f"/search?{urlencode({'q': SCRIPT})}"
     failed = {record.job_key.name: record.fire_id for record in scheduler.executions(state="FAILED")}

@@ -1,8 +1,7 @@
 """A job is at its concurrency limit for unusually long, and its triggers have been due for 10 seconds.
 
-It is one if a run takes longer than one and a half times its usual run, or if its triggers wait for longer than that
-many runs take. An earlier execution still runs: the remedy cancels it. If it does not listen, see
-[ignored-timeout](#ignored-timeout).
+A run takes longer than one and a half times the usual run, or the triggers wait for longer than that. An earlier
+execution still runs: the remedy cancels it. If it ignores the request, see [ignored-timeout](#ignored-timeout).
 """
 
 from __future__ import annotations

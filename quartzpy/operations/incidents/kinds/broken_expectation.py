@@ -1,8 +1,8 @@
 """A fire did not do [what is expected](../how-to/expectations.md) of it, and no later fire has.
 
 Or a job has waited for [others](../how-to/after-several-jobs.md) for longer than `within` of its `Join`, and no later
-occasion has started it (`joins-late`). The incident says what was expected, what happened instead, and why as far as
-that is known. `quartzpy why GROUP.NAME` says it for one trigger.
+occasion has started it (`joins-late`). The incident says what was expected, what happened instead, and if known, why.
+`quartzpy why GROUP.NAME` says the same of one trigger.
 """
 
 from __future__ import annotations

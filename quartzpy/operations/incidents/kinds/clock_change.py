@@ -1,7 +1,7 @@
 """Within a day the clocks of a time zone are moved, and triggers fire within an hour of it.
 
 Each trigger's [rule for daylight saving](../time-zones.md) decides about times that are skipped or occur twice; its
-page shows the fire times. If one of them must not be, the remedy skips the next fire of its trigger.
+page shows the fire times. The remedy skips the next fire of a trigger.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
+from quartzpy.instants import short
 from quartzpy.keys import TriggerKey
 from quartzpy.operations.incidents.cluster_facts import ClusterFacts
 from quartzpy.operations.incidents.incident import About, Incident, IncidentKind, Remedy, Rounds
 from quartzpy.operations.incidents.words import MAX_NAMED
 from quartzpy.operations.read_context import attempt
 from quartzpy.operations.views.agenda import FIRES
-from quartzpy.operations.views.schedules import short, zone_text
+from quartzpy.operations.views.schedules import zone_text
 from quartzpy.scheduler.batched_reads import BatchedReads, Deferred
 from quartzpy.store.health_findings import Severity
 from quartzpy.store.queries import TriggerOrder, TriggerQuery

@@ -1,8 +1,8 @@
 """The clock of a node's machine is more than a second off.
 
 The machine's time synchronization does not work. Scheduling uses the clock of the database only, so fires are right;
-times in logs are wrong, and so is what jobs compute from their own clock. If all nodes differ by the same amount, the
-clock of the database is the wrong one: then fires are wrong, too.
+times in logs are wrong, and so are times that jobs read from their own clock. If all nodes differ by the same amount,
+the clock of the database is the wrong one: then fires are wrong, too.
 """
 
 from __future__ import annotations

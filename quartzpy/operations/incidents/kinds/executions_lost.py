@@ -1,13 +1,13 @@
 """Executions ended with their node within a day, and nothing has run them again.
 
-Their jobs do not request recovery. Run again what has to, all at once or by a filter:
+Their jobs do not request recovery. Run again those that are needed, all at once or by a filter:
 
 ```bash
 quartzpy executions --state terminated --since 2h
 quartzpy run-again --state terminated --since 2h --job billing.import --reason "node app-02 was lost"
 ```
 
-To have it automatically, set `requests_recovery=True`.
+To recover a job automatically, set `requests_recovery=True`.
 """
 
 from __future__ import annotations

@@ -14,12 +14,12 @@ SELECT job_group, job_name, count(*), max(ended_at) AS last, max(left(error, 80)
   FROM qrtz_errors WHERE kind = 'EXECUTION' GROUP BY 1, 2 ORDER BY 3 DESC;
 ```
 
-An execution has log lines if its job has `capture_logs`. If failing does harm, pause the job until its cause is mended.
-Afterwards, run again what was not retried:
+An execution has log lines if its job has `capture_logs`. If the failures do harm, pause the job until their cause is
+fixed. Afterwards, run again the executions without a retry:
 
 ```bash
-quartzpy pause job mail.reminders --reason "the mail server is down"
-quartzpy resume job mail.reminders --missed skip
+quartzpy pause mail.reminders --reason "the mail server is down"
+quartzpy resume mail.reminders --missed skip
 quartzpy run-again --exhausted --job mail.reminders --since 3h
 ```
 """
@@ -109,7 +109,7 @@ class FailuresInARow:
         self._last = reading.defer(lambda store: admin(store).last_executions(keys, LOOKED_AT)) if keys else dict
         self._failing = _failing_jobs(reading) if self._fires else list
         self.jobs: list[FailingJob] = []
-        self._rows: dict[TriggerKey, _Row] = {}
+        self._rows: dict[TriggerKey, _FailureRow] = {}
         self._exhausted: dict[TriggerKey, ExecutionRecord] = {}
         self._details: Callable[[], Mapping[JobKey, JobDetail]] = dict
 
@@ -117,7 +117,7 @@ class FailuresInARow:
         """Ask about those that may have failed in a row, with the questions that already wait."""
         last = self._last()
         for key in self._keys:
-            row = _Row(key, last.get(key, ()), self._fires)
+            row = _FailureRow(key, last.get(key, ()), self._fires)
             if len(row.failed) >= FAILURES_IN_A_ROW:
                 self._rows[key] = row
             elif row.failed and not row.retried and row.final.attempt > 1:
@@ -161,7 +161,7 @@ class FailuresInARow:
                     )
                 )
         judged = {job.job_key for job in self.jobs}
-        by_job: defaultdict[JobKey, list[_Row]] = defaultdict(list)
+        by_job: defaultdict[JobKey, list[_FailureRow]] = defaultdict(list)
         for row in self._rows.values():
             if row.trigger not in stopped and row.job not in judged and self._lasts(row):
                 by_job[row.job].append(row)
@@ -172,14 +172,16 @@ class FailuresInARow:
             if key not in stopped and final.job_key not in {*judged, *by_job}
         ]
 
-    def _lasts(self, row: _Row) -> bool:
+    def _lasts(self, row: _FailureRow) -> bool:
         """Return whether the latest fires do not end a row, because their retries are to come.
 
         Otherwise a job that always fails would be in order between a first attempt and its last one.
         """
         return all(_is_undecided(record, self._attempts().get(record.fire_id or 0, ())) for record in row.retried)
 
-    def _by_triggers(self, rows: Sequence[_Row], ran: Callable[[int | None, JobKey], tuple[str, ...]]) -> Incident:
+    def _by_triggers(
+        self, rows: Sequence[_FailureRow], ran: Callable[[int | None, JobKey], tuple[str, ...]]
+    ) -> Incident:
         """Return the incident about a job that fails by some of its triggers."""
         number, job, triggers = sum(len(row.failed) for row in rows), rows[0].job, [row.trigger for row in rows]
         more = "" if all(row.is_exact for row in rows) else " or more"
@@ -208,7 +210,7 @@ class FailuresInARow:
         )
 
 
-class _Row:
+class _FailureRow:
     """The last executions of a trigger: first those that are repeated, then those that failed for good."""
 
     def __init__(

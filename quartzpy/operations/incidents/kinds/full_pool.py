@@ -7,7 +7,7 @@ quartzpy running    # what runs, where, for how long, and how far it is
 quartzpy limits     # the workers of each node, and how many are free
 ```
 
-- Few jobs that run for hours: give them an executor of their own, so that short jobs do not wait behind them.
+- Few jobs that run for hours: give them a separate executor, so that short jobs do not wait behind them.
 - Many short jobs: more `workers`, or more nodes. Jobs of pure Python share one processor: use more processes rather
   than more threads. [Performance and sizes](../performance.md) has numbers.
 - Jobs that wait for a slow service: give them a `timeout`, and a `rate_limit` or `max_concurrent`.

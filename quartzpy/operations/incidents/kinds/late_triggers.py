@@ -1,16 +1,16 @@
 """Triggers are late for none of the other reasons on this page.
 
-The incident has what the nodes report about themselves, and the transactions that hold rows for long: end those. The
-part "late" of the overview has the reason of each trigger, `quartzpy why GROUP.NAME` that of one. In SQL:
+The incident lists problems that nodes report about themselves, and transactions that hold rows for long: end these. The
+part "late" of the overview has the reason of each trigger, and `quartzpy why GROUP.NAME` explains one. In SQL:
 
 ```sql
 SELECT reason, job_group, job_name, trigger_name, late_by FROM qrtz_late ORDER BY late_by DESC LIMIT 20;
 ```
 
-The reasons in this view that are incidents of their own: [no node](#no-node) is alive, no live node knows its
-[job type](#unknown-type), no worker that can run it [is free](#full-pool) or [exists](#no-node-for-job), its job is at
-its [limit of concurrent executions](#blocked-job). A rate limit, or a limit that jobs share, holds fires back as
-intended; one that is always reached is too low. `quartzpy limits` says who uses it.
+Some reasons in this view are separate incidents: [no node](#no-node) is alive, no live node knows its [job
+type](#unknown-type), no worker that can run it [is free](#full-pool) or [exists](#no-node-for-job), its job is at its
+[limit of concurrent executions](#blocked-job). A rate limit, or a limit that jobs share, holds fires back as intended;
+one that is always reached is too low. `quartzpy limits` says who uses it.
 """
 
 from __future__ import annotations

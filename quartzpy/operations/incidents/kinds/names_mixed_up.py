@@ -1,6 +1,6 @@
 """The nodes of this scheduler have no jobs, and the jobs of another one in the same tables have no node.
 
-A node takes the jobs of the scheduler whose name it has: `quartzpy node --name NAME`.
+A node runs only the jobs of the scheduler with its own name: `quartzpy node --name NAME`.
 """
 
 from __future__ import annotations

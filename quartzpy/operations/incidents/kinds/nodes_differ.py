@@ -1,7 +1,7 @@
 """The nodes have different settings or releases, where they should have the same.
 
-During a [rolling release](../how-to/rolling-releases.md) it is so for a while. Otherwise give all nodes the same
-settings: which one holds depends on the node that acts.
+During a [rolling release](../how-to/rolling-releases.md) this is normal for a while. Otherwise give all nodes the same
+settings, because each node acts by its own.
 """
 
 from __future__ import annotations

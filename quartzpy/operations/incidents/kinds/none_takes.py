@@ -1,6 +1,6 @@
 """No node takes triggers: operators have put all of them into standby, or drain them.
 
-`quartzpy audit` says who did, and why. `quartzpy resume-node NODE` lets one take triggers again.
+`quartzpy audit` says who did this, and why. `quartzpy resume-node NODE` lets a node fire triggers again.
 """
 
 from __future__ import annotations

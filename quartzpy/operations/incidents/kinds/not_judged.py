@@ -1,6 +1,6 @@
 """No node judged what was wrong for a while: none was running, or none could reach the database.
 
-It is recorded afterwards, with the time that it lasted. What was wrong meanwhile, and is over, is not recorded.
+It is recorded afterwards, with its duration. Incidents that began and ended meanwhile are not recorded.
 """
 
 from __future__ import annotations

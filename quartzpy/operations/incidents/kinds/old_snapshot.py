@@ -1,8 +1,8 @@
 """An old snapshot keeps dead rows in the tables: they grow, and what reads many rows becomes slower.
 
-End what holds it, which the incident names: `pg_terminate_backend(pid)` for a session, `ROLLBACK PREPARED` for a
-prepared transaction, `pg_drop_replication_slot` for a slot, or `hot_standby_feedback` of the standby. VACUUM removes
-nothing before.
+End the holder, which the incident names: `pg_terminate_backend(pid)` for a session, `ROLLBACK PREPARED` for a prepared
+transaction, `pg_drop_replication_slot` for a slot, or `hot_standby_feedback` of the standby. Until then, VACUUM removes
+nothing.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A pause becomes an incident once it is older than [`pause_grace`](../settings.md), an hour. A pause with an
 [end](../how-to/time-off.md) becomes one only if its end has passed by a minute. The incident says who paused it, when
-and why. One remedy lifts the pause and lets the misfire instructions decide about what was missed, the other skips it.
+and why. One remedy ends the pause and lets the misfire instructions decide about missed fires, the other skips them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The tables belong to another release, so nothing can be read.
 
-`quartzpy db upgrade` upgrades tables that are older; where they are newer, use the release that they belong to.
+`quartzpy db upgrade` upgrades older tables; for newer tables, use the release that they belong to.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from quartzpy.config.config import SchedulerConfig
 from quartzpy.placement import Capabilities, placement_from_text
 from quartzpy.store import node_metadata
 from quartzpy.store.health_findings import MAX_LISTED_ROWS, Finding, Severity
-from quartzpy.store.postgresql.admin.server import old_snapshots
+from quartzpy.store.postgresql.admin.catalogs import old_snapshots
 from quartzpy.store.postgresql.connection.listen import news
 from quartzpy.store.postgresql.connection.locks import MAKE, LockName
 from quartzpy.store.postgresql.connection.session import SqlSession
@@ -166,7 +166,7 @@ def _in_error(rows: _Rows) -> Iterator[Finding]:
 
 def _missing_limits(rows: _Rows) -> Iterator[Finding]:
     what = "job shares a limit that is not stored", "jobs share limits that are not stored"
-    advice = "they do not fire; set the limits, as `quartzpy set-limit NAME 5` does"
+    advice = "they do not fire; set the limits, as `quartzpy limit set NAME 5` does"
     return _error("missing-limit", _texts(rows), what, advice)
 
 

@@ -9,21 +9,21 @@ from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import CopiedDatabaseError
 from quartzpy.store.health_findings import MAX_LISTED_ROWS, Finding, Severity
 from quartzpy.store.postgresql import (
-    checks,
     execution_pages,
     identity,
     join_pages,
     misfire_pages,
     pages,
     schema_version,
+    server_checks,
 )
 from quartzpy.store.postgresql.admin import (
     audit_log,
+    catalogs,
     expectations,
     history,
     incidents,
     search,
-    server,
     usage,
 )
 from quartzpy.store.postgresql.connection.session import SqlSession, calls
@@ -63,7 +63,7 @@ class Admin:
     unscheduled_triggers = calls(usage.unscheduled_triggers)
     overdue = calls(usage.overdue)
     paused_overdue = calls(usage.paused_overdue)
-    other_schedulers = calls(server.other_schedulers)
+    other_schedulers = calls(catalogs.other_schedulers)
     blocked_triggers = calls(usage.blocked_triggers)
     slot_usage = calls(usage.slot_usage)
     rate_usage = calls(usage.rate_usage)
@@ -80,9 +80,9 @@ class Admin:
     executions_in_cells = calls(history.executions_in_cells)
     misfires_in_cells = calls(history.misfires_in_cells)
     find_keys = calls(search.find_keys)
-    tables = calls(server.tables)
-    locks = calls(server.locks)
-    old_snapshots = calls(server.old_snapshots)
+    tables = calls(catalogs.tables)
+    locks = calls(catalogs.locks)
+    old_snapshots = calls(catalogs.old_snapshots)
     job_types = calls(facts.job_types)
     last_examined = calls(pages.last_examined)
     count = calls(pages.count)
@@ -127,9 +127,9 @@ class Admin:
         """Examine the database and return its problems, the gravest first."""
         config = self._config()
         with self._session.connections.checked_out() as connection:
-            findings = checks.of_node(connection, config)
+            findings = server_checks.of_node(connection, config)
             try:
-                identity.Tables(connection, config.schema, config.table_prefix).check()
+                identity.StoredTables(connection, config.schema, config.table_prefix).check()
             except CopiedDatabaseError as error:
                 advice = "until then no node fires; see “A copy” in docs/operate/backup.md"
                 findings.append(Finding(Severity.ERROR, "copied-database", str(error), advice))

@@ -15,6 +15,7 @@ from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import OutcomeUnknownError, QuartzpyError, StoreUnavailableError
 from quartzpy.events.events import Event
 from quartzpy.store.postgresql.connection.abandoned import AbandonedBackends, note_backend
+from quartzpy.store.postgresql.connection.connection_sources import Database, source_of
 from quartzpy.store.postgresql.connection.conninfo import JOB_SETTINGS, session_settings
 from quartzpy.store.postgresql.connection.error_translation import translate
 from quartzpy.store.postgresql.connection.optional_news import is_for_want_of_room, without_news
@@ -30,7 +31,6 @@ from quartzpy.store.postgresql.connection.pipeline import (
 )
 from quartzpy.store.postgresql.connection.pool import Lease, LimitedShare, PoolShare
 from quartzpy.store.postgresql.connection.servers import READ_ONLY, Servers
-from quartzpy.store.postgresql.connection.sources import Database, source_of
 from quartzpy.store.protocol import ConnectionUsage
 
 if TYPE_CHECKING:

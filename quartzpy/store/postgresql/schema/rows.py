@@ -21,8 +21,8 @@ from quartzpy.jobs.fired_trigger import FiredTrigger, FireFacts
 from quartzpy.jobs.job import JobDetail, OverlapPolicyName
 from quartzpy.jobs.join import join_from_text
 from quartzpy.jobs.rate_limit import RateLimit
-from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.jobs.shared_limit import names_from_text
+from quartzpy.jobs.stored_options import options_from_text, options_text
 from quartzpy.keys import JobKey, TriggerKey, unchecked_key
 from quartzpy.placement import placement_from_text
 from quartzpy.states import Unreconciled
@@ -155,19 +155,14 @@ class JobColumns(NamedTuple):
     placement: str
     persists_data: bool
     requests_recovery: bool
-    retry: str | None
-    timeout: timedelta | None
+    definition: str | None
     pause_after_failures: int | None
     job_data: str | None
     continuations: str | None
-    capture_logs: str | None
     limits: str | None
     # The part `rest_of_job` of the SQL: what only the built job has.
-    job_description: str | None
     key_entry: str | None
     rate_limit: str | None
-    display_name: str | None
-    documentation_url: str | None
     after: str | None
     expect: str | None
 
@@ -183,18 +178,13 @@ class JobColumns(NamedTuple):
             placement=job.placement.text,
             persists_data=bool(job.persist_data),
             requests_recovery=job.requests_recovery,
-            retry=job.retry.as_text() if job.retry else None,
-            timeout=job.timeout,
+            definition=options_text(job),
             pause_after_failures=job.pause_after_failures,
             job_data=job_data.encode(job.data),
             continuations=job.continuations_text,
-            capture_logs=job.capture_logs,
             limits=job.limits_text,
-            job_description=job.description,
             key_entry=job.concurrency_key,
             rate_limit=job.rate_limit.as_text() if job.rate_limit else None,
-            display_name=job.display_name,
-            documentation_url=job.documentation_url,
             after=job.after_text,
             expect=job.expect.as_text() if job.expect else None,
         )
@@ -211,15 +201,12 @@ class JobColumns(NamedTuple):
             self.job_type,
             self.job_name,
             self.job_group,
-            description=self.job_description,
             durable=self.job_is_durable,
             max_concurrent=self.max_concurrent,
             overlap_policy=self.overlap_policy,
             concurrency_key=self.key_entry,
             persist_data=self.persists_data,
             requests_recovery=self.requests_recovery,
-            retry=RetryPolicy.from_text(self.retry) if self.retry else None,
-            timeout=self.timeout,
             pause_after_failures=self.pause_after_failures,
             executor=where.executor or None,
             execution_group=where.group or None,
@@ -227,12 +214,10 @@ class JobColumns(NamedTuple):
             data=job_data.decode(self.job_data) or None,
             continuations=continuations_from_text(self.continuations),
             rate_limit=RateLimit.from_text(self.rate_limit) if self.rate_limit else None,
-            display_name=self.display_name,
-            documentation_url=self.documentation_url,
             after=join_from_text(self.after),
-            capture_logs=self.capture_logs,
             limits=names_from_text(self.limits),
             expect=Expect.from_text(self.expect) if self.expect else None,
+            **options_from_text(self.definition),
         )
 
 

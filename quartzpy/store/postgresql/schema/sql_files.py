@@ -7,7 +7,8 @@
 - The names of the tables have the default prefix, and no schema.
 
 What several statements share stands once, as a part of one of the files of `SHARED`: `-- part: node` begins it. The
-line `-- include: node` puts it in, with the indentation of its place. `python -m tools.sql NAME` prints a whole one.
+line `-- include: node` puts it in, with the indentation of its place. `-- include: matches_group of t.job_group` puts
+in a part about a column, which is `:column` in the part. `python -m tools.sql NAME` prints a whole statement.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from functools import cache
 SHARED = ("shared.sql", "steps/shared.sql", "steps/acquire_parts.sql", "admin/shared.sql")
 """The files of parts."""
 _PACKAGE = "quartzpy.store.postgresql"
-_INCLUDE = re.compile(r"^( *)-- include: (\w+)\n", re.MULTILINE)
+_INCLUDE = re.compile(r"^( *)-- include: (\w+)(?: of ([\w.]+))?\n", re.MULTILINE)
 _PART = re.compile(r"^-- part: (\w+)\n", re.MULTILINE)
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _SWITCH = re.compile(r"^ *\\(if :\w+|else|endif) *\n", re.MULTILINE)
@@ -97,10 +98,11 @@ def expanded(text: str) -> str:
     parts = _parts()
 
     def part(match: re.Match[str]) -> str:
-        indentation, name = match.groups()
+        indentation, name, column = match.groups()
         if name not in parts:
             raise LookupError(f"no part is called {name!r}: the parts stand in {', '.join(SHARED)}")
-        return f"{match[0]}{textwrap.indent(expanded(parts[name]), indentation)}{indentation}-- end\n"
+        text = parts[name].replace(":column", column or ":column")
+        return f"{match[0]}{textwrap.indent(expanded(text), indentation)}{indentation}-- end\n"
 
     return _INCLUDE.sub(part, text)
 

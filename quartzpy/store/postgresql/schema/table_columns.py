@@ -23,10 +23,9 @@ qrtz_identity: id system_identifier database_oid database_name adopted_at adopte
 qrtz_incidents: id sched_name kind subject identity severity cause began_as what why trigger_group trigger_name\
  job_group job_name since opened_at confirmed_at closed_at acknowledged_at acknowledged_by acknowledged_reason\
  acknowledged_until acknowledged_severity acknowledged_cause notified
-qrtz_job_details: sched_name job_group job_name display_name documentation_url description job_type is_durable\
- max_concurrent overlap_policy concurrency_key rate_limit limits placement slot_pool persists_data requests_recovery\
- retry_policy timeout mode owner node_deaths is_stopping pause_after_failures consecutive_failures capture_logs\
- job_data continuations after joined_by expect
+qrtz_job_details: sched_name job_group job_name job_type is_durable max_concurrent overlap_policy concurrency_key\
+ rate_limit limits placement slot_pool persists_data requests_recovery definition mode owner node_deaths is_stopping\
+ pause_after_failures consecutive_failures job_data continuations after joined_by expect
 qrtz_job_upstreams: sched_name job_group job_name upstream_group upstream_name
 qrtz_joins: sched_name job_group job_name occasion state opened_at last_end_at total outcomes ended succeeded failed\
  removed fire_id due_at

@@ -19,7 +19,7 @@ from quartzpy.store.node_problems import NodeProblem
 from quartzpy.store.postgresql.connection.checkin_connection import ControlConnection
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement, Result
 from quartzpy.store.postgresql.connection.session import NOW, SqlSession, require_epoch
-from quartzpy.store.postgresql.schema.reader import Reader
+from quartzpy.store.postgresql.schema.row_reader import Reader
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.steps import facts
 from quartzpy.store.protocol import CheckIn, Node, Notification

@@ -138,7 +138,9 @@ def _change(session: SqlSession, transaction: Transaction, job: JobKey, change: 
             break
     else:
         raise HeldError
-    with slices.Progress(session.scheduler, "paused" if change.pauses else f"set to {change.values['state']}") as done:
+    with slices.SliceProgress(
+        session.scheduler, "paused" if change.pauses else f"set to {change.values['state']}"
+    ) as done:
         for start in range(0, len(rows), slices.MOST):
             part = rows[start : start + slices.MOST]
             transaction.execute(

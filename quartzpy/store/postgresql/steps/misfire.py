@@ -64,14 +64,14 @@ LATE_TRIGGER = (*TriggerColumns._fields, *_LateColumns._fields)
 """The columns of `LATE`, in their order."""
 
 
-class _Row(NamedTuple):
+class _LateRow(NamedTuple):
     """A row of `LATE`."""
 
     trigger: TriggerColumns
     late: _LateColumns
 
     @classmethod
-    def of(cls, row: tuple[Any, ...]) -> _Row:
+    def of(cls, row: tuple[Any, ...]) -> _LateRow:
         built_of = len(TriggerColumns._fields)
         return cls(TriggerColumns._make(row[:built_of]), _LateColumns._make(row[built_of:]))
 
@@ -123,7 +123,7 @@ def recover_misfires(
     session.late_since = None
     if not batch.rows:
         return MisfireOutcome(now)
-    rows = [_Row.of(row) for row in batch.rows]
+    rows = [_LateRow.of(row) for row in batch.rows]
     at = rows[0].late.at
     late, misfires, spoiled = _computed(rows[:limit], passed_over, at, Outdated(session.other_rules))
     if len(passed_over) > MAX_PASSED_OVER:
@@ -161,8 +161,8 @@ def recover_misfires(
 
 
 def _computed(
-    rows: Sequence[_Row], passed_over: set[int], at: datetime, outdated: Outdated
-) -> tuple[list[_Late], list[Misfire], list[tuple[_Row, str]]]:
+    rows: Sequence[_LateRow], passed_over: set[int], at: datetime, outdated: Outdated
+) -> tuple[list[_Late], list[Misfire], list[tuple[_LateRow, str]]]:
     """Return the triggers that can be handled, what becomes of each, and the rows that cannot with the reasons.
 
     Generations that this node has to leave to others are added to `passed_over`.
@@ -202,7 +202,7 @@ def _write(
     at_node: dict[str, Any],
     late: Sequence[_Late],
     misfires: Sequence[Misfire],
-    spoiled: Sequence[tuple[_Row, str]],
+    spoiled: Sequence[tuple[_LateRow, str]],
     at: datetime,
 ) -> Sequence[tuple[Any, ...]]:
     """Write a batch back. Return the keys of the triggers that were moved."""
@@ -230,11 +230,13 @@ def _bad_rows(
     return {late[n].row: reason_of(error) for n, error in blamed.items()}
 
 
-def _names(row: _Row) -> tuple[str, str]:
+def _names(row: _LateRow) -> tuple[str, str]:
     return row.trigger.trigger_group, row.trigger.trigger_name
 
 
-def _spoil(session: SqlSession, at_node: dict[str, Any], spoiled: Sequence[tuple[_Row, str]]) -> list[BoundStatement]:
+def _spoil(
+    session: SqlSession, at_node: dict[str, Any], spoiled: Sequence[tuple[_LateRow, str]]
+) -> list[BoundStatement]:
     if not spoiled:
         return []
     return [
@@ -286,7 +288,7 @@ def _move(
     ]
 
 
-def _late(row: _Row, patterns: dict[tuple[Any, ...], SimpleTrigger]) -> _Late:
+def _late(row: _LateRow, patterns: dict[tuple[Any, ...], SimpleTrigger]) -> _Late:
     late = row.late
     return _Late(
         _trigger(row.trigger, patterns),

@@ -6,8 +6,7 @@
 catch_up_until = t.catch_up_until
 
 -- part: rest_of_job
-j.description AS job_description, j.concurrency_key AS key_entry, j.rate_limit::text AS rate_limit,
-j.display_name, j.documentation_url, j.after::text AS after, j.expect::text AS expect
+j.concurrency_key AS key_entry, j.rate_limit::text AS rate_limit, j.after::text AS after, j.expect::text AS expect
 
 -- part: prepared_once_of_job
 -- As `prepared_once`.
@@ -131,13 +130,12 @@ NOT EXISTS (SELECT FROM qrtz_limits f WHERE f.ctid = o.ctid FOR NO KEY UPDATE SK
 handed AS MATERIALIZED (
     SELECT t.given_fire_id AS fire_id, t.at AS fire_time, t.trigger_group, t.trigger_name, t.job_group, t.job_name,
            t.job_type, t.generation, t.scheduled_time AS scheduled_fire_time, t.previous_time AS previous_fire_time,
-           t.next_fire_time, t.times_triggered, t.attempt, t.placement, j.retry_policy::text AS retry, j.timeout,
-           j.persists_data, j.job_data::text AS job_data, t.job_data::text AS trigger_data,
+           t.next_fire_time, t.times_triggered, t.attempt, t.placement,
+           j.definition::text AS definition, j.persists_data, j.job_data::text AS job_data, t.job_data::text AS trigger_data,
            c.revision AS calendar_revision,
            CASE WHEN cardinality(t.upcoming) < 3 THEN t.upcoming END AS upcoming_instants, t.upcoming_is_complete,
            t.coalesced, j.node_deaths, j.pause_after_failures, j.continuations::text AS continuations,
-           t.max_concurrent, j.capture_logs, j.is_durable AS job_is_durable,
-           t.limits, j.joined_by IS NOT NULL AS is_joined,
+           t.max_concurrent, j.is_durable AS job_is_durable, t.limits, j.joined_by IS NOT NULL AS is_joined,
            CASE WHEN t.max_concurrent IS NOT NULL AND (t.overlap_policy <> 'skip' OR j.rate_limit IS NOT NULL)
                 THEN t.concurrency_key END AS gate_key,
            t.decision, t.concurrency_key, t.overlap_policy, j.requests_recovery, c.calendar::text AS calendar_text,

@@ -5,7 +5,7 @@ Every row has a `sched_name`: logical schedulers share a database and never affe
 that runs; the comments name it.
 """
 
-from quartzpy.store.postgresql.schema.tables import history, operations, runtime, schedule
-from quartzpy.store.postgresql.schema.tables.base import epochs, fire_ids, metadata
+from quartzpy.store.postgresql.schema.tables import audit_and_incidents, history, runtime, schedule
+from quartzpy.store.postgresql.schema.tables.shared import epochs, fire_ids, metadata
 
-__all__ = ["epochs", "fire_ids", "history", "metadata", "operations", "runtime", "schedule"]
+__all__ = ["audit_and_incidents", "epochs", "fire_ids", "history", "metadata", "runtime", "schedule"]

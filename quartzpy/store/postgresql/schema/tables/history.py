@@ -18,7 +18,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from quartzpy.states import MisfireAction, Outcome
-from quartzpy.store.postgresql.schema.tables.base import Instant, Name, metadata, one_of
+from quartzpy.store.postgresql.schema.tables.shared import Instant, Name, metadata, one_of
 
 # Columns of a fixed width come first, so that none of their bytes is padding: each fire inserts such a row.
 executions = Table(

@@ -20,7 +20,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from quartzpy.states import JoinState, NodeMode
-from quartzpy.store.postgresql.schema.tables.base import (
+from quartzpy.store.postgresql.schema.tables.shared import (
     BY_SCHEDULER,
     IS_RATE_LIMIT,
     Instant,

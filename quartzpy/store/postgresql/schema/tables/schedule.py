@@ -21,9 +21,10 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from quartzpy.states import STORED_STATES, JobMode, Missed, OverlapPolicy, Unreconciled
-from quartzpy.store.postgresql.schema.tables.base import (
+from quartzpy.store.postgresql.schema.tables.shared import (
     BY_SCHEDULER,
     IS_AWAITED,
+    IS_DEFINITION,
     IS_FOLLOWED,
     IS_RATE_LIMIT,
     Instant,
@@ -54,11 +55,6 @@ job_details = Table(
     Column("sched_name", Name, nullable=False),
     Column("job_group", Name, nullable=False),
     Column("job_name", Name, nullable=False),
-    # The name that people see; NULL: they see job_name.
-    Column("display_name", Text),
-    # The address of a page about the job.
-    Column("documentation_url", Text),
-    Column("description", Text),
     Column("job_type", Name, nullable=False),
     Column("is_durable", Boolean, nullable=False),
     # The limit of concurrent executions in the cluster; 1 is Quartz's DisallowConcurrentExecution, NULL is no limit.
@@ -77,8 +73,8 @@ job_details = Table(
     Column("slot_pool", Key, Computed(SLOT_POOL, persisted=True), nullable=False),
     Column("persists_data", Boolean, nullable=False),
     Column("requests_recovery", Boolean, nullable=False),
-    Column("retry_policy", JSONB),
-    Column("timeout", Interval),
+    # Its options that no statement reads, by the words of a declared file: {"timeout": "90s"}; NULL: it has none.
+    Column("definition", JSONB),
     # MANUAL: only manual triggers fire; DISABLED: none fires.
     Column("mode", String(10), nullable=False, server_default=text("'ENABLED'")),
     # The owner that declared the job (Scheduler.sync): pruning removes only an owner's own jobs.
@@ -91,8 +87,6 @@ job_details = Table(
     Column("pause_after_failures", Integer),
     # The failed executions since the last success; counted only where pause_after_failures is set.
     Column("consecutive_failures", Integer, nullable=False, server_default=text("0")),
-    # The level from which on the history keeps the log lines of its executions; NULL or OFF: it keeps none.
-    Column("capture_logs", String(10)),
     Column("job_data", JSONB),
     # The jobs that run after it, and after which outcomes.
     Column("continuations", JSONB),
@@ -108,11 +102,9 @@ job_details = Table(
     CheckConstraint(one_of("overlap_policy", OverlapPolicy), name="qrtz_job_details_when_full_check"),
     # Values that the steps compute with: one that they cannot is refused when somebody stores it by hand.
     CheckConstraint(IS_RATE_LIMIT, name="qrtz_job_details_rate_limit_check"),
+    CheckConstraint(IS_DEFINITION, name="qrtz_job_details_definition_check"),
     CheckConstraint(IS_FOLLOWED, name="qrtz_job_details_continuations_check"),
     CheckConstraint(IS_AWAITED, name="qrtz_job_details_after_check"),
-    CheckConstraint(
-        "timeout > interval '0' AND timeout <= interval '876600 hours'", name="qrtz_job_details_timeout_check"
-    ),
     CheckConstraint(
         "node_deaths BETWEEN 0 AND 1000000000 AND consecutive_failures BETWEEN 0 AND 1000000000",
         name="qrtz_job_details_counters_check",

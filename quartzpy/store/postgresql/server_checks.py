@@ -22,7 +22,7 @@ OLDEST_SERVER = 150_000
 OURS_BESIDES_THE_POOL = 5
 """Connections of a node besides its pool: three for steps, one for check-ins, one for LISTEN."""
 
-_SQL = SqlFile("checks.sql")
+_SQL = SqlFile("server_checks.sql")
 _FACTS = _SQL("facts").encode()
 _OTHER_WRITERS = as_query(_SQL("other_writers"))
 

@@ -8,7 +8,7 @@ from quartzpy.store.postgresql.admin.records import LockRecord, OtherScheduler, 
 from quartzpy.store.postgresql.connection.session import SqlSession
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
 
-_SQL = SqlFile("admin/server.sql")
+_SQL = SqlFile("admin/catalogs.sql")
 TABLES = _SQL("tables")
 LONG = timedelta(seconds=5)
 """The age from which a transaction that writes rows is listed with its locks."""

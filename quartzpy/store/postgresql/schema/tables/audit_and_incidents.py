@@ -19,7 +19,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from quartzpy.expect import Breach
 from quartzpy.states import ActionState
 from quartzpy.store.health_findings import Severity
-from quartzpy.store.postgresql.schema.tables.base import (
+from quartzpy.store.postgresql.schema.tables.shared import (
     BY_SCHEDULER,
     Instant,
     Name,

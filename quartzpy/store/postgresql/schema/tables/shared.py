@@ -69,6 +69,8 @@ IS_RATE_LIMIT = (
 """The condition that the column `rate_limit` has values with which the steps can compute."""
 IS_FOLLOWED = "jsonb_typeof(continuations) = 'array'"
 """The same of the column `continuations`."""
+IS_DEFINITION = "jsonb_typeof(definition) = 'object'"
+"""The same of the column `definition`."""
 IS_AWAITED = (
     "after IS NULL OR (jsonb_typeof(after -> 'jobs') = 'array' AND jsonb_typeof(after -> 'outcomes') = 'array'"
     " AND (after ->> 'needed')::int BETWEEN 1 AND 100 AND after ->> 'per' = ANY ('{instant,day}')"

@@ -9,7 +9,7 @@ from contextlib import suppress
 from datetime import timedelta
 
 from quartzpy.errors import IncludedJobError, JobCancelledError, JobExecutionError, JobTimeoutError
-from quartzpy.jobs.retry import dotted_name, policy_from_text
+from quartzpy.jobs.retry import dotted_name
 from quartzpy.states import CompletionInstruction
 from quartzpy.store.protocol import FiredTrigger
 from quartzpy.texts import headline, storable_text
@@ -48,10 +48,11 @@ def retry_delay(fired: FiredTrigger, error: BaseException) -> timedelta | None:
     Raises:
         Exception: raised by the policy.
     """
-    if fired.retry is None or (isinstance(error, IncludedJobError) and not error.may_be_retried):
+    policy = fired.retry
+    if policy is None or (isinstance(error, IncludedJobError) and not error.may_be_retried):
         return None
     wrapped = error.__cause__ if isinstance(error, JobExecutionError) else None
-    return policy_from_text(fired.retry).delay_after(fired.attempt, wrapped or error)
+    return policy.delay_after(fired.attempt, wrapped or error)
 
 
 def log_failure(
