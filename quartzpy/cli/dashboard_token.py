@@ -28,7 +28,7 @@ def dashboard_token(
     The token is on standard output, what it is on standard error. It is stored nowhere.
     """
     with installed_by(install_line("dashboard")):
-        from quartzpy.dashboard.passes import LONGEST_TOKEN, Passes, PassKind
+        from quartzpy.dashboard.passes import LONGEST_TOKEN, PassKind, PassSigner
         from quartzpy.dashboard.sessions import EndedSessions
     from quartzpy.operations import Role
     from quartzpy.operations.actions.action import local_user
@@ -43,7 +43,7 @@ def dashboard_token(
     if secret is None:
         raise SettingsError(f"--secret, or {SECRET_VARIABLE}: the secret that the dashboard runs with is needed")
     lasts = as_span(expires, "--expires", SettingsError, above_zero=True, longest=LONGEST_TOKEN)
-    text, made = Passes(secret).issue(str(user), Role(role), PassKind.TOKEN, lasts)
+    text, made = PassSigner(secret).issue(str(user), Role(role), PassKind.TOKEN, lasts)
     until = datetime.fromtimestamp(made.expires, UTC).isoformat(timespec="seconds")
     click.echo(
         f"{made.name} is {made.role} until {until}; to end it: quartzpy dashboard-token --end {made.number}", err=True

@@ -53,7 +53,7 @@ class Pass:
     """What its end is recorded by."""
 
 
-class Passes:
+class PassSigner:
     """Issues passes, and reads those that this secret has signed."""
 
     def __init__(self, secret: str, now: Callable[[], float] = time.time) -> None:
@@ -104,7 +104,7 @@ class PassAuth:
     """
 
     def __init__(self, secret: str, grants: Mapping[str, Grant] | None = None) -> None:
-        self.passes = Passes(secret)
+        self.passes = PassSigner(secret)
         self._grants = dict(grants or {})
 
     def __call__(self, request: Request) -> Actor | None:

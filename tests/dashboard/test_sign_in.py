@@ -18,7 +18,7 @@ from quartzpy.cli.main import cli
 from quartzpy.dashboard import create_app, oidc
 from quartzpy.dashboard.identity_headers import IdentityHeaders
 from quartzpy.dashboard.oidc import OidcAuth
-from quartzpy.dashboard.passes import PASS_COOKIE, PassAuth, Passes, PassKind
+from quartzpy.dashboard.passes import PASS_COOKIE, PassAuth, PassKind, PassSigner
 from quartzpy.errors import SettingsError
 from quartzpy.operations import Role
 from tests.dashboard.provider import CLIENT, OTHER_KEY, SECRET, SHARED_KEY, Provider, path_of, running_provider
@@ -236,9 +236,9 @@ def test_a_changed_cookie_admits_nobody(client_of: Callable[..., TestClient], pr
     sign_in(client)
     text = client.cookies[PASS_COOKIE]
     body, _, signature = text.partition(".")
-    token, _ = Passes(LONG_SECRET).issue("ada", Role.ADMIN, PassKind.SESSION, timedelta(hours=1))
+    token, _ = PassSigner(LONG_SECRET).issue("ada", Role.ADMIN, PassKind.SESSION, timedelta(hours=1))
     for forged in (body, f"{body}.", f"{body[:-2]}AA.{signature}", token, "", ".", "é.é", "x" * 10_000):
-        assert Passes(LONG_SECRET + "x").read(forged, PassKind.SESSION) is None
+        assert PassSigner(LONG_SECRET + "x").read(forged, PassKind.SESSION) is None
         client.cookies.clear()
         if forged.isascii():
             client.cookies.set(PASS_COOKIE, forged, domain="127.0.0.1")
@@ -275,10 +275,10 @@ def test_a_token_of_a_machine_has_a_role_and_an_expiry_and_can_be_ended(
 
 def test_passes_are_refused_where_they_do_not_belong(client_of: Callable[..., TestClient]) -> None:
     client = client_of(PassAuth(LONG_SECRET))
-    passes = Passes(LONG_SECRET)
+    passes = PassSigner(LONG_SECRET)
     session, _ = passes.issue("ada", Role.ADMIN, PassKind.SESSION, timedelta(hours=1))
     expired, _ = passes.issue("ada", Role.ADMIN, PassKind.TOKEN, timedelta(seconds=-1))
-    foreign, _ = Passes(LONG_SECRET + "!").issue("ada", Role.ADMIN, PassKind.TOKEN, timedelta(hours=1))
+    foreign, _ = PassSigner(LONG_SECRET + "!").issue("ada", Role.ADMIN, PassKind.TOKEN, timedelta(hours=1))
     for text in (session, expired, foreign, "", "x"):
         assert client.get("/api/v1/jobs", headers=bearer(text)).status_code == 401
     assert client.get("/api/v1/jobs", headers={"Authorization": "Basic YTpi"}).status_code == 401
@@ -328,7 +328,7 @@ def test_the_headers_of_a_declared_proxy_alone_count(
 
 def test_a_proxy_and_tokens_of_machines_go_together(client_of: Callable[..., TestClient]) -> None:
     client = client_of(IdentityHeaders(["10.0.0.0/24"], ROLES, secret=LONG_SECRET), client=("10.0.0.9", 5))
-    token, _ = Passes(LONG_SECRET).issue("deploy", Role.VIEWER, PassKind.TOKEN, timedelta(hours=1))
+    token, _ = PassSigner(LONG_SECRET).issue("deploy", Role.VIEWER, PassKind.TOKEN, timedelta(hours=1))
     assert client.get("/api/v1/jobs", headers=bearer(token)).status_code == 200
     assert client.get("/api/v1/jobs", headers={**USER, **bearer("x")}).status_code == 403
     assert client.get("/jobs", headers=USER).status_code == 200
