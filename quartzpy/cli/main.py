@@ -25,6 +25,7 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
         "top": "top",
         "incidents": "cluster",
         "nodes": "cluster",
+        "fleet": "fleet",
     },
     "List": {
         "running": "execution_lists",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import urlencode, urlsplit
 
 from quartzpy.dashboard.assets import asset_path
@@ -165,7 +165,9 @@ class PageLink:
         return (self.path, *self.others)
 
 
-NAVIGATION = (
+MenuPart: TypeAlias = tuple[str, tuple[PageLink, ...]]
+"""A heading of the menu and its pages."""
+NAVIGATION: tuple[MenuPart, ...] = (
     (
         "Now",
         (
@@ -194,3 +196,8 @@ NAVIGATION = (
     ("Cluster", (PageLink("Nodes", "/nodes", "n"), PageLink("System", "/system", "s"))),
 )
 """The menu: headings and their pages."""
+FLEET_MENU: MenuPart = (
+    "Fleet",
+    (PageLink("All schedulers", "/fleet", "f"), PageLink("Their incidents", "/fleet-incidents")),
+)
+"""What the menu has besides where there are several schedulers."""

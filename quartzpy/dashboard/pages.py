@@ -44,6 +44,8 @@ from quartzpy.operations import (
     TriggerSummary,
 )
 from quartzpy.operations.actions.audit_log import undoing
+from quartzpy.operations.fleet import Fleet
+from quartzpy.operations.lists.fleet import FLEET_LISTS
 from quartzpy.operations.lists.history import EXECUTIONS, PAST_INCIDENTS
 from quartzpy.operations.lists.schedule import JOBS, TRIGGERS
 from quartzpy.operations.lists.spec import ListSpec, in_order
@@ -413,12 +415,16 @@ def one_execution(context: RequestContext) -> Response:
     return context.render("execution.html", live=live, view=view, bar=split_bar(view.execution, view.elapsed))
 
 
-def list_page(spec: ListSpec[Any]) -> Handler:
-    """Return the page of a list of which all that there is to say is in its description."""
+def list_page(spec: ListSpec[Any], fleet: Fleet | None = None) -> Handler:
+    """Return the page of a list of which all that there is to say is in its description: of `fleet`, if it is given."""
 
     def handle(context: RequestContext) -> Response:
+        if fleet is not None:
+            # The store of this page's own scheduler may be the one that does not answer.
+            context = context.at(context.dashboard.clock.now())
+
         def read(limit: int, after: str | None) -> Page[Any]:
-            ask = getattr(context.operations, spec.method)
+            ask = getattr(context.operations if fleet is None else fleet, spec.method)
             rows: Page[Any] = Page(ask(), None) if spec.query is None else ask(limit=limit, after=after, **filters)
             return rows
 
@@ -429,7 +435,8 @@ def list_page(spec: ListSpec[Any]) -> Handler:
         live = "" if context.parameter("after") else spec.live
         return context.render(
             "list.html",
-            live=live,
+            live="" if fleet is not None else live,
+            every="" if fleet is None else "5s",
             is_steady=spec.is_steady and bool(live) and not head.sort,
             spec=spec,
             filters=filters,
@@ -481,6 +488,11 @@ def search(context: RequestContext) -> Response:
     text = context.parameter("q")
     results = None if text is None else context.operations.search(text, after=context.parameter("after"))
     return context.render("search.html", text=text, results=results)
+
+
+def fleet_pages(fleet: Fleet | None) -> list[BaseRoute]:
+    """Return the pages of several schedulers; none without them."""
+    return [] if fleet is None else [Route(f"/{spec.name}", page(list_page(spec, fleet))) for spec in FLEET_LISTS]
 
 
 PAGES: list[BaseRoute] = [

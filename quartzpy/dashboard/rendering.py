@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from quartzpy.dashboard.drawing.plots import sparkline
-from quartzpy.dashboard.links import NAVIGATION, Links
+from quartzpy.dashboard.links import Links
 from quartzpy.dashboard.lists import plain_head
 from quartzpy.dashboard.times import Times, span_text, utc
 from quartzpy.keys import JobKey, Key, TriggerKey
@@ -67,7 +67,6 @@ def _environment() -> Environment:
     made.globals.update(
         time=time_element,
         said=said,
-        navigation=NAVIGATION,
         action_table=ACTIONS,
         no_time=timedelta(),
         kind_of=kind_of,

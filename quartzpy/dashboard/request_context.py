@@ -18,7 +18,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from quartzpy.clock import Clock
 from quartzpy.dashboard.cookies import checked_form, csrf_token, keep_csrf_token
-from quartzpy.dashboard.links import ROOT, Links
+from quartzpy.dashboard.links import FLEET_MENU, NAVIGATION, ROOT, Links, MenuPart
 from quartzpy.dashboard.lists import COLUMNS
 from quartzpy.dashboard.rendering import render
 from quartzpy.dashboard.times import ZONE_COOKIE, Times, is_zone, times_of
@@ -59,6 +59,8 @@ class Dashboard:
     title: str
     read_only: bool
     can_log_out: bool
+    has_fleet: bool = False
+    """True if there are pages of several schedulers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,11 @@ class RequestContext:
     def may(self, action: str) -> bool:
         """Return whether the actor may do this action of `Operations.actions` here."""
         return self.operations.actions.permits(action)
+
+    @property
+    def navigation(self) -> tuple[MenuPart, ...]:
+        """The menu."""
+        return (*NAVIGATION, FLEET_MENU) if self.dashboard.has_fleet else NAVIGATION
 
     @property
     def has_session(self) -> bool:
@@ -145,7 +152,7 @@ class RequestContext:
     def render(self, template: str, *, status: int = 200, **values: Any) -> Response:
         """Return a page, or its content alone for the script of an open page."""
         layout = "actions/dialog.html" if self.is_dialog else "fragment.html" if self.is_fragment else "layout.html"
-        text = render(template, context=self, layout=layout, **{"live": "", "is_steady": False, **values})
+        text = render(template, context=self, layout=layout, **{"live": "", "every": "", "is_steady": False, **values})
         response = self._answer(text, status)
         keep_csrf_token(self.request, response)
         self._keep_choices(response)
