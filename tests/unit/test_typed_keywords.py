@@ -30,7 +30,7 @@ def words(alias: object) -> set[str]:
 
 def test_the_settings_are_those_of_the_configuration() -> None:
     assert set(get_type_hints(Settings)) == names(SchedulerConfig)
-    assert set(get_type_hints(OutsideSettings)) == names(SchedulerConfig) | {"url"}
+    assert set(get_type_hints(OutsideSettings)) == names(SchedulerConfig) | {"url", "connect"}
 
 
 def test_the_options_are_those_of_a_job() -> None:
