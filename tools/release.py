@@ -197,7 +197,7 @@ def bill_of_materials(environment: Path) -> str:
         text=True,
     )
     bill = json.loads(done.stdout)
-    for component in bill["components"]:
+    for component in [*bill["components"], *bill["metadata"]["tools"]["components"]]:
         # A package URL names each component; its addresses change without a release.
         component.pop("externalReferences", None)
     return json.dumps(bill, indent=1, sort_keys=True) + "\n"

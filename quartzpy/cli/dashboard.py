@@ -97,6 +97,13 @@ ROLES = ("viewer", "operator", "admin")
     show_envvar=True,
     help="Accept the tokens that quartzpy dashboard-token has made with this secret, of at least 32 characters.",
 )
+@click.option(
+    "--fleet",
+    "fleet_file",
+    metavar="FILE",
+    help="Also show all schedulers of this file, as `quartzpy fleet` does. Without a database of its own, the page is"
+    " that of the first of them.",
+)
 @click.option("--title", default=None, help="The title of the page; by default the scheduler's name.")
 def dashboard(
     target: Target,
@@ -111,6 +118,7 @@ def dashboard(
     behind_tls_proxy: bool,
     trusted_proxies: tuple[str, ...],
     title: str | None,
+    fleet_file: str | None,
     secret: str | None,
     **sign_in: Any,
 ) -> None:
@@ -140,6 +148,14 @@ def dashboard(
     if auth is None and not read_only:
         made = new_token()
         auth, token_link = LocalToken(made, local_user()), f"login?token={made}"
+    fleet = None
+    if fleet_file is not None:
+        from quartzpy.cli.fleet import members_in, target_of
+        from quartzpy.config.fleet import fleet_from_toml
+        from quartzpy.operations.fleet import Fleet
+
+        fleet = Fleet(members_in(fleet_file))
+        target = target if target.has_database else target_of(fleet_from_toml(fleet_file)[0])
     with listen(host, port) as listening, target.client() as scheduler:
         app = create_app(
             scheduler,
@@ -147,6 +163,7 @@ def dashboard(
             read_only=read_only,
             title=title or scheduler.name,
             behind_tls_proxy=behind_tls_proxy,
+            fleet=fleet,
         )
         server = DashboardServer(app, root_path.rstrip("/"), trusted_proxies=trusted_proxies)
         shown = f"[{host}]" if ":" in host else host

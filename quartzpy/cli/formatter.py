@@ -29,7 +29,7 @@ _STYLES: Mapping[str, Mapping[str, Any]] = {
     word: style
     for words, style in (
         ("SUCCEEDED alive running ok", {"fg": "green"}),
-        ("ERROR FAILED TERMINATED dead critical error", {"fg": "red", "bold": True}),
+        ("ERROR FAILED TERMINATED dead critical error unreachable", {"fg": "red", "bold": True}),
         ("PAUSED PAUSED_BLOCKED BLOCKED MANUAL DISABLED SKIPPED SNOOZED CANCELLED", {"fg": "yellow"}),
         ("late standby draining warning", {"fg": "yellow"}),
         ("ACQUIRED EXECUTING PROCESSING ENQUEUED", {"fg": "cyan"}),

@@ -144,10 +144,11 @@ def run_listing(
     """Print what `read` returns of the operations of a client, once or again and again."""
     columns = chosen_columns(columns, options.columns)
     with target.operations() as operations:
-        repeat(options.watch, lambda: _print(options, columns, read(operations)))
+        repeat(options.watch, lambda: print_answer(options, columns, read(operations)))
 
 
-def _print(options: Options, columns: Sequence[Column[_T]], answer: Answer[_T]) -> None:
+def print_answer(options: Options, columns: Sequence[Column[_T]], answer: Answer[_T]) -> None:
+    """Print records as a table or JSON, and what there is to say about them."""
     if options.json_output:
         print_json(answer.records if answer.whole is None else answer.whole, indent=options.watch is None)
         return

@@ -23,6 +23,7 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
     "See": {
         "top": "top",
         "incidents": "cluster",
+        "fleet": "fleet",
     },
     "List": {},
     "Understand": {

@@ -26,6 +26,7 @@ from quartzpy.operations.render import as_json, table
 from quartzpy.secret_texts import REDACTED
 
 if TYPE_CHECKING:
+    from quartzpy.operations.views.system import Report
     from quartzpy.store.postgresql.upgrade_plan import UpgradePlan
 
 
@@ -303,9 +304,18 @@ def doctor(target: Target, repair: bool, json_output: bool) -> None:
     Run it as the database user of the nodes, so that it finds missing privileges. Exit status: 0 if there are no
     problems, 1 for warnings, 2 for errors.
     """
+    from quartzpy.operations.views.system import as_json, as_text
+
+    report = report_of(target, repair=repair)
+    click.echo(as_json(report) if json_output else as_text(report))
+    sys.exit(report.status)
+
+
+def report_of(target: Target, *, repair: bool = False) -> Report:
+    """Examine the database of a scheduler."""
     from quartzpy.config.config import SchedulerConfig
     from quartzpy.errors import SchemaError, StoreUnavailableError
-    from quartzpy.operations.views.system import as_json, as_text, examine
+    from quartzpy.operations.views.system import examine
     from quartzpy.store.postgresql.store import SqlJobStore
 
     # If the database cannot be read, the report says so, and the name does not matter.
@@ -314,8 +324,6 @@ def doctor(target: Target, repair: bool, json_output: bool) -> None:
         name = target.chosen_name()
     store = SqlJobStore(target.database, SchedulerConfig.of(target.settings(name)))
     try:
-        report = examine(store, repair=repair)
+        return examine(store, repair=repair)
     finally:
         store.close()
-    click.echo(as_json(report) if json_output else as_text(report))
-    sys.exit(report.status)

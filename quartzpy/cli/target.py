@@ -77,7 +77,8 @@ class Target:
         """
         if CONNECT in self.values:
             # Modules in the current directory can be imported, as with `python -m`.
-            sys.path.insert(0, os.getcwd())
+            if sys.path[0] != (here := os.getcwd()):
+                sys.path.insert(0, here)
             return function_at(self.values[CONNECT])
         if URL not in self.values:
             raise SettingsError(

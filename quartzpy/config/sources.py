@@ -97,7 +97,11 @@ def settings_from_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
             has the wrong type. The message names the file, the setting and the value, and suggests the nearest valid
             name.
     """
-    name, table = _table(Path(path))
+    return settings_of_table(path, *_table(Path(path)))
+
+
+def settings_of_table(path: str | os.PathLike[str], name: str, table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings in a table of this name, which is at `path`; errors as for `settings_from_toml`."""
     return {
         setting.name: _from_toml(setting.kind, value, f"{path}: {setting.dotted}")
         for setting, value in _entries(path, name, table)
@@ -258,13 +262,17 @@ def _of_quartz(path: Path) -> str | None:
     )
 
 
-def _table(path: Path) -> tuple[str, dict[str, Any]]:
-    """Return the table with the settings in a file, and its name: empty for the whole file."""
+def toml_of(path: Path) -> dict[str, Any]:
+    """Return the content of a TOML file.
+
+    Raises:
+        SettingsError: it cannot be read, or is not TOML.
+    """
     import tomllib  # Most nodes read no file.
 
     try:
         text = decoded(path.read_bytes(), f"{path} is not valid TOML")
-        table: Any = tomllib.loads(text)
+        return tomllib.loads(text)
     except FileNotFoundError:
         raise SettingsError(f"{path}: the file does not exist") from None
     except OSError as error:
@@ -278,6 +286,11 @@ def _table(path: Path) -> tuple[str, dict[str, Any]]:
         raise SettingsError(
             _of_quartz(path) or f"{path} is not valid TOML: {reason(error)}{alike_in_line(text, error)}"
         ) from error
+
+
+def _table(path: Path) -> tuple[str, dict[str, Any]]:
+    """Return the table with the settings in a file, and its name: empty for the whole file."""
+    table: Any = toml_of(path)
     keys = ("tool", "quartzpy") if path.name == "pyproject.toml" else ("quartzpy",)
     if path.name == CONFIG_FILE and not isinstance(table.get("quartzpy"), dict):
         return "", dict(table)

@@ -23,12 +23,13 @@ from quartzpy.dashboard.hosts import KnownHost
 from quartzpy.dashboard.live import AUDIT, LiveHub, serve_stream
 from quartzpy.dashboard.login import login_routes
 from quartzpy.dashboard.middleware import Authentication, RequestLimits, SecurityHeaders
-from quartzpy.dashboard.pages import PAGES, menu_of
+from quartzpy.dashboard.pages import PAGES, fleet_pages, menu_of
 from quartzpy.dashboard.request_context import Dashboard
 from quartzpy.dashboard.sessions import EndedSessions
 from quartzpy.errors import SettingsError
 from quartzpy.operations import Operations
 from quartzpy.operations.actions.action import local_user
+from quartzpy.operations.fleet import Fleet
 from quartzpy.scheduler.explain import API, PAGE
 from quartzpy.scheduler.scheduler import BaseScheduler
 from quartzpy.secret_texts import SECRETS
@@ -42,6 +43,7 @@ def create_app(
     redact: Sequence[str] = SECRETS,
     title: str = "quartzpy",
     behind_tls_proxy: bool = False,
+    fleet: Fleet | None = None,
 ) -> Starlette:
     """Return the web page of a scheduler as an ASGI application, to be served alone or mounted under any path.
 
@@ -52,7 +54,8 @@ def create_app(
     sends those. With `read_only`, nothing can be changed, whatever the role is.
     `redact` are patterns of the keys of job data whose values are not shown. `title` names the page in the browser.
     `behind_tls_proxy` says that browsers reach it over HTTPS although this process sees none of it, so that its cookies
-    are `Secure`; it is not needed where the server knows, as uvicorn does with `--forwarded-allow-ips`.
+    are `Secure`; it is not needed where the server knows, as uvicorn does with `--forwarded-allow-ips`. `fleet` adds
+    the pages of several schedulers, which every reader of this one then sees.
 
     Raises:
         SettingsError: `read_only` is False, and there is no `auth`.
@@ -72,7 +75,7 @@ def create_app(
         operations=operations,
         clock=SystemClock(),
         title=title,
-        menu=menu_of(PAGES),
+        menu=menu_of([*PAGES, *fleet_pages(fleet)]),
         read_only=read_only,
         can_log_out=bool(_logins(authenticator)),
     )
@@ -82,9 +85,11 @@ def create_app(
         yield
         hub.close()
         await run_in_threadpool(background.close)
+        if fleet is not None:
+            await run_in_threadpool(fleet.close)
 
     app = Starlette(
-        routes=_routes(authenticator, operations, background),
+        routes=_routes(authenticator, operations, background, fleet),
         middleware=[
             Middleware(SecurityHeaders),
             Middleware(KnownHost),
@@ -101,17 +106,20 @@ def create_app(
     return app
 
 
-def _routes(authenticator: Authenticator, operations: Operations, background: BackgroundActions) -> list[BaseRoute]:
+def _routes(
+    authenticator: Authenticator, operations: Operations, background: BackgroundActions, fleet: Fleet | None
+) -> list[BaseRoute]:
     api = create_api(
         operations.advising(API),
         background,
         actor_of=lambda request: request.state.actor,
         check_request=lambda request: check_csrf(request, None),
         refused=ForgedRequestError,
+        fleet=fleet,
     )
     static = Route("/static/{digest}/{name:path}", serve_asset, name="asset")
     logins = _logins(authenticator)
-    pages = [entry.route for entry in PAGES]
+    pages = [entry.route for entry in (*PAGES, *fleet_pages(fleet))]
     return [static, *logins, Mount(PREFIX, app=api), *pages, *ACTION_PAGES, Route("/live", serve_stream)]
 
 

@@ -45,7 +45,9 @@ from quartzpy.operations import (
     TriggerSummary,
 )
 from quartzpy.operations.actions.audit_log import undoing
+from quartzpy.operations.fleet import Fleet
 from quartzpy.operations.lists.cluster import NODES
+from quartzpy.operations.lists.fleet import FLEET_LISTS
 from quartzpy.operations.lists.history import EXECUTIONS, PAST_INCIDENTS
 from quartzpy.operations.lists.schedule import JOBS, TRIGGERS
 from quartzpy.operations.lists.spec import ListSpec, in_order
@@ -394,29 +396,35 @@ def list_page(
     usual: str = "",
     are_few: Callable[..., bool] = lambda operations, most, **filters: False,
     allowed: Callable[[Mapping[str, Any]], Collection[str]] = lambda filters: (),
+    fleet: Fleet | None = None,
 ) -> Handler:
     """Return the page of a list of which nearly all that there is to say is in its description.
 
     `usual` is the column of the usual order. `are_few` says whether the whole list is short, and `allowed` returns the
-    actions on several of its rows.
+    actions on several of its rows. A list of several schedulers is read from `fleet`.
     """
 
     def handle(context: RequestContext) -> Response:
         answer: Any = None
+        if fleet is not None:
+            # The store of this page's own scheduler may be the one that does not answer.
+            context = context.at(context.dashboard.clock.now())
+        source: Any = context.operations if fleet is None else fleet
 
         def read(limit: int, after: str | None) -> Page[Any]:
             nonlocal answer
-            answer = spec.read(context.operations, limit if spec.is_paged else MAX_SORTED, after, **filters)
+            answer = spec.read(source, limit if spec.is_paged else MAX_SORTED, after, **filters)
             return spec.page(answer)
 
         if (changed := _changed_columns(context, spec)) is not None:
             return changed
         filters = chosen_filters(context, spec)
         rows, head = _sorted(context, spec, {usual: read}, lambda: are_few(context.operations, MAX_SORTED, **filters))
-        live = "" if context.parameter("after") else spec.live
+        live = "" if context.parameter("after") or fleet is not None else spec.live
         return context.render(
             spec.template,
             live=live,
+            every="" if fleet is None else "5s",
             is_steady=spec.is_steady and bool(live) and not head.sort,
             spec=spec,
             filters=filters,
@@ -535,6 +543,16 @@ PAGES: list[PageEntry] = [
     *_lists(),
     PageEntry("/search", search),
 ]
+
+
+def fleet_pages(fleet: Fleet | None) -> list[PageEntry]:
+    """Return the pages of several schedulers; none without them."""
+    if fleet is None:
+        return []
+    return [
+        PageEntry(f"/{spec.name}", list_page(spec, fleet=fleet), spec.title, spec.menu, spec.key)
+        for spec in FLEET_LISTS
+    ]
 
 
 def menu_of(pages: Sequence[PageEntry]) -> Menu:

@@ -150,7 +150,7 @@ class RequestContext:
     def render(self, template: str, *, status: int = 200, **values: Any) -> Response:
         """Return a page, or its content alone for the script of an open page."""
         layout = "actions/dialog.html" if self.is_dialog else "fragment.html" if self.is_fragment else "layout.html"
-        text = render(template, context=self, layout=layout, **{"live": "", "is_steady": False, **values})
+        text = render(template, context=self, layout=layout, **{"live": "", "every": "", "is_steady": False, **values})
         response = self._answer(text, status)
         keep_csrf_token(self.request, response)
         self._keep_choices(response)

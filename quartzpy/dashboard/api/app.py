@@ -23,6 +23,8 @@ from quartzpy.errors import PreconditionFailedError
 from quartzpy.operations import ActionProgress, Actions, Actor, Operations, Selection
 from quartzpy.operations.actions.table import ACTIONS
 from quartzpy.operations.definition_records import DefinitionOutcome, Expected
+from quartzpy.operations.fleet import Fleet
+from quartzpy.operations.lists.fleet import FLEET_LISTS
 from quartzpy.operations.render import to_json
 
 PREFIX = "/api/v1"
@@ -51,6 +53,7 @@ def create_api(
     actor_of: Callable[[Request], Actor | None],
     check_request: Callable[[Request], None],
     refused: type[Exception],
+    fleet: Fleet | None = None,
 ) -> Starlette:
     """Return the API as an application.
 
@@ -61,6 +64,7 @@ def create_api(
         check_request: checks that a request which changes something comes from a page of this site or has a token of
             its own.
         refused: the error that `check_request` raises.
+        fleet: several schedulers, which can be read besides.
     """
 
     limiters: list[CapacityLimiter] = []
@@ -72,17 +76,17 @@ def create_api(
     def unauthenticated() -> Response:
         return problem(401, "This request does not say who sends it.")
 
-    def read_endpoint(read: Read) -> _Endpoint:
+    def read_endpoint(read: Read, source: Fleet | None = None) -> _Endpoint:
         async def endpoint(request: Request) -> Response:
             if (own := acting(request)) is None:
                 return unauthenticated()
             # Reads block.
-            return JsonResponse(await run_in_threadpool(answered, request, own, read))
+            return JsonResponse(await run_in_threadpool(answered, request, own, read, source or own))
 
         return endpoint
 
-    def answered(request: Request, own: Operations, read: Read) -> Any:
-        return read.answer(own, values_of(read.parameters, request.query_params.multi_items(), own))
+    def answered(request: Request, own: Operations, read: Read, source: Operations | Fleet) -> Any:
+        return read.answer(source, values_of(read.parameters, request.query_params.multi_items(), own))
 
     def action_endpoint(action: str) -> _Endpoint:
         async def endpoint(request: Request) -> Response:
@@ -185,6 +189,11 @@ def create_api(
 
     routes: list[BaseRoute] = [Route("/openapi.json", described)]
     routes += [Route(read.path, read_endpoint(read)) for read in READS]
+    if fleet is not None:
+        routes += [
+            Route(f"/{spec.name}", read_endpoint(Read(f"/{spec.name}", spec.method, spec.help), fleet))
+            for spec in FLEET_LISTS
+        ]
     routes += [
         Route(f"/{resource.collection}/{{key:path}}", definition_endpoint(resource), methods=["GET", "PUT", "DELETE"])
         for resource in definitions.RESOURCES

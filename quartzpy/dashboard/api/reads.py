@@ -148,8 +148,9 @@ class Read:
     key: type[JobKey] | type[TriggerKey] | None = None
     """The type of the key that the parameters name, which the method takes; None passes them by their names."""
 
-    def answer(self, operations: Operations, values: Mapping[str, Any]) -> Any:
-        method = getattr(operations, self.method)
+    def answer(self, source: object, values: Mapping[str, Any]) -> Any:
+        """Ask the operations, or what else has the method."""
+        method = getattr(source, self.method)
         if self.key is None:
             return method(**values)
         return method(self.key(values["name"], values.get("group", "DEFAULT")))

@@ -78,10 +78,13 @@ def examine(store: JobStore, *, repair: bool = False) -> Report:
             repairs = store.repair()
         findings = admin(store).audit()
     except QuartzpyError as error:
-        # The message of the error contains the advice.
-        refusal = Finding(Severity.ERROR, "unusable", f"{type(error).__name__}: {' '.join(str(error).split())}", "")
-        return Report((refusal,), repairs)
+        return unusable(f"{type(error).__name__}: {' '.join(str(error).split())}", repairs)
     return Report(tuple(findings), repairs)
+
+
+def unusable(message: str, repairs: Repairs | None = None) -> Report:
+    """Return the report about a store that cannot be examined. The message of the error contains the advice."""
+    return Report((Finding(Severity.ERROR, "unusable", message, ""),), repairs)
 
 
 def as_text(report: Report) -> str:
