@@ -72,7 +72,9 @@ def check_command(words: list[str]) -> None:
         flag = shared[arguments.pop(0)]
         if isinstance(flag, click.Option) and not flag.is_flag:
             arguments.pop(0)
-    while hasattr(command, "commands"):
+    while isinstance(command, click.Group):
+        if command.invoke_without_command and (not arguments or arguments[0].startswith("-")):
+            break
         command = command.commands[arguments.pop(0)]
     options = {name for each in command.params for name in [*each.opts, *each.secondary_opts]}
     assert {each for each in arguments if each.startswith("--")} <= options
