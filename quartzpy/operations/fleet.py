@@ -159,7 +159,7 @@ class _Watch:
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _LastAnswer:
     """The last answers of a scheduler: the last overview, and why nothing newer came."""
 
     overview: Overview | None = None
@@ -174,7 +174,7 @@ class _Reader:
     member: FleetMember
     watch: _Watch
     answered: threading.Event = field(default_factory=threading.Event)
-    answer: _Answer = _Answer()
+    answer: _LastAnswer = _LastAnswer()
     asked_at: float | None = None
     """When the question was asked to which no answer has come yet."""
     thread: threading.Thread = field(init=False)
@@ -197,14 +197,14 @@ class _Reader:
                     while goes_on:
                         self.asked_at = time.monotonic()
                         overview = operations.overview()
-                        self._note(_Answer(overview, time.monotonic()))
+                        self._note(_LastAnswer(overview, time.monotonic()))
                         goes_on = self.watch.rest()
             except Exception as error:
                 # A function that connects is the user's, and may raise anything.
-                self._note(_Answer(self.answer.overview, self.answer.at, reason(error)))
+                self._note(_LastAnswer(self.answer.overview, self.answer.at, reason(error)))
                 goes_on = self.watch.rest()
 
-    def _note(self, answer: _Answer) -> None:
+    def _note(self, answer: _LastAnswer) -> None:
         self.answer, self.asked_at = answer, None
         self.answered.set()
 

@@ -9,7 +9,7 @@ from tools.journeys import PACKAGE, modules
 
 ON_SEVERAL_FLOORS = """
     acquire action actions app audit_log business_days calendars clock cluster complete cron crontab definitions
-    execution_log expectations filters history holdings job_transaction jobs joins keys late_triggers limits
+    execution_log expectations filters fleet history holdings job_transaction jobs joins keys late_triggers limits
     listen lists lookups methods misfire node pages pausing plugin queries reader records recover registry rows
     schedule scheduler schedules scheduling search slices store storing table time_off timeline transactions
     triggers zone_rules
