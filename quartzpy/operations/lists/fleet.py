@@ -47,7 +47,6 @@ FLEET: ListSpec[FleetRow] = ListSpec(
     reads="rows",
     title="All schedulers",
     menu="Fleet",
-    key="f",
     intro="The schedulers of one file, each as it has last answered.",
 )
 
