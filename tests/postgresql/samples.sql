@@ -221,6 +221,7 @@
 \set sched samples
 \set schedule_list '{"{}","{}"}'
 \set schedules '{"{}","{}"}'
+\set schema billing
 \set scope TRIGGER
 \set severities {error,warning}
 \set severity error

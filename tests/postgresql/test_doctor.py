@@ -274,6 +274,7 @@ def test_dead_rows_name_the_snapshot_that_keeps_them(
             assert found["dead-rows"].advice == "check autovacuum, or run VACUUM"
             return
         assert "dead-rows" not in found
-        assert holder in found["old-snapshot"].rows[0]
+        # A session of another test may end late, and hold an older one.
+        assert any(holder in row for row in found["old-snapshot"].rows)
         assert "VACUUM removes nothing before" in found["old-snapshot"].advice
-        assert holder in incidents["old-snapshot"].why[0]
+        assert any(holder in why for why in incidents["old-snapshot"].why)

@@ -43,9 +43,9 @@ PROTECTIONS = (
         (
             Edit(
                 f"{_SQL}.migrations",
-                "        command.upgrade(_config(schema, prefix, connection), revision)\n",
-                "        command.upgrade(_config(schema, prefix, connection), revision)\n"
-                '        connection.execute(text("DROP INDEX IF EXISTS qrtz_fired_triggers_limited"))\n',
+                "                command.upgrade(_config(schema, prefix, connection), revision)\n",
+                "                command.upgrade(_config(schema, prefix, connection), revision)\n"
+                '                connection.execute(text("DROP INDEX IF EXISTS qrtz_fired_triggers_limited"))\n',
             ),
         ),
         ("tests/postgresql/test_faults.py::test_the_tables_refuse_two_executions_of_a_serial_job_at_once",),
