@@ -22,6 +22,7 @@ from quartzpy.errors import JobNotFoundError, ObjectNotFoundError, TriggerNotFou
 from quartzpy.operations.lists.history import EXECUTIONS, MISFIRES, RUNNING, UPCOMING
 from quartzpy.operations.lists.schedule import TRIGGERS
 from quartzpy.operations.lists.spec import Column, Look
+from quartzpy.scheduler.typed_text import no_subject
 from quartzpy.texts import did_you_mean, visible
 
 if TYPE_CHECKING:
@@ -364,14 +365,7 @@ def why(target: Target, output: _DetailOutput, trigger: str, group: str | None) 
         try:
             job = job_key(scheduler, trigger, group)
         except JobNotFoundError:
-            try:
-                # This error suggests the nearest trigger.
-                trigger_key(scheduler, trigger, group)
-            except TriggerNotFoundError as error:
-                raise TriggerNotFoundError(
-                    str(error).replace("there is no trigger", "there is no trigger and no job", 1)
-                ) from None
-            raise
+            raise no_subject(scheduler, trigger, group) from None
         records = scheduler.triggers(job=job).page(_MAX_EXPLAINED)
         parts: dict[str, Sequence[str]] = {str(record.key): operations.why(record.key) for record in records}
         detail = scheduler.get_job_detail(job)

@@ -69,13 +69,24 @@ def read_subject(scheduler: BaseScheduler, text: str, group: str | None, ways: s
         if [record.key for record in of_job] == [_only(text, triggers)]:
             return triggers[0]
         raise SettingsError(f"a job and a trigger are called {quoted(text)}: write {ways.format(key=text)}")
-    if jobs:
-        return _only(text, jobs)
-    try:
-        return read_key(scheduler, text, TriggerKey, group)
-    except TriggerNotFoundError as error:
-        what = str(error).replace("there is no trigger", "there is no trigger and no job", 1)
-        raise TriggerNotFoundError(what) from None
+    if jobs or triggers:
+        return _only(text, jobs) if jobs else _only(text, triggers)
+    raise no_subject(scheduler, text, group)
+
+
+def no_subject(scheduler: BaseScheduler, text: str, group: str | None) -> TriggerNotFoundError:
+    """Return the error about a text that is neither a job nor a trigger, with the one that was probably meant."""
+    store = scheduler._usable_store()
+    job, trigger = key_readings(text, JobKey, group)[0], key_readings(text, TriggerKey, group)[0]
+    near: list[JobKey | TriggerKey] = [
+        each
+        for each in (nearest(trigger, store.near_keys(trigger, MAX_NEAR)), nearest(job, store.near_keys(job, MAX_NEAR)))
+        if each is not None
+    ]
+    # Of a trigger and a job, the one whose name is right.
+    near.sort(key=lambda each: each.name != trigger.name)
+    what = f"there is no trigger and no job {quoted(text)}"
+    return not_stored(TriggerNotFoundError, what, near[0] if near else None)
 
 
 def likely_key(scheduler: BaseScheduler, text: str, kind: type[_K], group: str | None = None) -> _K:

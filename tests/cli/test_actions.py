@@ -114,6 +114,8 @@ def test_a_selection_is_confirmed_and_a_dry_run_changes_nothing(
         (("pause", "a", "--state", "WAITING"), 2, "give only one of keys, filters"),
         (("pause", "--state", "ERROR"), 7, "no trigger matches --state ERROR"),
         (("pause", "nothing"), 5, "there is no trigger and no job 'nothing'"),
+        (("pause", "jobb"), 5, "there is no trigger and no job 'jobb'; did you mean DEFAULT.job?"),
+        (("why", "jobb"), 5, "there is no trigger and no job 'jobb'; did you mean DEFAULT.job?"),
         (("pause", "--job", "jobb"), 5, "did you mean DEFAULT.job?"),
         (("reset", "a"), 9, "DEFAULT.a is WAITING, not ERROR"),
         (("reset", "--all"), 7, "no trigger matches --state ERROR"),
