@@ -1,4 +1,4 @@
-"""A run and its figures: `python -m tests.chaos --mode smoke|quick|long --seed N [--world NAME] [--minutes M]`."""
+"""A run and its figures: `python -m tests.chaos --mode smoke|quick|long|day --seed N [--world NAME] [--minutes M]`."""
 
 from __future__ import annotations
 
@@ -32,6 +32,9 @@ def play(mode_name: str, seed: int, directory: Path, *, say: Any = print, **opti
     tempo = Tempo.of(current.world)
     mode = mode_of(mode_name, tempo)
     families = options.pop("families", None)
+    if mode_name == "day" and options.get("minutes"):
+        # The migration is in the middle of what is played, and all of it is.
+        options["count"] = max(1, round(options.pop("minutes") * plans.DAY_FAULTS_A_MINUTE))
     plan = plans.plan(mode_name, seed, nodes_of(mode), options.pop("count", None), tempo)
     if families:
         plan = [fault for fault in plan if fault.family in families]
@@ -74,7 +77,9 @@ def main() -> None:
     parser.add_argument("--mode", choices=sorted(MODES), default="smoke")
     parser.add_argument("--seed", type=int)
     parser.add_argument("--runs", type=int, default=1, help="so many runs, one seed after the other")
-    parser.add_argument("--minutes", type=float, help="end a long run after so many minutes of faults")
+    parser.add_argument(
+        "--minutes", type=float, help="end a long run after so many minutes of faults, or play so many of a day"
+    )
     parser.add_argument("--report", type=Path, help="write figures and violations there, as JSON")
     parser.add_argument("--directory", type=Path, help="where the records go; a temporary one by default")
     parser.add_argument("--families", help="only these families of the plan: X9,X4")
@@ -86,6 +91,8 @@ def main() -> None:
     if given.check:
         show(look_again(given.check))
         return
+    if given.mode == "day" and given.world and WORLDS[given.world].has_own_way:
+        parser.error(f"a day has its own role and way to the server, and cannot be played in the world {given.world}")
     with _inside(given.world):
         sys.exit(_play_all(given, parser))
 

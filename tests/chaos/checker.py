@@ -142,6 +142,7 @@ class Check:
         self.report.figures.update(figures)
         for name, values in lateness.items():
             self.report.figures[f"lateness_{name}"] = percentiles(values)
+        self.report.figures["lateness"] = percentiles([late for values in lateness.values() for late in values])
 
     def _one(self, life: Life, target: Target, figures: Counter[str], lateness: dict[str, list[float]]) -> None:
         about = (target.key, target.instant)

@@ -11,13 +11,16 @@ import argparse
 import json
 import os
 import random
+import shlex
 import signal
+import subprocess
 import threading
 import time
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
-from sqlalchemy import create_engine, text
+from sqlalchemy import create_engine, event, text
 from sqlalchemy.engine import Engine
 
 from quartzpy import JobDetail, Scheduler, SimpleTrigger, TriggerKey
@@ -43,6 +46,8 @@ class Client:
         self.engine: Engine = create_engine(
             dsn, pool_size=4, pool_pre_ping=True, connect_args={"connect_timeout": 2 * slowness}
         )
+        if command := settings.get("password_command"):
+            event.listen(self.engine, "do_connect", partial(_log_in, shlex.split(command)))
         self.random = random.Random(seed)
         self.rate, self.moved, self.poisons = rate, moved, poison
         self.slowness, self.sparseness = slowness, sparseness
@@ -191,6 +196,11 @@ class Client:
         job = JobDetail("chaos.not_known_here", f"unknown-{name}", "poison")
         trigger = SimpleTrigger(f"unknown-{name}", "poison", start_time=soon(1))
         asked("schedule_unknown", trigger.key, lambda: self.scheduler.schedule_job(job, trigger))
+
+
+def _log_in(command: list[str], dialect: Any, record: Any, arguments: Any, options: dict[str, Any]) -> None:
+    """Give a connection of the engine's the password that the command prints now."""
+    options["password"] = subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 def main() -> None:

@@ -43,9 +43,11 @@ class Mode:
     rate: float
     shots: float
     warm_up: float
+    every: float = 0.0
+    """From the beginning of a fault to that of the next one, at least."""
 
 
-MODES = ("smoke", "quick", "long")
+MODES = ("smoke", "quick", "long", "day")
 
 
 def mode_of(name: str, tempo: Tempo) -> Mode:
@@ -60,6 +62,9 @@ def mode_of(name: str, tempo: Tempo) -> Mode:
             return Mode(name, 3, tempo.recovered_within + 2, 30.0 * slowness, rate, shots, warm_up)
         case "long":
             return Mode(name, 5, 2.0 * slowness, 30.0 * slowness, rate, shots, warm_up)
+        case "day":
+            every = 60 / plans.DAY_FAULTS_A_MINUTE * slowness
+            return Mode(name, 3, 0.5 * slowness, 20.0 * slowness, 0.5 * rate, 0.5 * shots, warm_up, every)
     raise ValueError(f"no such mode: {name}")
 
 
@@ -110,7 +115,7 @@ class Conductor:
 
     def run(self) -> Report:
         """All of it; the checker's report."""
-        stage = Stage(self.directory, nodes_of(self.mode), sabotage=self.sabotage)
+        stage = Stage(self.directory, nodes_of(self.mode), sabotage=self.sabotage, owned=self.mode.name == "day")
         try:
             end = self._play(stage)
         finally:
@@ -171,9 +176,10 @@ class Conductor:
                 return
             if chance is not None and self.pause.wait(chance.uniform(2, 10)):
                 return
+            begun = time.monotonic()
             self.one(stage, number, fault)
             if chance is None:
-                self.pause.wait(self.mode.quiet)
+                self.pause.wait(max(self.mode.quiet, begun + self.mode.every - time.monotonic()))
 
     def one(self, stage: Stage, number: int, fault: Fault) -> None:
         """Begin a fault, hold, heal; into the journal."""

@@ -1,4 +1,4 @@
-"""The faults X1 to X18: each knows how to begin, how long it holds, and how it is healed."""
+"""The faults X1 to X18, and D1 to D5 of a day: each knows how to begin, how long it holds, and how it is healed."""
 
 from __future__ import annotations
 
@@ -334,6 +334,41 @@ def vandalise(stage: Stage, fault: Fault) -> Iterator[None]:
     gone = _on_server(stage, statements[fault.values["row"]], *values)
     if gone:
         history.append("vandalised", trigger=gone[0][0], instant=gone[0][1])
+    yield
+
+
+@act
+def renew(stage: Stage, fault: Fault) -> Iterator[None]:
+    """D1: the password of the nodes' role expires, and there is another one."""
+    assert stage.owner is not None
+    stage.owner.renew()
+    yield
+
+
+@act
+def end_sessions(stage: Stage, fault: Fault) -> Iterator[None]:
+    """D2: all sessions are ended, as by the restart of a pooler."""
+    assert stage.owner is not None
+    stage.owner.end_sessions()
+    yield
+
+
+@act
+def deploy(stage: Stage, fault: Fault) -> Iterator[None]:
+    """D4: a node drains and leaves, and a release is started in its place."""
+    node = stage.nodes[fault.node]
+    status = stage.leave(fault.node)
+    history.append("deployed", name=fault.node, status=status, **fault.values)
+    node.release = stage.releases[fault.values["release"]]
+    stage.start(fault.node)
+    yield
+
+
+@act
+def migrate(stage: Stage, fault: Fault) -> Iterator[None]:
+    """D5: the tables are moved to the revision of the next release, while nodes of this one run."""
+    assert stage.owner is not None
+    stage.owner.upgrade(stage.releases["next"])
     yield
 
 

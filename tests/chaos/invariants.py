@@ -228,6 +228,9 @@ def end_state(check: Check) -> None:
     for name, status in end["statuses"].items():
         if status != 0:
             check.report.wrong("bad_exit", f"{name}: status {status} after SIGTERM")
+    for line in check.records.named("deployed"):
+        if line["status"] != 0:
+            check.report.wrong("bad_exit", f"{line['name']}: status {line['status']} as it made room for a deploy")
     exits = Counter((line["name"], line["status"]) for line in check.records.named("exited"))
     for (name, status), count in sorted(exits.items()):
         # A node may say of itself that only a new process helps: it is started again, and that is counted.

@@ -6,12 +6,13 @@ import pytest
 
 
 def add_chaos_option(parser: pytest.Parser) -> None:
-    """`--chaos=smoke` is what every run does; `quick` and `long` are asked for."""
+    """`--chaos=smoke` is what every run does; the others are asked for."""
     parser.addoption(
         "--chaos",
-        choices=["off", "smoke", "quick", "long"],
+        choices=["off", "smoke", "quick", "long", "day"],
         default="smoke",
-        help="the chaos run to play: smoke (12 faults), quick (46 faults, some ten minutes), long (--chaos-minutes)",
+        help="the chaos run to play: smoke (12 faults), quick (46 faults, some ten minutes), long (--chaos-minutes), or"
+        " day (a minute of passwords that change, deploys and a migration)",
     )
     parser.addoption(
         "--chaos-seed", type=int, default=1, help="the seed of the chaos run; several: use the command line"

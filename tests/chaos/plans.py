@@ -13,6 +13,8 @@ from tests.chaos.stage import faketime_library
 from tests.chaos.tempo import Tempo
 
 SMOKE_HOLD = 7.5
+DAY_FAULTS_A_MINUTE = 5
+DAY_MINUTES = 60.0
 IDLE = Tempo()
 """Of a machine that has time."""
 ROLES: tuple[list[str] | None, ...] = (None, ["work"], ["control"], ["jobs"])
@@ -139,8 +141,37 @@ def left_out() -> dict[str, str]:
     return found
 
 
+def day(nodes: list[str], count: int, tempo: Tempo = IDLE) -> list[Fault]:
+    """The faults of a day: five a minute, and a migration in the middle. Chance decides nothing.
+
+    Until the migration, nodes of this release are deployed; then all nodes in turn become the next one, this one again,
+    and so on.
+    """
+    found: list[Fault] = []
+    deploys = 0
+    for number in range(count):
+        minute, turn = divmod(number, DAY_FAULTS_A_MINUTE)
+        if number == count // 2:
+            found.append(Fault("D5", "migrate", EVERYBODY, 0.5))
+            deploys = 0
+        if turn == 0:
+            found.append(Fault("D1", "renew", EVERYBODY, 0.5))
+        elif turn == 2:
+            found.append(Fault("D2", "end_sessions", EVERYBODY, 0.5))
+        elif turn == 4 and minute % 3 == 0:
+            found.append(Fault("D3", "server_restart", EVERYBODY, 0.5))
+        else:
+            is_next = number >= count // 2 and deploys // len(nodes) % 2 == 0
+            values = {"release": "next" if is_next else "this"}
+            found.append(Fault("D4", "deploy", nodes[deploys % len(nodes)], tempo.starts_within, values))
+            deploys += 1
+    return found
+
+
 def plan(mode: str, seed: int, nodes: list[str], count: int | None = None, tempo: Tempo = IDLE) -> list[Fault]:
     """The faults of a run, in order: nothing but the seed decides, and the tempo how long they are."""
+    if mode == "day":
+        return day(nodes, count or round(DAY_MINUTES * DAY_FAULTS_A_MINUTE), tempo)
     smoke_hold = SMOKE_HOLD * tempo.slowness
     chance = random.Random(seed)
     missing = left_out()

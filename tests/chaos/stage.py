@@ -23,8 +23,10 @@ from quartzpy.embedded import EmbeddedPostgres
 from quartzpy.store.postgresql import migrations
 from tests.chaos import history
 from tests.chaos.network import ROOT, Network
+from tests.chaos.owner import Owner
 from tests.chaos.tempo import Tempo
 from tests.database import libpq_url
+from tests.next_release import copy_as_next
 from tests.worlds import current, role
 from tests.worlds.stage import binaries_of, way
 
@@ -60,6 +62,7 @@ class NodeProcess:
     process: subprocess.Popen[bytes] | None = None
     environment: dict[str, str] = field(default_factory=dict)
     sabotage: str | None = None
+    release: Path = ROOT
 
     @property
     def runs(self) -> bool:
@@ -69,12 +72,17 @@ class NodeProcess:
 class Stage:
     """Everything that runs; closes all of it."""
 
-    def __init__(self, directory: Path, nodes: Sequence[str], *, sabotage: str | None = None) -> None:
+    def __init__(
+        self, directory: Path, nodes: Sequence[str], *, sabotage: str | None = None, owned: bool = False
+    ) -> None:
         self.directory = directory
         self.history = directory / "history.jsonl"
         self.history.touch()
         os.environ[history.FILE_VARIABLE] = str(self.history)
         self.nodes = {name: NodeProcess(name, sabotage=sabotage) for name in nodes}
+        self._owned = owned
+        self.owner: Owner | None = None
+        self.releases = {"this": ROOT}
         self._lock = threading.Lock()
         self._stack = contextlib.ExitStack()
         self.world = current.world
@@ -93,7 +101,12 @@ class Stage:
 
     def _set_up(self) -> None:
         self.dsn = self.postgres.dsn
-        migrations.upgrade(self.dsn)
+        if self._owned:
+            self.owner = Owner(self.connect, self.dsn, self.directory / "password")
+            self.releases["next"] = copy_as_next(self.directory / "next")
+            (self.releases["next"] / "tests").symlink_to(ROOT / "tests")
+            self.settings |= {"password_command": self.owner.command}
+        migrations.upgrade(self.dsn if self.owner is None else self.owner.url_with_password)
         self.effects_dsn = libpq_url(self.postgres.create_database(EFFECTS_DATABASE))
         with psycopg.connect(self.effects_dsn, autocommit=True) as connection:
             connection.execute(history.EFFECTS_TABLE)
@@ -123,6 +136,9 @@ class Stage:
 
     def _way_of_nodes(self) -> str:
         """The URL that the network leads to: PgBouncer's, or a node's role, where the world has such."""
+        if self.owner is not None:
+            self.owner.let_use("chaos_user", "chaos_injection", "chaos_fenced")
+            return self.owner.url.render_as_string()
         if self.world is None:
             return self.dsn
         direct = make_url(self.dsn)
@@ -179,11 +195,12 @@ class Stage:
             **os.environ,
             history.NODE_VARIABLE: node.name,
             history.EFFECTS_VARIABLE: self.effects_dsn,
+            "PYTHONPATH": str(node.release),
             **node.environment,
         }
         with (self.directory / f"{log_name}.log").open("ab") as log:
             return subprocess.Popen(
-                command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                command, cwd=node.release, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
 
     def _supervise(self) -> None:

@@ -414,6 +414,11 @@ def a_node_that_did_not_stop_as_asked(made: History) -> None:
     made.end["statuses"]["n1"] = None
 
 
+@breaks("bad_exit")
+def a_node_that_abandoned_executions_as_it_was_deployed_anew(made: History) -> None:
+    made.say("deployed", 20, name="n1", release="next", status=1)
+
+
 @breaks("node_exit")
 def a_node_that_ended_by_itself(made: History) -> None:
     made.say("exited", 20, name="n1", child=1, status=1)

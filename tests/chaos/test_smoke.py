@@ -1,4 +1,4 @@
-"""A chaos run in the test command: 12 faults by default; `--chaos=quick` and `--chaos=long` play more."""
+"""A chaos run in the test command: 12 faults by default; `--chaos=quick`, `long` and `day` play others."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ def test_nothing_is_lost_doubled_or_stuck(pytestconfig: pytest.Config, tmp_path:
         pytest.skip("--chaos=off")
     seed = pytestconfig.getoption("chaos_seed")
     told: list[str] = []
-    minutes = pytestconfig.getoption("chaos_minutes") if mode == "long" else None
+    minutes = {"long": pytestconfig.getoption("chaos_minutes"), "day": 1.0}.get(mode)
     report = play(mode, seed, tmp_path, say=told.append, minutes=minutes)
     show(report, told.append)
     print("\n".join(told))
     assert report.violations == [], f"seed {seed}, records in {tmp_path}\n" + "\n".join(told)
     # A proxy that does not recognise the round trips would have lost none of them.
     seen = {kind for pipelines in report.figures["pipelines"].values() for kind, count in pipelines.items() if count}
-    assert set(NEEDED_PIPELINES) <= seen
+    # Nobody dies in a day: there may be nothing to recover, and nothing that is late.
+    assert {kind for kind in NEEDED_PIPELINES if mode != "day" or kind not in ("misfire", "recover")} <= seen
     assert report.figures["targets"] > 300

@@ -102,6 +102,23 @@ def test_the_starved_world_has_the_same_faults_in_the_same_order(mode: str) -> N
     assert all(one.hold > min(STARVED.starts_within, 29) for one in slower if one.name == "twin")
 
 
+def test_a_day_has_each_of_its_faults_and_a_migration_in_the_middle() -> None:
+    day = plans.day(["n1", "n2", "n3"], 60)
+    assert Counter(one.name for one in day) == {
+        "renew": 12,
+        "end_sessions": 12,
+        "server_restart": 4,
+        "deploy": 32,
+        "migrate": 1,
+    }
+    [middle] = [place for place, one in enumerate(day) if one.name == "migrate"]
+    assert middle == 30
+    assert {one.values["release"] for one in day[:middle] if one.name == "deploy"} == {"this"}
+    deployed = [(one.node, one.values["release"]) for one in day[middle:] if one.name == "deploy"]
+    nodes = ("n1", "n2", "n3")
+    assert deployed[:6] == [*((node, "next") for node in nodes), *((node, "this") for node in nodes)]
+
+
 def _scheduled(tempo: Tempo) -> list[workload.Planned]:
     rate = mode_of("quick", tempo).rate
     declared = workload.declared(START, rate, tempo.slowness, tempo.sparseness)

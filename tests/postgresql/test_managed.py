@@ -16,17 +16,9 @@ from quartzpy.errors import SchemaError
 from quartzpy.store.postgresql import migrations
 from tests.database import Server
 from tests.facade import jobs
+from tests.managed import make_owner
 
 pytestmark = pytest.mark.new_sessions
-_NOT_FOR_US = (
-    "pg_control_system()",
-    "pg_control_checkpoint()",
-    "pg_current_wal_lsn()",
-    "pg_walfile_name(pg_lsn)",
-    "pg_terminate_backend(integer, bigint)",
-    "pg_cancel_backend(integer)",
-)
-"""Functions that a provider may refuse to its users."""
 
 
 @pytest.fixture
@@ -35,10 +27,7 @@ def managed(postgres_server: Server, fresh_database: Callable[[], str]) -> Itera
     role, password = f"owner_{uuid.uuid4().hex[:8]}", uuid.uuid4().hex
     name = str(make_url(fresh_database()).database)
     with postgres_server.connect(name) as connection:
-        statements = [f"CREATE ROLE {role} LOGIN PASSWORD '{password}'", f"ALTER DATABASE {name} OWNER TO {role}"]
-        statements += [f"REVOKE EXECUTE ON FUNCTION pg_catalog.{function} FROM PUBLIC" for function in _NOT_FOR_US]
-        for statement in statements:
-            connection.execute(statement.encode())
+        make_owner(connection, role, password)
     url = postgres_server.administrator.set(database=name, username=role, password=password)
     yield url.render_as_string(hide_password=False)
     with postgres_server.connect() as connection:

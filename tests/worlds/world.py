@@ -46,6 +46,11 @@ class World:
     """What a chaos run schedules here has periods so many times as long."""
 
     @property
+    def has_own_way(self) -> bool:
+        """Whether clients reach the server by another way or as another role than that of a plain server."""
+        return self.connection == "unix" or self.pooled or self.restricted
+
+    @property
     def title(self) -> str:
         """What this world is, for people."""
         said = [f"PostgreSQL {self.server}", "Unix socket" if self.connection == "unix" else "TCP"]
