@@ -159,14 +159,19 @@ def test_a_directory_is_a_text_or_a_path_and_does_not_follow_the_working_directo
     wait_until(lambda: not alive(pid))
 
 
-def test_the_documented_program_keeps_its_data(directory: Path) -> None:
+def _program(page: str, name: str, interval: str, directory: Path) -> list[str]:
     directory.mkdir()
     directory.chmod(0o755)
-    write_files("database.md", directory)
-    text = (directory / "local.py").read_text().replace('every("10s")', 'every("0.2s")')
-    (directory / "local.py").write_text(text)
+    write_files(page, directory)
+    text = (directory / name).read_text()
+    assert f'every("{interval}")' in text
+    (directory / name).write_text(text.replace(f'every("{interval}")', 'every("0.2s")'))
+    return [sys.executable, name]
+
+
+def test_the_documented_program_keeps_its_data(directory: Path) -> None:
+    command = _program("database.md", "local.py", "10s", directory)
     for _ in range(2):
-        command = [sys.executable, "local.py"]
         with subprocess.Popen(
             command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         ) as program:
@@ -181,6 +186,37 @@ def test_the_documented_program_keeps_its_data(directory: Path) -> None:
         nodes = {execution.instance_id for execution in scheduler.executions()}
         scheduler.shutdown()
     assert len(nodes) == 2
+
+
+@pytest.mark.parametrize(
+    ("page", "name"), [("how-to/from-celery-beat.md", "beat.py"), ("from-apscheduler.md", "billing.py")]
+)
+def test_the_first_program_of_a_page_for_newcomers_is_a_cluster_that_survives_a_kill(
+    page: str, name: str, directory: Path
+) -> None:
+    command = _program(page, name, "5s", directory)
+    outputs = [directory / "first.txt", directory / "second.txt"]
+    programs = []
+    for output in outputs:
+        with output.open("w") as file:
+            programs.append(subprocess.Popen(command, cwd=directory, stdout=file, stderr=subprocess.STDOUT))
+        wait_until(lambda output=output: "node" in output.read_text())
+    try:
+        wait_until(lambda: any("ping" in output.read_text().splitlines() for output in outputs))
+        programs[0].kill()
+        programs[0].wait()
+        before = outputs[1].read_text().splitlines().count("ping")
+        wait_until(lambda: outputs[1].read_text().splitlines().count("ping") > before)
+        programs[1].send_signal(signal.SIGINT)
+        assert programs[1].wait(30) == 0
+    finally:
+        for program in programs:
+            program.kill()
+    with EmbeddedPostgres(directory / "data") as server:
+        scheduler = Scheduler(server.dsn, name=Path(name).stem)
+        pings = [each.scheduled_fire_time for each in scheduler.executions() if each.job_key.name == "ping"]
+        scheduler.shutdown()
+    assert len(pings) == len(set(pings)) > 0
 
 
 def test_the_documented_program_dumps_and_restores_the_data(directory: Path) -> None:
