@@ -19,6 +19,7 @@ from quartzpy.errors import StoreUnavailableError
 from quartzpy.store.postgresql import migrations, schema_version
 from tests.database import connect_to, execute
 from tests.next_release import ROOT, copy_as_next, scripts_of_next
+from tests.postgresql.releases import Start, nodes
 from tests.waiting import wait_until
 
 
@@ -104,22 +105,6 @@ def test_an_upgrade_gives_up_with_nothing_changed(
     assert migrations.current(dsn) == "0001"
 
 
-NODE = """
-import sys, threading
-from quartzpy import Scheduler, job
-
-@job(type_name="tick")
-def tick():
-    pass
-
-node = Scheduler(sys.argv[1], name="two", instance_id=sys.argv[2], idle_wait="200ms")
-node.start()
-print("started", flush=True)
-sys.stdin.read()
-node.shutdown()
-"""
-
-
 @pytest.fixture
 def next_release(tmp_path: Path) -> Path:
     """A copy of this release that knows one more revision, and needs its column."""
@@ -127,32 +112,13 @@ def next_release(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[[Path, str, str], subprocess.Popen[str]]]:
-    """Starts nodes of a release in processes."""
-    script = tmp_path / "node.py"
-    script.write_text(NODE)
-    with ExitStack() as stack:
-
-        def make(release: Path, dsn: str, name: str) -> subprocess.Popen[str]:
-            node = stack.enter_context(
-                subprocess.Popen(
-                    [sys.executable, str(script), dsn, name],
-                    env={"PYTHONPATH": str(release)},
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    text=True,
-                )
-            )
-            stack.callback(node.kill)
-            assert node.stdout is not None
-            assert node.stdout.readline() == "started\n"
-            return node
-
-        yield make
+def start(tmp_path: Path) -> Iterator[Start]:
+    with nodes(tmp_path) as start:
+        yield start
 
 
 def test_nodes_of_two_releases_fire_while_the_tables_are_upgraded_and_downgraded(
-    fresh_database: Callable[[], str], next_release: Path, start: Callable[[Path, str, str], subprocess.Popen[str]]
+    fresh_database: Callable[[], str], next_release: Path, start: Start
 ) -> None:
     dsn = fresh_database()
     migrations.upgrade(dsn)
