@@ -84,6 +84,23 @@ def test_our_code_schedules_in_a_transaction(names: dict[str, Any], postgres_dsn
         assert list(scheduler.jobs())
 
 
+@pytest.mark.parametrize("task", [each for each in TASKS if "APScheduler 3" in TASKS[each]])
+def test_the_code_for_apscheduler_3_runs(task: str, names: dict[str, Any]) -> None:
+    from apscheduler.schedulers.background import BackgroundScheduler
+    from apscheduler.triggers.cron import CronTrigger
+
+    scheduler = BackgroundScheduler()
+    scheduler.start(paused=True)
+    scheduler.add_job(names["report"], "interval", hours=5, id="report")
+    try:
+        exec(
+            compile(TASKS[task]["APScheduler 3"], task, "exec"),
+            {**names, "scheduler": scheduler, "CronTrigger": CronTrigger},
+        )
+    finally:
+        scheduler.shutdown(wait=False)
+
+
 @pytest.mark.parametrize("task", [each for each in TASKS if "Celery beat" in TASKS[each]])
 def test_the_code_for_celery_runs(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from celery import Celery, _state
