@@ -182,6 +182,8 @@ class _Client:
 
     def _to_client(self, server: _Server) -> None:
         data = server.socket.recv(_CHUNK)
+        if not data:
+            raise ConnectionResetError("the server has ended this connection")
         for message in server.messages.of(data):
             if message[0] == _READY:
                 self._unanswered -= 1

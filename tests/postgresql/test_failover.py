@@ -13,9 +13,11 @@ from typing import NamedTuple
 
 import pytest
 from sqlalchemy import make_url
+from starlette.testclient import TestClient
 
 from quartzpy import Job, JobDetail, JobExecutionContext, JobKey, Scheduler, SimpleTrigger
 from quartzpy.cli.main import cli
+from quartzpy.dashboard import create_app
 from quartzpy.embedded import EmbeddedPostgres
 from quartzpy.errors import StoreUnavailableError
 from quartzpy.events.events import DatabaseFailedOver, Event
@@ -191,6 +193,9 @@ def test_a_server_that_turned_read_only_is_left(pair: Pair, make_store: MakeStor
 def test_a_standby_can_be_read_and_says_that_it_cannot_be_written(pair: Pair) -> None:
     reader = Scheduler(pair.standby.dsn, start_timeout="100ms")
     assert list(reader.jobs()) == []
+    page = TestClient(create_app(reader), base_url="http://127.0.0.1", client=("127.0.0.1", 50_000))
+    for path in ("/", "/jobs", "/triggers", "/executions", "/incidents", "/nodes", "/api/v1/overview"):
+        assert page.get(path).status_code == 200, path
     with pytest.raises(StoreUnavailableError, match="standby"):
         reader.start()
     reader.shutdown()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from datetime import timedelta
 
 import pytest
@@ -17,6 +18,7 @@ from quartzpy.store.postgresql import migrations
 from tests.database import Server
 from tests.facade import jobs
 from tests.managed import make_owner
+from tests.pooler import Pooler
 
 pytestmark = pytest.mark.new_sessions
 
@@ -47,11 +49,19 @@ def test_an_owner_without_privileges_makes_checks_and_drops_the_tables(managed: 
     assert run("db", "current", "--url", managed) == (0, "nothing\n")
 
 
-def test_a_node_fires_and_recovers_although_its_sessions_are_ended(managed: str, postgres_server: Server) -> None:
+@pytest.mark.parametrize("way", ["direct", "behind a transaction pooler"])
+def test_a_node_fires_and_recovers_although_its_sessions_are_ended(
+    managed: str, postgres_server: Server, way: str
+) -> None:
     jobs.reset()
     migrations.upgrade(managed)
-    scheduler = Scheduler(managed, **jobs.arguments())
-    try:
+    with ExitStack() as stack:
+        if way == "direct":
+            scheduler = Scheduler(managed, **jobs.arguments())
+        else:
+            pooler = stack.enter_context(Pooler(managed))
+            scheduler = Scheduler(pooler.through(managed), pooled=True, listen_url=managed, **jobs.arguments())
+        stack.callback(scheduler.shutdown)
         scheduler.schedule_job(JobDetail(jobs.Recorded, "job"), SimpleTrigger("often", interval=timedelta(seconds=0.2)))
         scheduler.start()
         status, report = run("doctor", "--url", managed)
@@ -62,8 +72,6 @@ def test_a_node_fires_and_recovers_although_its_sessions_are_ended(managed: str,
             _end_sessions(postgres_server, managed)
             for _ in range(10):
                 jobs.ran.get(timeout=60)
-    finally:
-        scheduler.shutdown()
 
 
 def _end_sessions(server: Server, dsn: str) -> None:
