@@ -71,13 +71,14 @@ def create_app(
     hub = LiveHub(blocking)
     background = BackgroundActions(lambda: hub.changed(AUDIT))
     operations = Operations(blocking, redact=tuple(redact), read_only=read_only, advice=PAGE)
+    pages, logins = [*PAGES, *fleet_pages(fleet)], _logins(authenticator)
     dashboard = Dashboard(
         operations=operations,
         clock=SystemClock(),
         title=title,
-        menu=menu_of([*PAGES, *fleet_pages(fleet)]),
+        menu=menu_of(pages),
         read_only=read_only,
-        can_log_out=bool(_logins(authenticator)),
+        can_log_out=bool(logins),
     )
 
     @asynccontextmanager
@@ -89,7 +90,7 @@ def create_app(
             await run_in_threadpool(fleet.close)
 
     app = Starlette(
-        routes=_routes(authenticator, operations, background, fleet),
+        routes=_routes(operations, background, fleet, logins, [entry.route for entry in pages]),
         middleware=[
             Middleware(SecurityHeaders),
             Middleware(KnownHost),
@@ -107,7 +108,11 @@ def create_app(
 
 
 def _routes(
-    authenticator: Authenticator, operations: Operations, background: BackgroundActions, fleet: Fleet | None
+    operations: Operations,
+    background: BackgroundActions,
+    fleet: Fleet | None,
+    logins: Sequence[BaseRoute],
+    pages: Sequence[BaseRoute],
 ) -> list[BaseRoute]:
     api = create_api(
         operations.advising(API),
@@ -118,8 +123,6 @@ def _routes(
         fleet=fleet,
     )
     static = Route("/static/{digest}/{name:path}", serve_asset, name="asset")
-    logins = _logins(authenticator)
-    pages = [entry.route for entry in (*PAGES, *fleet_pages(fleet))]
     return [static, *logins, Mount(PREFIX, app=api), *pages, *ACTION_PAGES, Route("/live", serve_stream)]
 
 

@@ -21,7 +21,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from quartzpy.dashboard import cookies
 from quartzpy.dashboard.hosts import host_of, is_loopback
 from quartzpy.dashboard.login_throttle import LoginThrottle
-from quartzpy.dashboard.sessions import EndedSessions
+from quartzpy.dashboard.sessions import end_session, ended_sessions
 from quartzpy.errors import SettingsError
 from quartzpy.operations import Actor, Grant, Role
 
@@ -115,7 +115,7 @@ class TokenAuth:
         if not hmac.compare_digest(self._signature(session).encode(), session.signature.encode()):
             self._throttle.wrong(address, cookie)
             return None
-        if _ended_sessions(request).has_ended(session.number):
+        if ended_sessions(request).has_ended(session.number):
             return None
         self._admit(session.number)
         request.state.session = session.number
@@ -125,10 +125,8 @@ class TokenAuth:
         """Send a person to the login page, and a program the status 401, or 429 after too many wrong tokens."""
         if (wait := getattr(request.state, "retry_after", 0)) > 0:
             return _too_many(wait)
-        if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
-            wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-            return RedirectResponse(f"{request.scope.get('root_path', '')}/login?{urlencode({'next': wanted})}", 303)
-        return PlainTextResponse("Send the header Authorization: Bearer TOKEN.", 401, {"WWW-Authenticate": "Bearer"})
+        refused = PlainTextResponse("Send the header Authorization: Bearer TOKEN.", 401, {"WWW-Authenticate": "Bearer"})
+        return way_to_login(request) or refused
 
     def wait(self, request: Request) -> float:
         """Return the seconds for which no token of this client is looked at, after too many wrong ones."""
@@ -146,11 +144,8 @@ class TokenAuth:
 
     def log_out(self, request: Request) -> None:
         """End the session of this request, for everybody who has its cookie."""
-        number: str | None = getattr(request.state, "session", None)
-        actor: Actor | None = getattr(request.state, "actor", None)
-        if number is not None and actor is not None:
+        if (number := end_session(request)) is not None:
             self._admitted.pop(number, None)
-            _ended_sessions(request).end(number, actor)
 
     def _admit(self, number: str) -> None:
         self._admitted[number] = None
@@ -197,11 +192,6 @@ class _Session(NamedTuple):
         return f"{self.expires}.{self.number}.{self.identity}"
 
 
-def _ended_sessions(request: Request) -> EndedSessions:
-    sessions: EndedSessions = request.app.state.ended_sessions
-    return sessions
-
-
 class BasicAuth:
     """Admits requests by HTTP basic authentication."""
 
@@ -240,6 +230,14 @@ class BasicAuth:
             return _too_many(wait)
         realm = {"WWW-Authenticate": 'Basic realm="quartzpy", charset="UTF-8"'}
         return PlainTextResponse("This page needs a user name and a password.", 401, realm)
+
+
+def way_to_login(request: Request) -> Response | None:
+    """Return the redirection of a person to the login page, which leads back afterwards; None for a program."""
+    if request.method != "GET" or "text/html" not in request.headers.get("accept", ""):
+        return None
+    wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    return RedirectResponse(f"{request.scope.get('root_path', '')}/login?{urlencode({'next': wanted})}", 303)
 
 
 def _too_many(wait: float) -> Response:

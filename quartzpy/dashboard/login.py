@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -46,19 +46,23 @@ def login_routes(auth: TokenAuth) -> list[BaseRoute]:
         return _entered(request, await checked_form(request))
 
     async def log_out(request: Request) -> Response:
-        await checked_form(request)
-        root = str(request.scope[ROOT])
-        response = RedirectResponse(f"{root}{LOGIN}", 303)
-        cookies.forget(request, response, SESSION_COOKIE)
-        # It writes to the audit log.
-        await run_in_threadpool(auth.log_out, request)
-        return response
+        return await logged_out(request, SESSION_COOKIE, LOGIN, auth.log_out)
 
     return [
         Route(LOGIN, show, methods=["GET"]),
         Route(LOGIN, log_in, methods=["POST"]),
         Route("/logout", log_out, methods=["POST"]),
     ]
+
+
+async def logged_out(request: Request, cookie: str, path: str, end: Callable[[Request], object]) -> Response:
+    """Return the answer to the form that logs out: the cookie is deleted, and the browser led to a path of the page."""
+    await checked_form(request)
+    response = RedirectResponse(f"{request.scope[ROOT]}{path}", 303)
+    cookies.forget(request, response, cookie)
+    # It writes to the audit log.
+    await run_in_threadpool(end, request)
+    return response
 
 
 def _form(request: Request, error: str, status: int = 200) -> Response:

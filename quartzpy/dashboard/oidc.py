@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
-from urllib.parse import quote, unquote, urlencode, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import httpx
 from authlib.integrations.httpx_client import AsyncOAuth2Client
@@ -18,20 +18,20 @@ from authlib.oidc.core import CodeIDToken
 from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from quartzpy.dashboard import cookies
-from quartzpy.dashboard.cookies import checked_form
+from quartzpy.dashboard.auth import way_to_login
 from quartzpy.dashboard.hosts import is_loopback
 from quartzpy.dashboard.links import ROOT, Links
-from quartzpy.dashboard.login import target_of
+from quartzpy.dashboard.login import logged_out, target_of
 from quartzpy.dashboard.middleware import LOGIN
 from quartzpy.dashboard.passes import PASS_COOKIE, SESSION_LASTS, PassAuth, PassKind, checked_roles, role_of
 from quartzpy.dashboard.rendering import render
 from quartzpy.dashboard.request_context import THEME_COOKIE, Dashboard
+from quartzpy.dashboard.sessions import end_session
 from quartzpy.errors import SettingsError
 from quartzpy.operations import Grant, Role
 from quartzpy.texts import quoted, reason
@@ -101,10 +101,7 @@ class OidcAuth(PassAuth):
 
     def challenge(self, request: Request) -> Response:
         """Send a person to the sign-in, and a program the status 401."""
-        if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
-            wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-            return RedirectResponse(f"{request.scope.get(ROOT, '')}{LOGIN}?{urlencode({'next': wanted})}", 303)
-        return super().challenge(request)
+        return way_to_login(request) or super().challenge(request)
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes of the sign-in and of logging out."""
@@ -143,12 +140,7 @@ class OidcAuth(PassAuth):
         return response
 
     async def _sign_out(self, request: Request) -> Response:
-        await checked_form(request)
-        response = RedirectResponse(f"{request.scope[ROOT]}{LOGIN}?signed_out=", 303)
-        cookies.forget(request, response, PASS_COOKIE)
-        # It writes to the audit log.
-        await run_in_threadpool(self.log_out, request)
-        return response
+        return await logged_out(request, PASS_COOKIE, f"{LOGIN}?signed_out=", end_session)
 
     # --- what the provider says
 
@@ -271,8 +263,9 @@ async def _read(url: str, headers: Mapping[str, str] | None = None) -> dict[str,
 
 
 def _reason(error: Exception) -> str:
-    status = isinstance(error, httpx.HTTPStatusError) and f"status {error.response.status_code}"
-    return status or reason(error)
+    if isinstance(error, httpx.HTTPStatusError):
+        return f"status {error.response.status_code}"
+    return reason(error)
 
 
 def _checked_url(url: object, name: str) -> str:
@@ -288,10 +281,10 @@ def _claim(claims: Mapping[str, Any], path: str) -> Any:
     """Return a claim; names with dots lead into tables, unless a claim has the whole name."""
     if path in claims:
         return claims[path]
-    answered: Any = claims
+    value: Any = claims
     for part in path.split("."):
-        answered = answered.get(part) if isinstance(answered, Mapping) else None
-    return answered
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
 
 
 def _listed(value: object) -> object:

@@ -21,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from quartzpy.dashboard import cookies
-from quartzpy.dashboard.sessions import EndedSessions
+from quartzpy.dashboard.sessions import ended_sessions
 from quartzpy.errors import SettingsError
 from quartzpy.operations import Actor, Grant, Role
 
@@ -113,8 +113,7 @@ class PassAuth:
             said = self.passes.read(token.strip(), PassKind.TOKEN) if scheme.lower() == "bearer" else None
         else:
             said = self.passes.read(cookies.read(request, PASS_COOKIE), PassKind.SESSION)
-        ended: EndedSessions = request.app.state.ended_sessions
-        if said is None or ended.has_ended(said.number):
+        if said is None or ended_sessions(request).has_ended(said.number):
             return None
         request.state.session = said.number
         return self.actor(said.name, said.role)
@@ -126,14 +125,6 @@ class PassAuth:
     def challenge(self, request: Request) -> Response:
         """Say how a program is admitted."""
         return PlainTextResponse("Send the header Authorization: Bearer TOKEN.\n", 401, {"WWW-Authenticate": "Bearer"})
-
-    def log_out(self, request: Request) -> None:
-        """End the session of this request, for everybody who has its cookie."""
-        number: str | None = getattr(request.state, "session", None)
-        actor: Actor | None = getattr(request.state, "actor", None)
-        if number is not None and actor is not None:
-            ended: EndedSessions = request.app.state.ended_sessions
-            ended.end(number, actor)
 
 
 def role_of(names: object, roles: Mapping[str, Role]) -> Role | None:

@@ -13,6 +13,8 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
+from starlette.requests import Request
+
 from quartzpy.errors import QuartzpyError
 from quartzpy.operations import Actor
 from quartzpy.scheduler.scheduler import BaseScheduler
@@ -86,6 +88,22 @@ class EndedSessions:
             self._ended[session] = None
             while len(self._ended) > _MOST:
                 self._ended.popitem(last=False)
+
+
+def ended_sessions(request: Request) -> EndedSessions:
+    """Return what the application of a request knows of ended sessions."""
+    sessions: EndedSessions = request.app.state.ended_sessions
+    return sessions
+
+
+def end_session(request: Request) -> str | None:
+    """End the session of this request, for everybody who has its cookie; return it, or None if there is none."""
+    number: str | None = getattr(request.state, "session", None)
+    actor: Actor | None = getattr(request.state, "actor", None)
+    if number is None or actor is None:
+        return None
+    ended_sessions(request).end(number, actor)
+    return number
 
 
 def _subject(session: str) -> str:
