@@ -13,37 +13,34 @@ def permissions(model: str) -> list[tuple[str, str]]:
     return [(f"operate_{model}", f"Can operate {model}"), (f"administer_{model}", f"Can administer {model}")]
 
 
+class _WithoutTable:
+    managed = False
+    default_permissions = ("view",)
+
+
 class Job(models.Model):
     """The jobs."""
 
-    class Meta:
-        managed = False
-        default_permissions = ("view",)
+    class Meta(_WithoutTable):
         permissions = permissions("job")
 
 
 class Trigger(models.Model):
     """The triggers."""
 
-    class Meta:
-        managed = False
-        default_permissions = ("view",)
+    class Meta(_WithoutTable):
         permissions = permissions("trigger")
 
 
 class Execution(models.Model):
     """The executions, running and in the history."""
 
-    class Meta:
-        managed = False
-        default_permissions = ("view",)
+    class Meta(_WithoutTable):
         permissions = permissions("execution")
 
 
 class Incident(models.Model):
     """The incidents that last."""
 
-    class Meta:
-        managed = False
-        default_permissions = ("view",)
+    class Meta(_WithoutTable):
         permissions = permissions("incident")
