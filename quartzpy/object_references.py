@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import os
+import sys
 from types import ModuleType
 from typing import Any
 
 from quartzpy.errors import SettingsError
 from quartzpy.texts import quoted, reason
+
+
+def find_programs_here() -> None:
+    """Let modules in the current directory be imported, as with `python -m`."""
+    if sys.path[0] != (here := os.getcwd()):
+        sys.path.insert(0, here)
 
 
 def imported_module(name: str, subject: str) -> ModuleType:

@@ -22,7 +22,7 @@ from quartzpy.cli.listing import print_json
 from quartzpy.cli.target import Target, scheduler_options
 from quartzpy.errors import InvalidValueError, UnsupportedKindError
 from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey
-from quartzpy.object_references import imported_module
+from quartzpy.object_references import find_programs_here, imported_module
 from quartzpy.scheduler.sync import Existing
 from quartzpy.states import TriggerState
 from quartzpy.store.protocol import JobStore
@@ -240,7 +240,7 @@ def export(
 
 def _import_modules(names: Sequence[str]) -> None:
     """Import modules. From now on, programs in the current directory can be imported, as with `python -m`."""
-    sys.path.insert(0, os.getcwd())
+    find_programs_here()
     for name in names:
         imported_module(name, "--import")
 

@@ -20,7 +20,7 @@ from quartzpy.errors import SettingsError
 from quartzpy.instants import as_span
 from quartzpy.logs.default_handler import ensure_logging
 from quartzpy.node.run import RunEnd, run_until_stopped
-from quartzpy.object_references import object_at
+from quartzpy.object_references import find_programs_here, object_at
 from quartzpy.texts import quoted
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def load_app(path: str) -> BaseScheduler:
     from quartzpy.scheduler.scheduler import BaseScheduler
 
     # Programs in the current directory can be imported, as with `python -m`.
-    sys.path.insert(0, os.getcwd())
+    find_programs_here()
     try:
         value = object_at(path, "--app", "billing.jobs:scheduler")
     except SettingsError as error:
@@ -127,7 +127,7 @@ def scheduler_of_files(files: Sequence[str], target: Target) -> BaseScheduler:
             " the modules of the jobs (job_modules in quartzpy.toml, or QUARTZPY_JOB_MODULES=billing.jobs)"
         )
     # Modules in the current directory can be imported, as with `python -m`.
-    sys.path.insert(0, os.getcwd())
+    find_programs_here()
     # Nobody else would say what runs.
     level = target.values.get("log_executions", "INFO")
     plugins = [DeclaredJobs(*files)] if files else []

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from quartzpy.config.config import DEFAULT_TABLE_PREFIX
 from quartzpy.config.setting_names import CONNECT, DATABASE, URL, environment_variable
 from quartzpy.config.sources import CONFIG_FILE, CONFIG_VARIABLE, find_config_file, function_at, gather_settings
 from quartzpy.errors import SchedulerNotFoundError, SettingsError
+from quartzpy.object_references import find_programs_here
 
 if TYPE_CHECKING:
     from quartzpy.factory import Scheduler
@@ -76,9 +76,7 @@ class Target:
             StoreUnavailableError: it is `embedded:DIR`, and no server runs in that directory.
         """
         if CONNECT in self.values:
-            # Modules in the current directory can be imported, as with `python -m`.
-            if sys.path[0] != (here := os.getcwd()):
-                sys.path.insert(0, here)
+            find_programs_here()
             return function_at(self.values[CONNECT])
         if URL not in self.values:
             raise SettingsError(

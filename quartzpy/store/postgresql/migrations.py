@@ -9,9 +9,10 @@ import io
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -26,7 +27,7 @@ from quartzpy.config.setting_checks import checked_schema, checked_table_prefix
 from quartzpy.errors import SchemaError, StoreUnavailableError
 from quartzpy.store.postgresql import identity
 from quartzpy.store.postgresql.connection.error_translation import translate
-from quartzpy.store.postgresql.connection.urls import DRIVER, parse_dsn
+from quartzpy.store.postgresql.connection.urls import DRIVER, connect_once
 from quartzpy.store.postgresql.schema.moved_tables import tables_of
 from quartzpy.store.postgresql.schema.naming import renamed, renamed_sql, version_table
 from quartzpy.store.postgresql.schema.operator_views import VIEWS
@@ -46,7 +47,9 @@ from quartzpy.store.postgresql.upgrade_plan import UpgradePlan, plan_of
 if TYPE_CHECKING:
     from alembic.config import Config
 
-Database: TypeAlias = "str | Callable[[], psycopg.Connection[Any]]"
+    from quartzpy.store.postgresql.connection.connection_sources import Connect
+
+Database: TypeAlias = "str | Connect"
 """The URL of a database, or a function that returns a new connection to it."""
 logger = logging.getLogger(__name__)
 # Alembic's context is one per process.
@@ -109,15 +112,11 @@ def _connected(database: Database, schema: str | None, prefix: str) -> Iterator[
     """Open a transaction that only one process at a time can have for this schema and prefix."""
     checked_schema(schema)
     checked_table_prefix(prefix)
-    arguments = {"client_encoding": "UTF8", "application_name": "quartzpy:db"}
-    url = parse_dsn(database) if isinstance(database, str) else None
-    if url is not None and "connect_timeout" not in url.parameters:
-        arguments["connect_timeout"] = "5"
     engine = create_engine(
-        f"{DRIVER}://" if url is None else url.as_sqlalchemy(),
+        f"{DRIVER}://",
+        creator=partial(connect_once, database),
         poolclass=NullPool,
         isolation_level="READ COMMITTED",
-        **({"creator": database} if url is None else {"connect_args": arguments}),
     )
     try:
         with _ALEMBIC, engine.begin() as connection:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import psycopg
 
 from quartzpy.config.config import DEFAULT_TABLE_PREFIX
 from quartzpy.config.setting_checks import checked_schema, checked_table_prefix
 from quartzpy.errors import SettingsError
+from quartzpy.store.postgresql.connection.connection_sources import Connect
 from quartzpy.store.postgresql.connection.error_translation import translate
-from quartzpy.store.postgresql.connection.urls import parse_dsn
+from quartzpy.store.postgresql.connection.urls import connect_once
 from quartzpy.store.postgresql.schema.naming import renamed
 from quartzpy.store.postgresql.schema.operator_views import VIEWS
 from quartzpy.store.postgresql.schema.privileges import SEQUENCES, TABLES, VIEW, Use
@@ -105,22 +105,15 @@ def as_script(commands: list[str]) -> str:
     return "BEGIN;\n" + "".join(f"{statement};\n" for statement in commands) + "COMMIT;\n"
 
 
-def apply(database: str | Callable[[], psycopg.Connection[Any]], commands: list[str]) -> None:
+def apply(database: str | Connect, commands: list[str]) -> None:
     """Run the statements in one transaction.
 
     Raises:
         SchemaError: the tables do not exist, or this role lacks the privilege.
     """
     try:
-        with _connect(database) as connection:
+        with connect_once(database) as connection:
             for statement in commands:
                 connection.execute(statement.encode())
     except psycopg.Error as error:
         raise translate(error) from error
-
-
-def _connect(database: str | Callable[[], psycopg.Connection[Any]]) -> psycopg.Connection[Any]:
-    if not isinstance(database, str):
-        return database()
-    parameters = {**parse_dsn(database).parameters, "application_name": "quartzpy:db", "client_encoding": "utf8"}
-    return psycopg.connect(**parameters)

@@ -67,7 +67,7 @@ class UpgradePlan:
     """The present revision; None if there are no tables."""
     statements: tuple[str, ...]
     locks: tuple[TableLock, ...]
-    """The strongest lock of each table that exists and has rows or users."""
+    """The strongest lock of each table that exists."""
 
     @property
     def script(self) -> str:

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from functools import cache
 from typing import Any, TypeVar
 
 import psycopg
@@ -18,7 +19,7 @@ import psycopg
 from quartzpy.config.setting_checks import words_of_command
 from quartzpy.errors import AuthenticationError, StoreUnavailableError
 from quartzpy.store.postgresql.connection.error_translation import translate
-from quartzpy.store.postgresql.connection.urls import parse_dsn, scrubbed
+from quartzpy.store.postgresql.connection.urls import connect_once, scrubbed
 from quartzpy.texts import quoted
 
 REUSED_FOR = timedelta(minutes=1)
@@ -26,7 +27,6 @@ REUSED_FOR = timedelta(minutes=1)
 No provider's token lives for less than several minutes."""
 LONGEST_RUN = timedelta(seconds=30)
 _MAX_BYTES = 65_536
-_SESSION = {"application_name": "quartzpy:db", "client_encoding": "UTF8"}
 _T = TypeVar("_T")
 
 
@@ -104,8 +104,11 @@ class PasswordCommand:
         return password
 
 
+@cache
 def logging_in(url: str, command: str) -> Callable[[], psycopg.Connection[Any]]:
-    """Return a function that connects to the database of a URL with the password that a command prints."""
+    """Return a function that connects to the database of a URL with the password that a command prints.
+
+    It is one function for all steps of a command, so that they share a password.
+    """
     passwords = PasswordCommand(command)
-    parameters = {"connect_timeout": "5", **parse_dsn(url).parameters, **_SESSION}
-    return lambda: passwords.connect(lambda password: psycopg.connect(**parameters | {"password": password}))
+    return lambda: passwords.connect(lambda password: connect_once(url, password=password))
