@@ -288,8 +288,7 @@ def _text(value: Any) -> Any:
         case tuple():
             return ", ".join(map(str, value)) or None
         case ExecutorConfig():
-            limit = "" if value.memory_limit is None else f":{value.memory_limit}"
-            return f"{value.kind}:{value.workers}{limit}"
+            return str(value)
     return value
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
 
+from quartzpy.config.engine_names import engine_names, engine_reference
 from quartzpy.errors import SettingsError
 from quartzpy.texts import quoted
 
@@ -30,7 +31,7 @@ def as_bytes(value: object, subject: str) -> int:
 
 
 class ExecutorKind(StrEnum):
-    """The kind of the workers of a pool."""
+    """The kinds of pools that run jobs in the process of the node or in its children. Any other kind is an engine."""
 
     THREADS = "threads"
     ASYNCIO = "asyncio"
@@ -39,15 +40,24 @@ class ExecutorKind(StrEnum):
     """Child processes: for CPU-bound jobs, and for jobs that must be killed if they do not stop."""
 
 
+_IN_THE_NODE = (ExecutorKind.THREADS, ExecutorKind.ASYNCIO)
+
+
 @dataclass(frozen=True)
 class ExecutorConfig:
-    """The configuration of a worker pool: the kind and number of its workers."""
+    """The configuration of an executor: the kind and number of its workers, and the address of its engine."""
 
-    kind: ExecutorKind | str
-    workers: int
+    kind: str
+    """An `ExecutorKind`, or the name of an engine such as "dask"."""
+    workers: int | None = None
+    """The largest number of jobs that run at the same time. None, for an engine only: what the engine offers."""
     memory_limit: int | str | None = None
     """The largest address space of each process in a pool of processes, in bytes or as a string such as "512MB". A
     job that needs more fails with a MemoryError that names the limit, and a new process replaces its own."""
+    address: str = ""
+    """Where the engine is, in its own words: "tcp://scheduler:8786" for Dask, "module:function" for futures."""
+    tickets: bool | None = None
+    """Whether each call takes a ticket in the database before it runs the job. None: if the engine repeats calls."""
 
     def __post_init__(self) -> None:
         """Validate the values.
@@ -55,40 +65,70 @@ class ExecutorConfig:
         Raises:
             SettingsError: a value is invalid.
         """
-        if self.kind not in list(ExecutorKind):
-            raise SettingsError(f"executors: kind must be one of {', '.join(ExecutorKind)} (got {quoted(self.kind)})")
-        object.__setattr__(self, "kind", ExecutorKind(self.kind))
-        if type(self.workers) is not int or not 1 <= self.workers <= MAX_WORKERS:
+        kinds = [ExecutorKind.THREADS, ExecutorKind.ASYNCIO]
+        if self.kind not in kinds and not (isinstance(self.kind, str) and engine_reference(self.kind)):
+            raise SettingsError(
+                f"executors: kind must be one of {', '.join([*kinds, *engine_names()])}, or an engine that an installed"
+                f" package offers (got {quoted(self.kind)})"
+            )
+        object.__setattr__(self, "kind", str(self.kind))
+        may_be_open = self.is_engine and self.kind != ExecutorKind.PROCESSES
+        if not (self.workers is None and may_be_open) and not _is_number_of_workers(self.workers):
             raise SettingsError(f"executors: workers must be from 1 to {MAX_WORKERS} (got {quoted(self.workers)})")
         if self.memory_limit is not None:
             limit = as_bytes(self.memory_limit, "executors: memory_limit")
             object.__setattr__(self, "memory_limit", limit)
-            if self.kind is not ExecutorKind.PROCESSES:
+            if self.kind != ExecutorKind.PROCESSES:
                 raise SettingsError(
-                    f"executors: memory_limit applies to processes only; {self.kind} share the memory of this process"
+                    f"executors: memory_limit applies to processes only (got {quoted(self.memory_limit)} for"
+                    f" {self.kind})"
                 )
             if limit < LEAST_MEMORY:
                 raise SettingsError(
                     f"executors: memory_limit must be at least {LEAST_MEMORY // 2**20}MB, which Python itself needs"
                     f" (got {limit})"
                 )
+        if self.address and self.kind in list(ExecutorKind):
+            raise SettingsError(f"executors: {self.kind} have no address (got {quoted(self.address)})")
+
+    @property
+    def is_engine(self) -> bool:
+        """True if the jobs run outside of the process of the node."""
+        return self.kind not in _IN_THE_NODE
+
+    def __str__(self) -> str:
+        """Return the text by which a setting describes this pool."""
+        parts = (self.kind, self.workers, self.memory_limit, self.address or None)
+        return ":".join(str(part) for part in parts if part is not None)
 
     @classmethod
     def of(cls, value: object) -> Self:
-        """Return the pool that a setting describes: an ExecutorConfig, or a string such as "processes:4:512MB".
+        """Return the pool that a setting describes: an ExecutorConfig, or a string.
+
+        A string is "kind:workers", "processes:workers:memory_limit", "engine:address" or "engine:workers:address".
 
         Raises:
-            SettingsError: `value` is neither.
+            SettingsError: `value` is none of these.
         """
         if isinstance(value, cls):
             return value
-        kind, colon, rest = str(value).partition(":")
-        workers, has_limit, limit = rest.partition(":")
-        if not (isinstance(value, str) and colon and workers.strip().isdecimal() and len(workers) < 10):
+        kind, colon, rest = value.partition(":") if isinstance(value, str) else ("", "", "")
+        kind = kind.strip()
+        first, _, behind = rest.partition(":")
+        has_number = first.strip().isdecimal() and len(first) < 10
+        if not (colon and rest and (has_number or kind not in list(ExecutorKind))):
             raise SettingsError(
-                f"executors: a pool is written like threads:20, asyncio:500 or processes:4 (got {quoted(value)})"
+                "executors: a pool is written like threads:20, asyncio:500, processes:4 or dask:tcp://scheduler:8786"
+                f" (got {quoted(value)})"
             )
-        return cls(kind.strip(), int(workers), as_bytes(limit, "executors: memory_limit") if has_limit else None)
+        workers = int(first) if has_number else None
+        if kind not in list(ExecutorKind):
+            return cls(kind, workers, address=(behind if has_number else rest).strip())
+        return cls(kind, workers, as_bytes(behind, "executors: memory_limit") if behind else None)
+
+
+def _is_number_of_workers(value: object) -> bool:
+    return type(value) is int and 1 <= value <= MAX_WORKERS
 
 
 NOTIFIERS_POOL = ExecutorConfig(ExecutorKind.THREADS, 2)

@@ -77,7 +77,10 @@ def _workers(config: SchedulerConfig) -> str:
     pools = [f"default {numbered(config.workers, 'thread', 'threads')}"]
     for name, value in config.executors.items():
         pool = ExecutorConfig.of(value)
-        pools.append(f"{name} {numbered(pool.workers, *_UNITS[pool.kind])}")
+        if pool.workers is None or pool.kind not in _UNITS:
+            pools.append(f"{name} on {pool}")
+        else:
+            pools.append(f"{name} {numbered(pool.workers, *_UNITS[pool.kind])}")
     return ", ".join(pools)
 
 

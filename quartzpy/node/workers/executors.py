@@ -10,7 +10,7 @@ from functools import partial
 from typing import cast
 
 from quartzpy.clock import Clock
-from quartzpy.config.pools import ExecutorConfig, ExecutorKind, as_bytes
+from quartzpy.config.pools import MAX_WORKERS, ExecutorConfig, ExecutorKind, as_bytes
 from quartzpy.jobs.internal_entries import Tracing
 from quartzpy.jobs.job import JobFactory, JobTypes
 from quartzpy.node.workers.execution import Execution, Executor, JobProcesses
@@ -64,7 +64,11 @@ class Executors:
             self._all[name] = Executor(
                 name,
                 kind,
-                pool(config.workers, f"{thread_name}-{name}", threads=_threads_of(kind, config.workers)),
+                pool(
+                    config.workers or MAX_WORKERS,
+                    f"{thread_name}-{name}",
+                    threads=_threads_of(kind, config.workers or MAX_WORKERS),
+                ),
                 new_processes(name, config) if kind is ExecutorKind.PROCESSES else None,
             )
 
@@ -185,7 +189,7 @@ def new_process_workers(
 
     return ProcessWorkers(
         f"{name}-{executor}",
-        config.workers,
+        config.workers or MAX_WORKERS,
         memory_limit=None if config.memory_limit is None else as_bytes(config.memory_limit, executor),
         job_types=job_types,
         job_factory=job_factory,
