@@ -44,11 +44,11 @@ def test_the_defaults_are_valid_and_texts_are_read_as_spans() -> None:
         ({"executors": "cpu"}, "executors must be a mapping of names to pools (got 'cpu')"),
         (
             {"executors": {"cpu": "fibers:4"}},
-            "executors: kind must be one of threads, asyncio, processes (got 'fibers')",
+            "executors: kind must be one of threads, asyncio, celery, dask, futures, processes, or an engine that an installed package offers (got 'fibers')",
         ),
         (
             {"executors": {"cpu": "processes"}},
-            "executors: a pool is written like threads:20, asyncio:500 or processes:4 (got 'processes')",
+            "executors: a pool is written like threads:20, asyncio:500, processes:4 or dask:tcp://scheduler:8786 (got 'processes')",
         ),
         ({"executors": {"cpu": "processes:0"}}, "executors: workers must be from 1 to 5000 (got 0)"),
         ({"executors": {"default": "threads:4"}}, "executors: the pool 'default' exists already"),
