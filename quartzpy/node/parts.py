@@ -18,6 +18,7 @@ from quartzpy.jobs.job import JobFactory, JobTypes, load_allowed
 from quartzpy.node.check_in import CheckInThread
 from quartzpy.node.cluster_manager import ClusterManager
 from quartzpy.node.completer import Announcer, Completer
+from quartzpy.node.engines.registry import new_process_workers
 from quartzpy.node.health import NO_CHECK_IN, NO_LEASE, ProblemTimes, SchedulerHealth, health_of
 from quartzpy.node.misfire_handler import MisfireHandler
 from quartzpy.node.observers import Observers
@@ -32,7 +33,7 @@ from quartzpy.node.troubles import LISTENING, Troubles
 from quartzpy.node.workers.capacity import Capacity, KnownTypes
 from quartzpy.node.workers.deadlines import Deadlines
 from quartzpy.node.workers.event_loop import EventLoopThread
-from quartzpy.node.workers.executors import Executors, new_process_workers
+from quartzpy.node.workers.executors import Executors
 from quartzpy.node.workers.job_runner import Dispatcher, JobRunner, Slots
 from quartzpy.outgoing import OutgoingError, read_place
 from quartzpy.states import NodeMode

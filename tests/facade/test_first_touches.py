@@ -12,7 +12,7 @@ from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, every
 from quartzpy.ext.celery.task_job import SendCeleryTask
 from quartzpy.job_data import decode, encode
 from quartzpy.jobs.job import CELERY_TASK, how_to_know
-from quartzpy.node.workers import child_process
+from quartzpy.node.engines import child_process
 from quartzpy.testing import SchedulerHarness
 
 

@@ -15,7 +15,7 @@ import pytest
 from quartzpy import JobDetail, Scheduler, SimpleTrigger
 from quartzpy.config.pools import ExecutorConfig, ExecutorKind
 from quartzpy.errors import SettingsError
-from quartzpy.node.workers import process_workers
+from quartzpy.node.engines import processes as process_workers
 from quartzpy.states import Outcome
 from tests.facade import poison
 from tests.waiting import wait_until

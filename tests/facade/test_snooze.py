@@ -9,7 +9,7 @@ import pytest
 
 from quartzpy import Job, JobDetail, JobExecutionContext, JobKey, RetryPolicy, Scheduler, SimpleTrigger
 from quartzpy.errors import InvalidValueError, JobSnoozedError
-from quartzpy.node.workers.process_messages import error_from_json, error_to_json
+from quartzpy.node.engines.process_messages import error_from_json, error_to_json
 from quartzpy.testing.scheduler import SchedulerHarness
 
 MINUTE = timedelta(minutes=1)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from quartzpy.node.workers.process_workers import ProcessWorkers
+from quartzpy.node.engines.processes import ProcessWorkers
 from tests.node.processes import workers
 
 

@@ -18,12 +18,12 @@ from quartzpy.job_data import encode
 from quartzpy.jobs.fired_trigger import FireFacts, LoadedFire
 from quartzpy.jobs.job import Job, JobDetail, JobFactory, job_types, new_instance
 from quartzpy.jobs.stored_options import options_text
+from quartzpy.node.engines.processes import ProcessWorkers
 from quartzpy.node.registration import Epoch
 from quartzpy.node.workers.deadlines import Deadlines
 from quartzpy.node.workers.event_loop import EventLoopThread
 from quartzpy.node.workers.execution import Execution, Executor
 from quartzpy.node.workers.job_runner import JobRunner
-from quartzpy.node.workers.process_workers import ProcessWorkers
 from quartzpy.node.workers.worker_pool import WorkerPool
 from quartzpy.states import Outcome
 from quartzpy.store.memory.store import RamJobStore

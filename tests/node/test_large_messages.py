@@ -10,7 +10,7 @@ import pytest
 
 from quartzpy.errors import JobExecutionError
 from quartzpy.job_data import MAX_BYTES
-from quartzpy.node.workers.process_messages import (
+from quartzpy.node.engines.process_messages import (
     DONE,
     LOG,
     MAX_MESSAGE,
@@ -20,7 +20,7 @@ from quartzpy.node.workers.process_messages import (
     error_to_json,
     pack,
 )
-from quartzpy.node.workers.worker_process import WorkerProcess
+from quartzpy.node.engines.worker_process import WorkerProcess
 
 HUGE = "é" * 20_000_000
 

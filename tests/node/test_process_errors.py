@@ -13,8 +13,8 @@ from quartzpy.errors import (
     JobExecutionError,
     RemoteJobError,
 )
+from quartzpy.node.engines.processes import ProcessWorkers
 from quartzpy.node.workers.error_handling import MAX_ERROR_LENGTH
-from quartzpy.node.workers.process_workers import ProcessWorkers
 from quartzpy.states import CompletionInstruction, Outcome
 from tests.node import process_jobs as jobs
 from tests.node.processes import ended, execution_of

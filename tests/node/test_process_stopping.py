@@ -23,10 +23,10 @@ from quartzpy.errors import (
 )
 from quartzpy.job_data import decode
 from quartzpy.jobs.job import new_instance
-from quartzpy.node.workers.child_process import serve
+from quartzpy.node.engines.child_process import serve
+from quartzpy.node.engines.process_messages import BEGUN, DONE, READY, RUN, STOP, fired_to_json, pack, unpack
+from quartzpy.node.engines.processes import KILL_AFTER, ProcessWorkers
 from quartzpy.node.workers.execution import Execution
-from quartzpy.node.workers.process_messages import BEGUN, DONE, READY, RUN, STOP, fired_to_json, pack, unpack
-from quartzpy.node.workers.process_workers import KILL_AFTER, ProcessWorkers
 from quartzpy.states import Outcome
 from tests.node import process_jobs as jobs
 from tests.node.processes import begun, ended, execution_of, is_there, pid_said, workers

@@ -19,7 +19,7 @@ from quartzpy.job_data import ORIGINAL_NAME, decode
 from quartzpy.jobs.internal_entries import RecoveredExecution, recovery_data
 from quartzpy.jobs.job import job_types, new_instance
 from quartzpy.keys import RECOVERING_JOBS, TriggerKey
-from quartzpy.node.workers.process_workers import ProcessWorkers
+from quartzpy.node.engines.processes import ProcessWorkers
 from quartzpy.states import CompletionInstruction, Outcome
 from tests.node import process_jobs as jobs
 from tests.node.process_calendars import OddHoursCalendar

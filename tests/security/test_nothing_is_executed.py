@@ -40,7 +40,7 @@ IMPORTING = {
     "zone_rules.py": "tzdata",
     "ext/django/__init__.py": "the package's own module of a name that is used",
     "ext/django/backend.py": "Django's tasks, from one of two packages",
-    "node/workers/process_messages.py": "in a worker process: the modules of the types that its node has registered",
+    "node/engines/process_messages.py": "in a worker process: the modules of the types that its node has registered",
 }
 """Where the functions that import a module by its name may be called, and for what."""
 IMPORTERS = {"import_module", "imported_module", "object_at"}

@@ -9,10 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
-from quartzpy.clock import Clock
-from quartzpy.config.pools import MAX_WORKERS, ExecutorConfig, ExecutorKind, as_bytes
-from quartzpy.jobs.internal_entries import Tracing
-from quartzpy.jobs.job import JobFactory, JobTypes
+from quartzpy.config.pools import MAX_WORKERS, ExecutorConfig, ExecutorKind
 from quartzpy.node.workers.execution import Execution, Executor, JobProcesses
 from quartzpy.node.workers.worker_pool import WorkerPool
 from quartzpy.placement import DEFAULT_EXECUTOR, placement_from_text
@@ -166,37 +163,6 @@ class Executors:
             thread.start()
         for thread in closing:
             thread.join()
-
-
-def new_process_workers(
-    executor: str,
-    config: ExecutorConfig,
-    *,
-    name: str,
-    job_types: JobTypes,
-    job_factory: JobFactory,
-    max_job_data_bytes: int,
-    tracing: Tracing | None,
-    clock: Clock,
-) -> JobProcesses:
-    """Return the child processes of an executor. `name` begins the names of all child processes of the node.
-
-    Raises:
-        InvalidValueError: `job_factory` cannot be pickled.
-    """
-    # Most nodes have no process pool, and do not need multiprocessing.
-    from quartzpy.node.workers.process_workers import ProcessWorkers
-
-    return ProcessWorkers(
-        f"{name}-{executor}",
-        config.workers or MAX_WORKERS,
-        memory_limit=None if config.memory_limit is None else as_bytes(config.memory_limit, executor),
-        job_types=job_types,
-        job_factory=job_factory,
-        max_job_data_bytes=max_job_data_bytes,
-        tracing=tracing,
-        clock=clock,
-    )
 
 
 def _threads_of(kind: ExecutorKind, workers: int) -> int:

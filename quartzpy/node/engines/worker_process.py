@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 
 from quartzpy.errors import WorkerDiedError
-from quartzpy.node.workers.process_messages import END, MAX_MESSAGE, pack
+from quartzpy.node.engines.process_messages import END, MAX_MESSAGE, pack
 
 LOOK_AFTER = 0.5
 """The interval, in seconds, of liveness checks on systems that cannot signal the end of a process."""

@@ -32,10 +32,7 @@ from quartzpy.jobs.internal_entries import TraceContext, Within
 from quartzpy.jobs.job import Job, JobFactory, job_types
 from quartzpy.keys import MAIN, MAIN_IN_CHILD
 from quartzpy.logs.captured import LogCapture, capturing, level_number
-from quartzpy.node.workers.execution import CUT_OFF_AFTER
-from quartzpy.node.workers.forks import ended_if_forked
-from quartzpy.node.workers.loop_work import LoopWork
-from quartzpy.node.workers.process_messages import (
+from quartzpy.node.engines.process_messages import (
     BEGUN,
     DONE,
     END,
@@ -52,6 +49,9 @@ from quartzpy.node.workers.process_messages import (
     pack,
     unpack,
 )
+from quartzpy.node.workers.execution import CUT_OFF_AFTER
+from quartzpy.node.workers.forks import ended_if_forked
+from quartzpy.node.workers.loop_work import LoopWork
 from quartzpy.store.process_identity import PROCESS_WORKER
 from quartzpy.store.protocol import FiredTrigger
 from quartzpy.texts import reason

@@ -32,11 +32,8 @@ from quartzpy.job_data import decode
 from quartzpy.jobs.context import JobExecutionContext
 from quartzpy.jobs.internal_entries import Tracing
 from quartzpy.jobs.job import Job, JobFactory, JobTypes
-from quartzpy.node.workers.child_process import SIGNALS_OF_THE_NODE, serve
-from quartzpy.node.workers.deadlines import Deadlines
-from quartzpy.node.workers.execution import Execution
-from quartzpy.node.workers.job_calls import NOT_BEGUN
-from quartzpy.node.workers.process_messages import (
+from quartzpy.node.engines.child_process import SIGNALS_OF_THE_NODE, serve
+from quartzpy.node.engines.process_messages import (
     LOG,
     PROGRESS,
     RUN,
@@ -47,7 +44,10 @@ from quartzpy.node.workers.process_messages import (
     pack,
     unpack,
 )
-from quartzpy.node.workers.worker_process import WorkerProcess, died
+from quartzpy.node.engines.worker_process import WorkerProcess, died
+from quartzpy.node.workers.deadlines import Deadlines
+from quartzpy.node.workers.execution import Execution
+from quartzpy.node.workers.job_calls import NOT_BEGUN
 from quartzpy.store.process_identity import PROCESS_WORKER
 from quartzpy.texts import quoted
 
