@@ -9,12 +9,12 @@ from typing import Self
 
 from quartzpy.config.engine_names import engine_names, engine_reference
 from quartzpy.errors import SettingsError
-from quartzpy.texts import quoted
+from quartzpy.texts import did_you_mean, quoted
 
 MAX_WORKERS = 5_000
 LEAST_MEMORY = 128 * 2**20
-_BYTES = re.compile(r"([0-9]{1,9})(KB|MB|GB)")
-_BYTE_UNITS = {"KB": 2**10, "MB": 2**20, "GB": 2**30}
+_BYTES = re.compile(r"([0-9]{1,18})(KB|MB|GB|)")
+_BYTE_UNITS = {"GB": 2**30, "MB": 2**20, "KB": 2**10, "": 1}
 
 
 def as_bytes(value: object, subject: str) -> int:
@@ -25,7 +25,7 @@ def as_bytes(value: object, subject: str) -> int:
     """
     if type(value) is int and value > 0:
         return value
-    if isinstance(value, str) and (match := _BYTES.fullmatch(value.strip())):
+    if isinstance(value, str) and (match := _BYTES.fullmatch(value.strip())) and int(match[1]):
         return int(match[1]) * _BYTE_UNITS[match[2]]
     raise SettingsError(f"{subject} must be a number of bytes, or a string such as 512MB or 2GB (got {quoted(value)})")
 
@@ -65,11 +65,11 @@ class ExecutorConfig:
         Raises:
             SettingsError: a value is invalid.
         """
-        kinds = [ExecutorKind.THREADS, ExecutorKind.ASYNCIO]
-        if self.kind not in kinds and not (isinstance(self.kind, str) and engine_reference(self.kind)):
+        if self.is_engine and not (isinstance(self.kind, str) and engine_reference(self.kind)):
+            kinds = [*_IN_THE_NODE, *engine_names()]
             raise SettingsError(
-                f"executors: kind must be one of {', '.join([*kinds, *engine_names()])}, or an engine that an installed"
-                f" package offers (got {quoted(self.kind)})"
+                f"executors: {quoted(self.kind)} is neither a kind of executor nor an engine that an installed package"
+                f" offers; {did_you_mean(str(self.kind), kinds, 'kinds')}"
             )
         object.__setattr__(self, "kind", str(self.kind))
         may_be_open = self.is_engine and self.kind != ExecutorKind.PROCESSES
@@ -90,6 +90,15 @@ class ExecutorConfig:
                 )
         if self.address and self.kind in list(ExecutorKind):
             raise SettingsError(f"executors: {self.kind} have no address (got {quoted(self.address)})")
+        if not isinstance(self.address, str) or _leading_number(self.address) is not None:
+            raise SettingsError(
+                f"executors: address must be a text that does not begin with a number (got {quoted(self.address)})"
+            )
+        object.__setattr__(self, "address", self.address.strip())
+        if self.tickets not in (None, False, True):
+            raise SettingsError(f"executors: tickets must be True, False or None (got {quoted(self.tickets)})")
+        if self.tickets and not self.is_engine:
+            raise SettingsError(f"executors: {self.kind} take no tickets, which are for engines")
 
     @property
     def is_engine(self) -> bool:
@@ -98,14 +107,17 @@ class ExecutorConfig:
 
     def __str__(self) -> str:
         """Return the text by which a setting describes this pool."""
-        parts = (self.kind, self.workers, self.memory_limit, self.address or None)
-        return ":".join(str(part) for part in parts if part is not None)
+        limit = None if self.memory_limit is None else as_bytes(self.memory_limit, self.kind)
+        unit = next((name for name, size in _BYTE_UNITS.items() if limit and limit % size == 0), "")
+        memory = limit and f"{limit // _BYTE_UNITS[unit]}{unit}"
+        return ":".join(str(part) for part in (self.kind, self.workers, memory, self.address) if part)
 
     @classmethod
     def of(cls, value: object) -> Self:
         """Return the pool that a setting describes: an ExecutorConfig, or a string.
 
-        A string is "kind:workers", "processes:workers:memory_limit", "engine:address" or "engine:workers:address".
+        A string is "kind:workers", "processes:workers:memory_limit", "engine", "engine:address" or
+        "engine:workers:address".
 
         Raises:
             SettingsError: `value` is none of these.
@@ -114,17 +126,23 @@ class ExecutorConfig:
             return value
         kind, colon, rest = value.partition(":") if isinstance(value, str) else ("", "", "")
         kind = kind.strip()
-        first, _, behind = rest.partition(":")
-        has_number = first.strip().isdecimal() and len(first) < 10
-        if not (colon and rest and (has_number or kind not in list(ExecutorKind))):
+        workers = _leading_number(rest)
+        is_open = kind not in list(ExecutorKind)
+        if not kind or (workers is None and not (is_open and (rest.strip() if colon else engine_reference(kind)))):
             raise SettingsError(
                 "executors: a pool is written like threads:20, asyncio:500, processes:4 or dask:tcp://scheduler:8786"
                 f" (got {quoted(value)})"
             )
-        workers = int(first) if has_number else None
-        if kind not in list(ExecutorKind):
-            return cls(kind, workers, address=(behind if has_number else rest).strip())
-        return cls(kind, workers, as_bytes(behind, "executors: memory_limit") if behind else None)
+        behind = rest if workers is None else rest.partition(":")[2]
+        if is_open:
+            return cls(kind, workers, address=behind)
+        return cls(kind, workers, as_bytes(behind, "executors: memory_limit") if rest.count(":") else None)
+
+
+def _leading_number(text: str) -> int | None:
+    """Return the number before the first colon; None if something else is there."""
+    first = text.partition(":")[0].strip()
+    return int(first) if first.isdecimal() and len(first) < 10 else None
 
 
 def _is_number_of_workers(value: object) -> bool:

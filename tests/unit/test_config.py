@@ -44,7 +44,8 @@ def test_the_defaults_are_valid_and_texts_are_read_as_spans() -> None:
         ({"executors": "cpu"}, "executors must be a mapping of names to pools (got 'cpu')"),
         (
             {"executors": {"cpu": "fibers:4"}},
-            "executors: kind must be one of threads, asyncio, celery, dask, futures, processes",
+            "executors: 'fibers' is neither a kind of executor nor an engine that an installed package offers;"
+            " the kinds are threads, asyncio, celery, dask, futures, processes",
         ),
         (
             {"executors": {"cpu": "processes"}},
