@@ -12,7 +12,7 @@ from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, every
 from quartzpy.ext.celery.task_job import SendCeleryTask
 from quartzpy.job_data import decode, encode
 from quartzpy.jobs.job import CELERY_TASK, how_to_know
-from quartzpy.node.engines import child_process
+from quartzpy.node.engines.remote_job import RemoteJob
 from quartzpy.testing import SchedulerHarness
 
 
@@ -102,4 +102,4 @@ def test_a_job_type_of_celery_says_what_to_import() -> None:
 
 
 def test_a_function_of_a_notebook_is_written_into_a_file() -> None:
-    assert "%%writefile" in child_process._IN_A_FILE
+    assert "%%writefile" in RemoteJob.in_the_main_module
