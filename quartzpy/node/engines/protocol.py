@@ -151,8 +151,8 @@ class Engine(Protocol):
         """Return what the engine knows about calls. A token that is missing in the answer is UNKNOWN."""
         ...
 
-    def adopt(self, token: str) -> bool:
-        """Watch a call of a node that is gone. Return False if the engine does not know it."""
+    def adopt(self, call: Call) -> bool:
+        """Watch a call that another node has submitted, made anew for this one. Return False if it is not known."""
         ...
 
     def close(self, timeout: float) -> None:
