@@ -11,6 +11,7 @@ import importlib
 import json
 import runpy
 import sys
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from types import ModuleType
 from typing import Any
@@ -59,6 +60,10 @@ def pack(kind: str, **values: Any) -> bytes:
 def unpack(message: bytes) -> tuple[str, dict[str, Any]]:
     kind, values = json.loads(message)
     return kind, values
+
+
+def _known(written: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    return {name: value for name, value in written.items() if name in names}
 
 
 def bounded(text: str) -> str:
@@ -122,12 +127,14 @@ def _package_main() -> str | None:
 
 def fired_from_json(written: dict[str, Any]) -> FiredTrigger:
     """Return the fire that `fired_to_json` encoded."""
-    stored = decode(written["stored"])
+    # The node may be of a newer release, which tells more.
+    stored = _known(decode(written["stored"]), FireFacts._fields)
 
     def load_trigger() -> Trigger:
         data = decode(stored["trigger_data"]) or None
         parts = written["trigger"]
-        return trigger_kind(parts["kind"]).from_schedule(parts["schedule"], **decode(parts["common"]), data=data)
+        common = _known(decode(parts["common"]), _COMMON)
+        return trigger_kind(parts["kind"]).from_schedule(parts["schedule"], **common, data=data)
 
     def load_job() -> JobDetail:
         detail: JobDetail = decode(written["job"])["detail"]
@@ -155,6 +162,15 @@ class Ending:
     job_data: str | None = None
     is_spent: bool = False
     """True if the process must not be reused."""
+    log: str | None = None
+    """The captured log lines, of a worker that has sent none before."""
+    is_committed: bool = False
+    """True if a transaction of the job itself has committed this ending: it is a success, whatever came later."""
+
+
+def ending_from_json(written: Mapping[str, Any]) -> Ending:
+    """Return the ending of a worker, whose release may be another one."""
+    return Ending(**_known(written, [field.name for field in fields(Ending)]))
 
 
 def error_to_json(error: BaseException, *, is_cause: bool = False) -> dict[str, Any]:

@@ -48,6 +48,8 @@ class RemoteJob:
         self._instance_id: str = message.get("instance_id", "")
         self.cancelled = Cancellation()
         self.log_capture: LogCapture | None = None
+        self.fired: FiredTrigger | None = None
+        self.context: JobExecutionContext | None = None
         self._has_lost_lease = False
         self._work: LoopWork | None = None
 
@@ -115,7 +117,7 @@ class RemoteJob:
             instance_id=self._instance_id,
             refire_count=self._refire_count,
         )
-        self.begun(context)
+        self.fired, self.context = fired, context
         return fired, context
 
     def _execute(self, context: JobExecutionContext) -> Any:
@@ -140,9 +142,6 @@ class RemoteJob:
 
     def import_modules(self) -> None:
         import_modules(self.written)
-
-    def begun(self, context: JobExecutionContext) -> None:
-        """Called with the context, before the job."""
 
     def failed(self, error: BaseException, ending: Ending) -> BaseException:
         """Return the error that the ending tells."""
