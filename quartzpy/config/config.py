@@ -97,7 +97,7 @@ class SchedulerConfig:
     executors: Mapping[str, ExecutorConfig | str] = field(default_factory=dict, hash=False)
     """Additional worker pools, by the name that jobs give as `executor`: `{"cpu": "processes:4", "io": "asyncio:500"}`.
     `"processes:4:512MB"` also limits the memory of each process, and `"dask:tcp://scheduler:8786"` is an engine: see
-    docs/engines.md."""
+    docs/engines/index.md."""
 
     labels: Converted[Sequence[str], tuple[str, ...]] = Converted(())
     """The labels of this node. A job runs only on nodes that have all labels in its `requires`."""
