@@ -19,6 +19,7 @@ from quartzpy.placement import Placement
 from quartzpy.scheduler.batched_reads import BatchedReads
 from quartzpy.scheduler.singles import mode_of_job, placements_of_jobs
 from quartzpy.states import HeldBy, JobMode, MisfireAction, Missed, NodeMode, TriggerState
+from quartzpy.store.node_problems import ENGINE_UNAVAILABLE
 from quartzpy.store.node_states import NodeState, takes_work, works
 from quartzpy.store.protocol import MovedFire
 from quartzpy.store.queries import ExecutionQuery, MisfireQuery
@@ -302,7 +303,7 @@ def _takers(inputs: WhyInputs) -> list[str]:
         return [f"No node that can run it takes work now: {idle}. It waits until one is resumed."]
     return [
         *_hindered(inputs, taking),
-        *_workers(inputs, placement, taking),
+        *(_without_workers(placement, taking) or _workers(inputs, placement, taking)),
         *_group_limits(placement, taking),
     ]
 
@@ -317,6 +318,17 @@ def _hindered(inputs: WhyInputs, able: Sequence[NodeRecord]) -> list[str]:
         what = node.problems[0].text if node.problems else f"it is late, and last checked in {age} ago"
         reasons.append(f"{node.instance_id}: {what}")
     return [f"No node that can run it works as it should: {'; '.join(reasons)}."]
+
+
+def _without_workers(placement: Placement, able: Sequence[NodeRecord]) -> list[str]:
+    """Return one sentence if the executor has no workers on any node that can run the job: its engine is away."""
+    reasons = []
+    for node in able:
+        away = [row.text for row in node.problems if (row.kind, row.subject) == (ENGINE_UNAVAILABLE, placement.pool)]
+        if not away and node.capabilities.workers.get(placement.pool) != 0:
+            return []
+        reasons += away or [f"executor {placement.pool!r} of node {node.instance_id} has capacity 0"]
+    return [f"No executor that can run it has workers now: {'; '.join(reasons)}."]
 
 
 def _workers(inputs: WhyInputs, placement: Placement, able: Sequence[NodeRecord]) -> list[str]:

@@ -25,7 +25,10 @@ FAILING_IMPORT = "failing-import"
 
 NOT_LISTENING = "not-listening"
 """The kind of problem of a node that keeps no connection for notifications, so that it learns by looking, and later."""
-_BESIDE_WORK = frozenset({SCHEDULE_FILE, FAILING_IMPORT, NOT_LISTENING})
+
+ENGINE_UNAVAILABLE = "engine-unavailable"
+"""The kind of problem of a node that cannot reach the engine of an executor, its subject, and claims nothing for it."""
+_BESIDE_WORK = frozenset({SCHEDULE_FILE, FAILING_IMPORT, NOT_LISTENING, ENGINE_UNAVAILABLE})
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,9 @@ from quartzpy.operations.incidents.kinds.nodes_differ import nodes_differ
 from quartzpy.operations.views import cluster
 from quartzpy.placement import Capabilities
 from quartzpy.states import CompletionInstruction, Outcome, TriggerState
+from quartzpy.store.health_findings import Severity
 from quartzpy.store.node_metadata import SETTING, setting_of_nodes
-from quartzpy.store.node_problems import NodeProblem
+from quartzpy.store.node_problems import ENGINE_UNAVAILABLE, NodeProblem
 from quartzpy.store.postgresql.admin import catalogs
 from quartzpy.store.postgresql.connection.session import LastReturn
 from quartzpy.store.postgresql.store import SqlJobStore
@@ -134,6 +135,45 @@ def test_a_full_pool_names_the_executions_that_fill_it_and_cancels_them(
     assert {remedy.arguments["selection"] for remedy in full.remedies} == {one.fire_id for one in fired}
     store.complete(node, fired[0])
     assert "full-pool" not in incidents(operations)
+
+
+@pytest.mark.parametrize("is_reached_from_b", [False, True])
+def test_an_engine_that_is_away_is_an_incident_while_triggers_for_it_are_due(
+    store: Harness, operations: Operations, is_reached_from_b: bool
+) -> None:
+    node, other = store.node("a"), store.node("b")
+    for each, workers in ((node, 0), (other, 4 if is_reached_from_b else 0)):
+        can = Capabilities(frozenset({"report"}), frozenset({"default", "big"}), workers={"default": 2, "big": workers})
+        store.store.publish(each, can)
+    what = f"executor 'big' of node {node.instance_id}: cannot reach tcp://nowhere:8786 since 10:02"
+    problem = NodeProblem(ENGINE_UNAVAILABLE, what, "big", START - MINUTE)
+
+    def check_in() -> None:
+        store.store.check_in(node, problems=[problem])
+        store.store.check_in(other, problems=[] if is_reached_from_b else [replace(problem, what="b cannot either")])
+
+    check_in()
+    assert not incidents(operations), "nothing for it is due"
+    store.schedule(job("heavy", executor="big"), once("heavy"))
+    store.clock.advance(5 * SECOND)
+    check_in()
+    seen = incidents(operations)
+    assert not seen.keys() & {"full-pool", "unhealthy-node", "late-triggers"}
+    away = seen["engine-unavailable"]
+    assert (away.subject, away.since) == ("big", START - MINUTE)
+    assert f"E{what[1:]}." in away.why
+    why = [line for line in operations.scheduler.why(key("heavy")) if "workers" in line]
+    if is_reached_from_b:
+        assert (away.severity, away.why[-1]) == (Severity.WARNING, "1 other node reaches it.")
+        assert away.what == "The engine of executor 'big' cannot be reached from 1 node, and 1 trigger is due."
+        assert not why
+    else:
+        assert (away.severity, away.why[-1]) == (Severity.ERROR, "B cannot either.")
+        assert away.what == "The engine of executor 'big' cannot be reached from 2 nodes, and 1 trigger is due."
+        assert why == [f"No executor that can run it has workers now: {what}; b cannot either."]
+        store.store.check_in(node)
+        none = f"executor 'big' of node {node.instance_id} has capacity 0"
+        assert any(none in line for line in operations.scheduler.why(key("heavy")))
 
 
 def test_a_blocked_job_names_the_execution_that_blocks_it(store: Harness, operations: Operations, node: Node) -> None:

@@ -55,11 +55,11 @@ def full_pools(
     incidents = []
     for executor, of_nodes in sorted(by_executor.items()):
         number = sum(number for job, number in due.items() if of_due.get(job, Placement()).pool == executor)
-        if not number or any(pool.headroom for pool in of_nodes):
+        workers = sum(pool.workers for pool in of_nodes)
+        if not number or not workers or any(pool.headroom for pool in of_nodes):
             continue
         rows = [row for row in running if placements.get(row.job, Placement()).pool == executor]
         first = longest(rows)[:MAX_NAMED]
-        workers = sum(pool.workers for pool in of_nodes)
         holder, held = _largest_holder(rows)
         if 2 * held < workers or held < 2:
             holder = None

@@ -19,19 +19,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from quartzpy.operations.incidents.cluster_facts import ClusterFacts
 from quartzpy.operations.incidents.incident import About, Incident, IncidentKind
 from quartzpy.operations.views.cluster import NodeView
 from quartzpy.store.health_findings import Severity
+from quartzpy.store.node_problems import ENGINE_UNAVAILABLE, NodeProblem
 from quartzpy.texts import numbered
 
 
 def judge(facts: ClusterFacts) -> list[Incident]:
-    return [_unhealthy(node) for node in facts.cluster.nodes if node.state.is_alive and node.problems]
+    problems = {
+        node.node: [problem for problem in node.problems if problem.kind != ENGINE_UNAVAILABLE]
+        for node in facts.cluster.nodes
+        if node.state.is_alive
+    }
+    return [_unhealthy(node, problems[node.node]) for node in facts.cluster.nodes if problems.get(node.node)]
 
 
-def _unhealthy(node: NodeView) -> Incident:
-    problems = node.problems
+def _unhealthy(node: NodeView, problems: Sequence[NodeProblem]) -> Incident:
     return Incident(
         Severity.ERROR,
         "unhealthy-node",

@@ -1,0 +1,56 @@
+"""A node cannot reach the engine of an executor, and triggers for it are due.
+
+The node claims none of them until it reaches the engine again, and tries that at least every 30 s; everything else is
+on time. What runs there goes on. When the engine is back, the misfire instructions of the triggers decide about the
+fires that were missed.
+
+Start the engine, or correct its address in the setting `executors` of the node. If another node reaches it, this is a
+warning. [Where heavy work runs](../engines/index.md) says what becomes of the executions that were there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+from quartzpy.operations.incidents.cluster_facts import ClusterFacts
+from quartzpy.operations.incidents.incident import About, Incident, IncidentKind
+from quartzpy.operations.incidents.words import MAX_NAMED
+from quartzpy.placement import Placement
+from quartzpy.store.health_findings import Severity
+from quartzpy.store.node_problems import ENGINE_UNAVAILABLE, NodeProblem
+from quartzpy.texts import numbered
+
+
+def judge(facts: ClusterFacts) -> list[Incident]:
+    pools = {job: placement.pool for job, placement in facts.placements.items()}
+    due = Counter(pools.get(record.job_key, Placement().pool) for record in facts.due)
+    problems: defaultdict[str, list[NodeProblem]] = defaultdict(list)
+    for problem in (problem for node in facts.alive() for problem in node.problems):
+        if problem.kind == ENGINE_UNAVAILABLE and due[problem.subject]:
+            problems[problem.subject].append(problem)
+    able = Counter(pool for node in facts.alive() for pool, number in node.capabilities.workers.items() if number)
+    incidents = []
+    for executor, of_nodes in sorted(problems.items()):
+        number = due[executor]
+        triggers = numbered(number, "trigger is", "triggers are")
+        others = able[executor]
+        if not others:
+            facts.explained.update(job for job in facts.late_jobs.numbers if pools.get(job) == executor)
+        incidents.append(
+            Incident(
+                Severity.WARNING if others else Severity.ERROR,
+                "engine-unavailable",
+                executor,
+                f"The engine of executor {executor!r} cannot be reached from"
+                f" {numbered(len(of_nodes), 'node', 'nodes')}, and {triggers} due.",
+                (
+                    *(f"{problem.text[:1].upper()}{problem.text[1:]}." for problem in of_nodes[:MAX_NAMED]),
+                    *([f"{numbered(others, 'other node reaches', 'other nodes reach')} it."] if others else []),
+                ),
+                min((problem.since for problem in of_nodes if problem.since), default=None),
+            )
+        )
+    return incidents
+
+
+KIND = IncidentKind(("engine-unavailable",), About.LATE, __doc__, judge)
