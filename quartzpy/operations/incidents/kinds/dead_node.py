@@ -2,7 +2,6 @@
 
 The process was killed (look for the OOM killer: `dmesg | grep -i oom`, `kubectl describe pod`), the machine was lost,
 or it stalled. After an outage of the database, a node is late or dead only after it has had the time for a check-in.
-
 Usually there is nothing to do. Other nodes fire the triggers that it has not fired. Executions of jobs that request
 recovery run again; the others are [lost](#executions-lost). If no live node can recover it, see [no-node](#no-node).
 """

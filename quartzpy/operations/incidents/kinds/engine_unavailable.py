@@ -1,11 +1,7 @@
 """A node cannot reach the engine of an executor, and triggers for it are due.
 
-The node claims none of them until it reaches the engine again, and tries that at least every 30 s; everything else is
-on time. What runs there goes on. When the engine is back, the misfire instructions of the triggers decide about the
-fires that were missed.
-
-Start the engine, or correct its address in the setting `executors` of the node. If another node reaches it, this is a
-warning. [Where heavy work runs](../engines/index.md) says what becomes of the executions that were there.
+It claims none of them until it reaches the engine, which it tries at least every 30 s; everything else is on time.
+Start the engine, or correct its address in the setting `executors`. See [where heavy work runs](../engines/index.md).
 """
 
 from __future__ import annotations

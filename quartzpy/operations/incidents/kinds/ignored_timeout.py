@@ -1,9 +1,9 @@
 """Executions still run 10 seconds after their timeout, and occupy workers.
 
 `quartzpy cancel 85`, with the id of the execution, asks it to stop, on any node. A job on a thread has to check
-`context.cancelled`; an `async def` job is stopped at its next `await`; a job in a process pool is killed. If a thread
-ignores the request, restart its node, which `quartzpy running` names. A job without a `timeout` that hangs is no
-incident: give it a timeout.
+`context.cancelled`; an `async def` job is stopped at its next `await`; a process worker is killed. If a thread
+ignores the request, restart its node, which `quartzpy running` names; on an engine, restart the worker that it names.
+A job without a `timeout` that hangs is no incident: give it a timeout.
 """
 
 from __future__ import annotations

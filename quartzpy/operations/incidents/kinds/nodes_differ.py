@@ -1,7 +1,6 @@
 """The nodes have different settings or releases, where they should have the same.
 
-During a [rolling release](../how-to/rolling-releases.md) this is normal for a while. Otherwise give all nodes the same
-settings, because each node acts by its own.
+During a [rolling release](../how-to/rolling-releases.md) this is normal; otherwise give all the same settings.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""A node checks in, and does not do all of its work: it reports problems, those of its `health()`.
-
-`curl HOST:9464/readyz` lists them as well.
+"""A node checks in, and does not do all of its work: it reports problems, which `curl HOST:9464/readyz` lists as well.
 
 - *The database has not answered*: the network of this machine.
 - *The tables are of a newer revision and do not say that this release can use them, or are missing*: somebody has
