@@ -127,6 +127,20 @@ def test_tables_that_were_changed_are_found(
     assert check in findings_of(store)
 
 
+def test_an_executor_that_jobs_name_and_no_node_has_is_found(stored: SqlJobStore, connect: Connect) -> None:
+    rows = """UPDATE qrtz_job_details SET placement = '{"executor":"big","requires":["gpu"]}'"""
+    connect().execute(rows.encode())
+    stored.repair()
+    assert checks_of(stored) == {}, "no node is alive"
+    node = register(stored, "a")
+    stored.publish(node, Capabilities(executors=frozenset({"default"})))
+    finding = findings_of(stored)["missing-executor"]
+    assert (finding.severity, finding.rows) == (Severity.WARNING, ("'big': 1, such as DEFAULT.job",))
+    assert finding.what == "1 executor that jobs name is on no living node"
+    stored.publish(node, Capabilities(executors=frozenset({"default", "big"})))
+    assert checks_of(stored) == {}
+
+
 def test_overdue_triggers_that_no_node_can_run_are_found(stored: SqlJobStore, connect: Connect) -> None:
     connect().execute("UPDATE qrtz_triggers SET next_fire_time = clock_timestamp() - interval '1 day'")
     assert checks_of(stored) == {"no-node": Severity.ERROR}

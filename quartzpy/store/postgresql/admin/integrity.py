@@ -50,6 +50,7 @@ def audit(session: SqlSession, config: SchedulerConfig) -> list[Finding]:
         (_SQL.copies, {}, _copies),
         (_SQL.in_error, {"limit": MAX_LISTED_ROWS}, _in_error),
         (_SQL.missing_limits, {}, _missing_limits),
+        (_SQL.executors, {}, partial(_executors, nodes.alive())),
         (_SQL.indexes, prefix, partial(_indexes, config.table_prefix)),
         (_SQL.constraints, prefix, partial(_constraints, config.table_prefix)),
         (_SQL.autovacuum, {}, _autovacuum),
@@ -168,6 +169,14 @@ def _missing_limits(rows: _Rows) -> Iterator[Finding]:
     what = "job shares a limit that is not stored", "jobs share limits that are not stored"
     advice = "they do not fire; set the limits, as `quartzpy limit set NAME 5` does"
     return _error("missing-limit", _texts(rows), what, advice)
+
+
+def _executors(alive: Sequence[NodeRecord], rows: _Rows) -> Iterator[Finding]:
+    there = {executor for node in alive for executor in node.capabilities.executors}
+    lacking = [f"{executor!r}: {number}, such as {job}" for executor, number, job in rows if executor not in there]
+    what = "executor that jobs name is on no living node", "executors that jobs name are on no living node"
+    advice = "give it to a node by the setting `executors`, or change the jobs, which wait"
+    return _warning("missing-executor", lacking if alive else [], what, advice)
 
 
 def _indexes(prefix: str, rows: _Rows) -> Iterator[Finding]:

@@ -59,6 +59,14 @@ SELECT j.job_group || '.' || j.job_name || ' shares ' || n.name
                     WHERE l.sched_name = j.sched_name AND l.limit_name = n.name OFFSET 0)
  ORDER BY 1;
 
+-- name: executors
+-- The executors that jobs name, each with one of its jobs. In a stored placement, the executor is the first entry.
+SELECT j.placement::jsonb ->> 'executor', count(*)::int, min(j.job_group || '.' || j.job_name)
+  FROM qrtz_job_details j
+ WHERE j.sched_name = :'sched' AND j.placement LIKE '{"executor":%'
+ GROUP BY 1
+ ORDER BY 1;
+
 -- name: in_error
 -- The last line of a traceback has the error itself.
 SELECT (SELECT count(*) FROM qrtz_triggers WHERE sched_name = :'sched' AND trigger_state = 'ERROR'),
