@@ -883,4 +883,52 @@ SELECT n.sched_name, n.instance_id, n.status, n.host, n.pid, n.facts ->> 'releas
 
 INSERT INTO qrtz_alembic_version (version_num) VALUES ('0001') RETURNING qrtz_alembic_version.version_num;
 
+
+ALTER TABLE qrtz_fired_triggers ADD COLUMN submission INTEGER;
+
+ALTER TABLE qrtz_fired_triggers ADD COLUMN worker TEXT;
+
+ALTER TABLE qrtz_fired_triggers ADD COLUMN worker_since TIMESTAMP WITH TIME ZONE;
+
+ALTER TABLE qrtz_fired_triggers ADD COLUMN worker_seen TIMESTAMP WITH TIME ZONE;
+
+ALTER TABLE qrtz_fired_triggers ADD COLUMN outlives_node BOOLEAN;
+
+ALTER TABLE qrtz_fired_triggers ADD COLUMN ending TEXT;
+
+CREATE OR REPLACE VIEW qrtz_running AS
+WITH
+heard AS (
+    SELECT n.*, statement_timestamp() - n.last_checkin > least(2 * n.checkin_interval, n.failure_window) AS is_silent,
+           n.checkin_interval + least(interval '5 seconds', n.failure_window / 4) AS allowed
+      FROM qrtz_scheduler_state n
+),
+node_states AS (
+    SELECT n.*,
+           CASE WHEN NOT n.is_silent
+                  OR (SELECT coalesce(
+                                 bool_and(o.back_since IS NOT NULL AND n.last_checkin < o.back_since
+                                          AND statement_timestamp() >= o.back_since
+                                          AND statement_timestamp() < o.back_since + n.allowed),
+                                 n.last_checkin < pg_catalog.pg_postmaster_start_time()
+                                 AND statement_timestamp() < pg_catalog.pg_postmaster_start_time() + n.allowed)
+                        FROM heard o WHERE o.sched_name = n.sched_name AND NOT o.is_silent)
+                THEN 'ALIVE'
+                WHEN statement_timestamp() - n.last_checkin > n.failure_window THEN 'DEAD'
+                ELSE 'OVERDUE' END AS status
+      FROM heard n
+)
+SELECT f.fire_id, f.sched_name, f.trigger_group, f.trigger_name, f.job_group, f.job_name, f.job_type, f.instance_id,
+       EXISTS (SELECT FROM node_states n
+                WHERE n.sched_name = f.sched_name AND n.epoch = f.epoch AND n.status <> 'DEAD') AS node_is_alive,
+       f.scheduled_time, f.fired_time, f.fired_time - f.scheduled_time AS fired_late_by,
+       statement_timestamp() - f.fired_time AS running_for,
+       f.attempt, f.cancel_requested, f.progress, f.progress_message, f.submission, f.worker, f.worker_since
+  FROM qrtz_fired_triggers f
+ WHERE f.fired_time <= statement_timestamp();
+
+COMMENT ON TABLE qrtz_scheduler_state IS 'tables of revision 0002, usable by releases from revision 0001 on';
+
+UPDATE qrtz_alembic_version SET version_num='0002' WHERE qrtz_alembic_version.version_num = '0001';
+
 COMMIT;

@@ -7,14 +7,16 @@ import shutil
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-NEXT = '''
+NEXT = "0003"
+"""Its revision."""
+SCRIPT = '''
 """A column and an index of the next release."""
 
 import sqlalchemy as sa
 from alembic import context, op
 
-revision = "0002"
-down_revision = "0001"
+revision = "0003"
+down_revision = "0002"
 branch_labels = None
 depends_on = None
 
@@ -24,7 +26,7 @@ def upgrade():
     place = f'"{schema}".' if schema else ""
     op.add_column("qrtz_triggers", sa.Column("of_the_next", sa.Integer()), schema=schema)
     op.create_index("qrtz_executions_next", "qrtz_executions", ["job_type"], schema=schema)
-    mark = "tables of revision 0002, usable by releases from revision 0001 on"
+    mark = "tables of revision 0003, usable by releases from revision 0002 on"
     op.execute(f"COMMENT ON TABLE {place}qrtz_scheduler_state IS '{mark}'")
 
 
@@ -33,7 +35,7 @@ def downgrade():
     place = f'"{schema}".' if schema else ""
     op.drop_index("qrtz_executions_next", schema=schema)
     op.drop_column("qrtz_triggers", "of_the_next", schema=schema)
-    mark = "tables of revision 0001, usable by releases from revision 0001 on"
+    mark = "tables of revision 0002, usable by releases from revision 0001 on"
     op.execute(f"COMMENT ON TABLE {place}qrtz_scheduler_state IS '{mark}'")
 '''
 
@@ -41,7 +43,7 @@ def downgrade():
 def scripts_of_next(place: Path) -> Path:
     """The scripts of a release with one more revision."""
     shutil.copytree(ROOT / "schema", place / "schema", ignore=shutil.ignore_patterns("__pycache__"))
-    (place / "schema" / "versions" / "0002_next.py").write_text(NEXT)
+    (place / "schema" / "versions" / "0003_next.py").write_text(SCRIPT)
     return place / "schema"
 
 
@@ -50,7 +52,7 @@ def copy_as_next(place: Path) -> Path:
     shutil.copytree(ROOT / "quartzpy", place / "quartzpy", ignore=shutil.ignore_patterns("__pycache__"))
     scripts_of_next(place)
     version = place / "quartzpy" / "store" / "postgresql" / "schema_version.py"
-    text, count = re.subn(r'REVISIONS = \("0001",\)', 'REVISIONS = ("0001", "0002")', version.read_text())
+    text, count = re.subn(r"REVISIONS = \((.*)\)", rf'REVISIONS = (\1, "{NEXT}")', version.read_text())
     assert count == 1
     version.write_text(text)
     columns = place / "quartzpy" / "store" / "postgresql" / "schema" / "table_columns.py"

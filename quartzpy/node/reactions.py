@@ -156,6 +156,8 @@ class Reactions:
 
     def recovered(self, outcome: RecoveryOutcome) -> None:
         """This node has recovered the work of dead nodes."""
+        if outcome.adopted:
+            self._signals.scheduler.compare()
         self._signals.look_for_due()
         self._events.recovered(outcome)
 
@@ -244,9 +246,10 @@ class NodeEvents:
     def recovered(self, outcome: RecoveryOutcome) -> None:
         """This node has recovered the work of dead nodes."""
         logger.warning(
-            "recovered nodes %s: %d executions will run again, %d will not, %d rows repaired",
+            "recovered nodes %s: %d executions will run again, %d go on, %d will not, %d rows repaired",
             ", ".join(outcome.nodes) or "-",
             outcome.recovered,
+            outcome.adopted,
             outcome.lost,
             outcome.repaired,
         )

@@ -21,6 +21,7 @@ import pytest
 from quartzpy import CronTrigger, Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger, WeeklyCalendar, every
 from quartzpy.cli.main import main
 from quartzpy.config.config import SchedulerConfig
+from quartzpy.store.postgresql.schema_version import HEAD
 from quartzpy.store.postgresql.store import SqlJobStore
 from tests.cluster.app import Quick
 from tests.database import connect_to
@@ -77,13 +78,13 @@ def test_the_tables_are_made_checked_and_removed_by_command(fresh_database: Call
         return done.stdout.strip()
 
     assert db("current") == "nothing"
-    assert db("upgrade") == "nothing -> 0001"
-    assert db("current") == "0001"
-    assert db("check") == "revision 0001: the tables match this release"
-    assert db("upgrade", "--schema", "billing") == "nothing -> 0001"
+    assert db("upgrade") == f"nothing -> {HEAD}"
+    assert db("current") == HEAD
+    assert db("check") == f"revision {HEAD}: the tables match this release"
+    assert db("upgrade", "--schema", "billing") == f"nothing -> {HEAD}"
     assert db("wait", "--timeout", "5s") == ""
     assert db("downgrade", "base", "--yes") == "now at nothing"
-    assert db("current", "--schema", "billing") == "0001"
+    assert db("current", "--schema", "billing") == HEAD
 
 
 def test_the_sql_needs_no_database() -> None:

@@ -90,6 +90,7 @@ _ONE_FIRE = "the new trigger fires once, without a calendar"
 _AS_IT_IS = "a run uses its job as it is defined when it fires"
 _OF_THE_RUN = "it is about the run that has ended"
 
+OF_ENGINES = ("submission", "worker", "worker_since", "worker_seen", "outlives_node", "ending")
 FACTS: Mapping[str, Fact] = {
     "fire_id": _always(FRESH, "each run has a row of its own in the history"),
     "trigger_group": _always(FRESH, _ITS_OWN),
@@ -133,6 +134,7 @@ FACTS: Mapping[str, Fact] = {
     "progress": _always(NONE, _OF_THE_RUN),
     "progress_message": _always(NONE, _OF_THE_RUN),
     "recent_log": _always(NONE, _OF_THE_RUN),
+    **dict.fromkeys(OF_ENGINES, _always(NONE, _OF_THE_RUN)),
     "instance_id": _always(FRESH, "any node may run it"),
     "epoch": _always(FRESH, "any node may run it"),
 }

@@ -10,7 +10,7 @@ import pytest
 from quartzpy.jobs.fired_trigger import FireFacts, LoadedFire
 from quartzpy.store.memory.rows import FiredRow
 from quartzpy.store.postgresql.schema.tables import metadata
-from tests.contract.test_facts import FACTS, REPEATS, Fate, Way
+from tests.contract.test_facts import FACTS, OF_ENGINES, REPEATS, Fate, Way
 
 SAME = {
     "fired_time": "fire_time",
@@ -70,5 +70,6 @@ def test_a_fire_that_did_not_begin_loses_nothing_but_what_is_of_its_trigger() ->
         "progress",
         "progress_message",
         "recent_log",
+        *OF_ENGINES,
     }
     assert all(FACTS["coalesced_fire_times"].in_way(way) is Fate.CARRIED for way in REPEATS)

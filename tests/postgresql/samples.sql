@@ -71,6 +71,8 @@
 \set breach_kinds '{starts-late,ends-late}'
 \set checkpoints '{NULL,"{\\"created\\": \\"2026-01-01T00:00:00+00:00\\"}"}'
 \set due_ats {2026-01-01T00:00:00Z,2026-01-02T00:00:00Z}
+\set scheduler samples
+\set schedulers {samples,samples}
 \set scheduled {2026-01-01T00:00:00Z,2026-01-02T00:00:00Z}
 \set scheduled_times {2026-01-01T00:00:00Z,2026-01-02T00:00:00Z}
 \set expect_list '{NULL,"{\\"starts_within_us\\": 120000000}"}'
@@ -84,6 +86,7 @@
 \set epochs {8}
 \set documents '{"{}","{}"}'
 \set error 'it failed'
+\set ending '{"outcome": "SUCCEEDED"}'
 \set errors '{NULL,"it failed"}'
 \set exact_group g
 \set exact_name n
@@ -178,6 +181,7 @@
 \set number 0
 \set older_than '7 days'
 \set operator equals
+\set outlives {t,f}
 \set outcomes {SUCCEEDED,FAILED}
 \set overlap_policy {block,block}
 \set overlap_policy_list {block,block}
@@ -211,6 +215,7 @@
 \set recent 20
 \set reasons '{"cannot be computed","has no next fire time"}'
 \set replace true
+\set reports {t,f}
 \set requests_recovery_list {f,t}
 \set results {42,NULL}
 \set retry_after '{NULL,1 hour}'
@@ -241,6 +246,8 @@
 \set state FAILED
 \set states {PAUSED,ERROR}
 \set stored {BLOCKED,ERROR,PAUSED,WAITING}
+\set submission 1
+\set submissions {1,2}
 \set subject everything
 \set subjects {everything,everything}
 \set table qrtz_scheduler_state
@@ -274,6 +281,7 @@
 \set window_name w
 \set with_all false
 \set within '1 day'
+\set worker host:1
 \set workers {5}
 \set zones {Asia/Tokyo}
 \set zone_digests {0123456789abcdef}

@@ -11,12 +11,15 @@ import pytest
 
 from quartzpy import JobDetail, JobKey, Scheduler, SimpleTrigger, TriggerKey
 from quartzpy.store.postgresql import migrations
-from quartzpy.store.postgresql.schema_version import HEAD
+from quartzpy.store.postgresql.schema_version import HEAD, REVISIONS
 from tests.database import execute, libpq_url
 from tests.postgresql.releases import DUMP, NAME, ROOT, WHEEL, Start, command, nodes, unpacked
 from tests.waiting import wait_until
 from tests.worlds.stage import binaries_of
 from tests.worlds.world import NEWEST, World
+
+BEFORE = REVISIONS[-2]
+"""The revision of the tables of the release before this one."""
 
 pytestmark = pytest.mark.skipif(not WHEEL.exists(), reason="the archive of the sources has no wheel in it")
 
@@ -83,15 +86,21 @@ def test_tables_that_were_left_in_the_middle_of_work_are_upgraded_and_go_on(
     assert isinstance(executions, int)
     assert executions > 50
     assert running == 2
-    migrations.adopt(dsn, by="a test")
+    command(previous, "db", "adopt", "--yes", "--url", dsn)
     start(previous, dsn, "before")
     wait_until(lambda: fired_by(dsn, "before") > 0)
     migrations.upgrade(dsn)
     migrations.check(dsn)
-    start(ROOT, dsn, "now")
+    node = start(ROOT, dsn, "now")
     for name in ("before", "now"):
         since = fired_by(dsn, name)
         wait_until(lambda name=name, since=since: fired_by(dsn, name) > since + 5)  # type: ignore[misc]
+    node.kill()
+    node.wait()
+    migrations.downgrade(dsn, revision=BEFORE)
+    since = fired_by(dsn, "before")
+    wait_until(lambda: fired_by(dsn, "before") > since + 5)
+    migrations.upgrade(dsn)
     assert twice(dsn) == []
     with Scheduler(dsn, name=NAME) as scheduler:
         job = scheduler.get_job_detail(JobKey("nightly", "DEFAULT"))

@@ -29,8 +29,8 @@ INSERT INTO qrtz_scheduler_state
 VALUES ('samples', 'node', 1, 'somewhere', 1, now(), now(), 1, '5 s');
 INSERT INTO qrtz_fired_triggers
        (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name, job_type, instance_id, epoch,
-        fired_time, scheduled_time, priority, requests_recovery)
-VALUES (9, 'samples', 'a', 'n', 1, 'a', 'j', 'a.job', 'node', 1, now(), now(), 5, false);
+        fired_time, scheduled_time, priority, requests_recovery, submission, worker, outlives_node)
+VALUES (9, 'samples', 'a', 'n', 1, 'a', 'j', 'a.job', 'node', 1, now(), now(), 5, false, 1, 'host:1', true);
 INSERT INTO qrtz_executions
        (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name, job_type, instance_id,
         fired_time, scheduled_time, ended_at, outcome)

@@ -17,8 +17,9 @@ from quartzpy import JobDetail, Scheduler, SimpleTrigger
 from quartzpy.cli.main import cli
 from quartzpy.errors import StoreUnavailableError
 from quartzpy.store.postgresql import migrations, schema_version
+from quartzpy.store.postgresql.schema_version import HEAD
 from tests.database import connect_to, execute
-from tests.next_release import ROOT, copy_as_next, scripts_of_next
+from tests.next_release import NEXT, ROOT, copy_as_next, scripts_of_next
 from tests.postgresql.releases import Start, nodes
 from tests.waiting import wait_until
 
@@ -28,8 +29,8 @@ def of_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets this process be the next release."""
     scripts = scripts_of_next(tmp_path)
     monkeypatch.setattr(migrations, "scripts", lambda: scripts)
-    monkeypatch.setattr(schema_version, "REVISIONS", ("0001", "0002"))
-    monkeypatch.setattr(schema_version, "HEAD", "0002")
+    monkeypatch.setattr(schema_version, "REVISIONS", (*schema_version.REVISIONS, NEXT))
+    monkeypatch.setattr(schema_version, "HEAD", NEXT)
 
 
 def test_the_plan_of_new_tables_locks_nothing(fresh_database: Callable[[], str]) -> None:
@@ -50,25 +51,25 @@ def test_the_plan_of_an_upgrade_says_what_it_locks(
     fresh_database: Callable[[], str], schema: str | None, prefix: str
 ) -> None:
     dsn = fresh_database()
-    migrations.upgrade(dsn, schema, "0001", prefix=prefix)
+    migrations.upgrade(dsn, schema, HEAD, prefix=prefix)
     plan = migrations.planned(dsn, schema, prefix=prefix)
-    assert plan.before == "0001"
+    assert plan.before == HEAD
     assert [(lock.table, lock.mode) for lock in plan.locks] == [
         (f"{prefix}triggers", "ACCESS EXCLUSIVE"),
         (f"{prefix}executions", "SHARE"),
     ]
     assert all(lock.bytes > 0 for lock in plan.locks)
-    assert migrations.current(dsn, schema, prefix=prefix) == "0001"
+    assert migrations.current(dsn, schema, prefix=prefix) == HEAD
     execute(dsn, plan.script)
-    assert migrations.current(dsn, schema, prefix=prefix) == "0002"
-    migrations.downgrade(dsn, schema, "0001", prefix=prefix)
-    assert migrations.current(dsn, schema, prefix=prefix) == "0001"
+    assert migrations.current(dsn, schema, prefix=prefix) == NEXT
+    migrations.downgrade(dsn, schema, HEAD, prefix=prefix)
+    assert migrations.current(dsn, schema, prefix=prefix) == HEAD
 
 
 @pytest.mark.usefixtures("of_next")
 def test_an_upgrade_that_waits_for_a_table_makes_nobody_wait_for_long(fresh_database: Callable[[], str]) -> None:
     dsn = fresh_database()
-    migrations.upgrade(dsn, revision="0001")
+    migrations.upgrade(dsn, revision=HEAD)
     with ExitStack() as stack:
         holder = stack.enter_context(connect_to(dsn, autocommit=False))
         reader = stack.enter_context(connect_to(dsn))
@@ -88,7 +89,7 @@ def test_an_upgrade_that_waits_for_a_table_makes_nobody_wait_for_long(fresh_data
         assert upgrade.is_alive()
         holder.rollback()
         upgrade.join(60)
-    assert migrations.current(dsn) == "0002"
+    assert migrations.current(dsn) == NEXT
 
 
 @pytest.mark.usefixtures("of_next")
@@ -96,13 +97,13 @@ def test_an_upgrade_gives_up_with_nothing_changed(
     fresh_database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dsn = fresh_database()
-    migrations.upgrade(dsn, revision="0001")
+    migrations.upgrade(dsn, revision=HEAD)
     monkeypatch.setattr(migrations, "LOCK_PATIENCE", migrations.LOCK_PAUSE)
     with connect_to(dsn, autocommit=False) as holder:
         holder.execute("LOCK TABLE qrtz_executions")
         with pytest.raises(StoreUnavailableError, match="lock timeout"):
             migrations.upgrade(dsn)
-    assert migrations.current(dsn) == "0001"
+    assert migrations.current(dsn) == HEAD
 
 
 @pytest.fixture
@@ -138,7 +139,7 @@ def test_nodes_of_two_releases_fire_while_the_tables_are_upgraded_and_downgraded
         )
 
     of_next("upgrade")
-    assert migrations.current(dsn) == "0002"
+    assert migrations.current(dsn) == NEXT
     start(next_release, dsn, "new")
     for name in ("old", "new"):
         since = fired_by(dsn, name)

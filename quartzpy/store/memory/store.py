@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from functools import partial, update_wrapper
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
 from quartzpy.clock import Clock
 from quartzpy.errors import InvalidValueError, SchedulerStateError
@@ -36,6 +36,7 @@ from quartzpy.store.protocol import (
     Notification,
     OpenJobTransaction,
     Repairs,
+    Submitted,
     Subscription,
     ZoneRenewal,
 )
@@ -98,6 +99,15 @@ class RamJobStore:
 
     def begin_job_transaction(self) -> OpenJobTransaction:
         raise InvalidValueError("transaction: memory:// has no transactions; use a database")
+
+    def submit(self, node: Node, fires: Mapping[int, bool]) -> NoReturn:
+        raise InvalidValueError("memory:// has no engines that need tickets; use a database")
+
+    def submitted(self, node: Node, fire_ids: Collection[int]) -> dict[int, Submitted]:
+        return {}
+
+    def settle(self, node: Node, submissions: Mapping[int, int]) -> dict[int, str | None]:
+        return {}
 
     def snapshot(self) -> Callable[[], None]:
         """Copy all rows; return a function that restores them."""

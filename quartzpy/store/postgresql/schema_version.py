@@ -17,7 +17,7 @@ from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.schema.statement import as_query
 from quartzpy.store.postgresql.schema.table_columns import TABLES
 
-REVISIONS = ("0001",)
+REVISIONS = ("0001", "0002")
 """All revisions that this release knows, the oldest first."""
 HEAD = REVISIONS[-1]
 _MARK = re.compile(r"tables of revision (\S+), usable by releases from revision (\S+) on")

@@ -456,3 +456,30 @@ AND t.next_fire_time < :'until'::timestamptz
 AND (coalesce(t.next_fire_time, 'infinity'), -t.priority, t.trigger_group, t.trigger_name)
     > (coalesce(:'after_at'::timestamptz, 'infinity'), :'after_priority'::int, :'after_group', :'after_name')
 \endif
+
+-- part: may_go_on
+-- The execution is still the one of its epoch, or waits for a node that adopts it.
+AND (f.outlives_node
+     OR EXISTS (SELECT FROM qrtz_scheduler_state s
+                 WHERE s.sched_name = f.sched_name AND s.instance_id = f.instance_id AND s.epoch = f.epoch
+                OFFSET 0))
+
+-- part: ends_with_node
+-- An execution that has ended on a worker, or goes on there without its node, is adopted instead.
+AND (:column.submission IS NULL OR (:column.outlives_node IS NOT TRUE AND :column.ending IS NULL))
+
+-- part: adoptable
+-- Executions that a node can adopt that has their executor; if none has it, any node.
+  FROM qrtz_fired_triggers f
+ CROSS JOIN LATERAL (
+    SELECT (SELECT nullif(j.placement, '')::jsonb ->> 'executor' FROM qrtz_job_details j
+             WHERE j.sched_name = f.sched_name AND j.job_group = f.job_group AND j.job_name = f.job_name) AS name
+   ) AS executor
+ WHERE f.sched_name = :'sched' AND f.submission IS NOT NULL AND (f.outlives_node OR f.ending IS NOT NULL)
+   AND NOT EXISTS (SELECT FROM qrtz_scheduler_state s
+                    WHERE s.sched_name = f.sched_name AND s.epoch = f.epoch
+                      AND s.instance_id <> ALL(:'instances'::text[]))
+   AND (executor.name IS NULL
+        OR coalesce((SELECT bool_or(s.epoch = :'epoch'::bigint) FROM qrtz_scheduler_state s
+                      WHERE s.sched_name = :'sched' AND s.instance_id <> ALL(:'instances'::text[])
+                        AND jsonb_exists(s.capabilities -> 'executors', executor.name)), true))

@@ -51,7 +51,17 @@ from quartzpy.store.postgresql.connection.session import SqlSession, calls
 from quartzpy.store.postgresql.scheduler_names import scheduler_names
 from quartzpy.store.postgresql.schema.naming import DATABASE_CLOCK, Names
 from quartzpy.store.postgresql.steps import acquire as acquire_step
-from quartzpy.store.postgresql.steps import cancel, checkin, facts, limits, misfire, node_keys, progress, purge
+from quartzpy.store.postgresql.steps import (
+    cancel,
+    checkin,
+    facts,
+    limits,
+    misfire,
+    node_keys,
+    progress,
+    purge,
+    submissions,
+)
 from quartzpy.store.postgresql.steps import complete as complete_step
 from quartzpy.store.postgresql.steps import holdings as holdings_step
 from quartzpy.store.postgresql.steps import recover as recover_step
@@ -291,6 +301,9 @@ class SqlJobStore:
     cancel_requests = _steps(cancel.cancel_requests)
     report_progress = _steps(progress.report_progress)
     recover_misfires = _steps(misfire.recover_misfires)
+    submit = _steps(submissions.submit)
+    submitted = _steps(submissions.submitted)
+    settle = _steps(submissions.settle)
     purge_history = _steps(purge.purge_history)
 
     # --- what schedules

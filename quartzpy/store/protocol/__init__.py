@@ -1,8 +1,8 @@
-"""The contract of a store: four protocols and the values that pass through them.
+"""The contract of a store: five protocols and the values that pass through them.
 
-`JobStore` is what a scheduler needs. It consists of `FiringStore` (the steps of a node), `ClusterStore` (the nodes and
-the store's own health), `SchedulingStore` (the changes that users make) and `QueryStore` (reading). What only operators
-read is no part of it: see `quartzpy.store.postgresql.admin`.
+`JobStore` is what a scheduler needs. It consists of `FiringStore` (the steps of a node), `SubmissionStore` (what a node
+submits to engines), `ClusterStore` (the nodes and the store's own health), `SchedulingStore` (the changes that users
+make) and `QueryStore` (reading). What only operators read is no part of it: see `quartzpy.store.postgresql.admin`.
 
 Three rules hold for every method. A store decides by one clock, its own (on a database: the database's), and by one
 lock, which no caller ever holds. A method is one transaction: it takes effect as a whole or not at all. Any thread may
@@ -48,6 +48,7 @@ from quartzpy.store.protocol.outcomes import (
     Reconciliation,
     RecoveryOutcome,
     Repairs,
+    Submitted,
     TimeOff,
     ZoneRenewal,
 )
@@ -68,12 +69,13 @@ from quartzpy.store.protocol.scheduling import (
     TriggerMove,
     TriggersOfJobs,
 )
+from quartzpy.store.protocol.submissions import SubmissionStore
 
 _T = TypeVar("_T")
 
 
 @runtime_checkable
-class JobStore(FiringStore, ClusterStore, SchedulingStore, QueryStore, Protocol):
+class JobStore(FiringStore, SubmissionStore, ClusterStore, SchedulingStore, QueryStore, Protocol):
     """Keeps jobs, triggers, calendars and executions, and lets the nodes of a cluster work on them together.
 
     `str` of a store describes the data's place for people: kind and release of the server, and its address. It does not
@@ -157,6 +159,8 @@ __all__ = [
     "SchedulingStore",
     "SkippedTrigger",
     "StoredCalendar",
+    "SubmissionStore",
+    "Submitted",
     "Subscription",
     "TimeOff",
     "TriggerGroups",

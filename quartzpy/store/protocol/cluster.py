@@ -195,6 +195,8 @@ class ClusterStore(Protocol):
         - an execution of a job that requests recovery, unless it was asked to stop, becomes a one-shot trigger in the
           group RECOVERING_JOBS, with the data, keys and times of the original; every other execution is recorded as
           TERMINATED;
+        - but one that was submitted to an engine, and outlives its node or has ended there, becomes one of this node,
+          if it has the executor or no node has; a death of its node is none of its job;
         - triggers that these executions blocked are unblocked;
         - executions of epochs that are not registered, and BLOCKED triggers that nothing holds, are treated in the
           same way.
@@ -232,7 +234,7 @@ class ClusterStore(Protocol):
         ...
 
     def leave(self, node: Node) -> None:
-        """Remove the node. What it executes is left to a recovery."""
+        """Remove the node. What it executes is left to a recovery, which another node may adopt."""
         ...
 
     def list_nodes(self) -> CheckIn:

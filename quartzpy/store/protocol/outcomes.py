@@ -95,14 +95,30 @@ class Holdings:
 
 
 @dataclass(frozen=True, slots=True)
+class Submitted:
+    """What the row of an execution says about its latest submission."""
+
+    fire_id: int
+    submission: int
+    worker: str | None
+    """The worker that took a ticket. It stays after `settle`, so that nothing is submitted again in its place."""
+    silent_for: float | None
+    """The seconds since the worker was last heard of, by the store's clock; None if no ticket was taken."""
+    ending: str | None
+    """How the execution has ended on the worker, as JSON; None if it has not."""
+
+
+@dataclass(frozen=True, slots=True)
 class Reconciliation:
-    """The result of `reconcile`: the fires to run, and what the epoch holds now.
+    """The result of `reconcile`: the fires that the node does not know, and what the epoch holds now.
 
     `holdings` includes the executions of `fired`.
     """
 
     fired: Sequence[FiredTrigger]
     holdings: Holdings
+    submitted: Mapping[int, Submitted] = field(default_factory=dict)
+    """Those of `fired` that were submitted to an engine, by this node or by one from which it has adopted them."""
 
 
 NOT_FAILED = "a trigger asked for ERROR at the end of an execution that did not fail"
@@ -275,9 +291,10 @@ class ZoneRenewal:
 class RecoveryOutcome:
     """The result of `recover`.
 
-    `recovered` counts the executions that will run again, and `lost` those that will not. `repaired` counts rows that
-    contradicted each other; it is 0 unless the tables were edited manually. `quarantined` are the jobs whose triggers
-    were put into ERROR because too many nodes died while executing them.
+    `recovered` counts the executions that will run again, `lost` those that will not, and `adopted` those that go on as
+    this node's, which `reconcile` returns. `repaired` counts rows that contradicted each other; it is 0 unless the
+    tables were edited manually. `quarantined` are the jobs whose triggers were put into ERROR because too many nodes
+    died while executing them.
     """
 
     nodes: Sequence[str] = ()
@@ -292,7 +309,8 @@ class RecoveryOutcome:
     """Gates with a free place at which triggers are parked: no node has looked there after the end that has left it.
 
     A job's own limit and a set of shared limits are gates of their own here."""
+    adopted: int = 0
 
     @property
     def changed_anything(self) -> bool:
-        return bool(self.nodes or self.recovered or self.lost or self.repaired)
+        return bool(self.nodes or self.recovered or self.lost or self.repaired or self.adopted)

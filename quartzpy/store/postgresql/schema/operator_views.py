@@ -69,6 +69,9 @@ VIEWS: Mapping[str, View] = {
             "cancel_requested": "",
             "progress": "",
             "progress_message": "",
+            "submission": "The number of its submission to an engine; NULL if it needs no ticket.",
+            "worker": "The worker of the engine that has begun it; NULL if none has.",
+            "worker_since": "",
         },
     ),
     "qrtz_late": View(

@@ -17,7 +17,8 @@ qrtz_executions: fire_id generation fired_time scheduled_time started_at ended_a
 qrtz_expectations: sched_name trigger_group trigger_name generation due_at checkpoint
 qrtz_fired_triggers: fire_id generation epoch fired_time scheduled_time priority attempt requests_recovery\
  cancel_requested max_concurrent sched_name trigger_group trigger_name job_group job_name job_type instance_id\
- concurrency_key trigger_data coalesced_fire_times progress progress_message recent_log limits
+ concurrency_key trigger_data coalesced_fire_times progress progress_message recent_log limits submission worker\
+ worker_since worker_seen outlives_node ending
 qrtz_health_runs: sched_name due_at listed_at
 qrtz_identity: id system_identifier database_oid database_name adopted_at adopted_by
 qrtz_incidents: id sched_name kind subject identity severity cause began_as what why trigger_group trigger_name\

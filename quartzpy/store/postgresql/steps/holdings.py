@@ -14,6 +14,7 @@ from quartzpy.store.postgresql.connection.pipeline import BoundStatement, Result
 from quartzpy.store.postgresql.connection.session import SqlSession, require_epoch
 from quartzpy.store.postgresql.schema.rows import by_outcome
 from quartzpy.store.postgresql.schema.sql_files import SqlFile
+from quartzpy.store.postgresql.steps import submissions
 from quartzpy.store.protocol import Holdings, Node, Notification, Reconciliation, Refill, UnfilledTrigger
 from quartzpy.texts import storable_text
 
@@ -73,8 +74,10 @@ def _holdings(node: Node, held: Result) -> Holdings:
 
 def reconcile(session: SqlSession, node: Node, *, executions: Collection[int]) -> Reconciliation:
     """Return the fires that the node does not know; see `JobStore.reconcile`."""
-    fires, held = session.locked(
-        session.bind(UNKNOWN_FIRES, epoch=node.epoch, executions=list(executions)),
+    ours = {"epoch": node.epoch, "executions": list(executions)}
+    fires, submitted, held = session.locked(
+        session.bind(UNKNOWN_FIRES, **ours),
+        session.bind(submissions.UNKNOWN, **ours),
         session.bind(_SQL.holdings, instance=node.instance_id, epoch=node.epoch),
     )
-    return Reconciliation(by_outcome(fires.rows)[0], _holdings(node, held))
+    return Reconciliation(by_outcome(fires.rows)[0], _holdings(node, held), submissions.by_fire(submitted.rows))

@@ -40,6 +40,8 @@ _SQL = SqlFile("steps/job_transaction.sql")
 class WorkTransaction:
     """See `JobStore.begin_job_transaction`."""
 
+    owner = "this node"
+
     def __init__(self, connections: Connections, session: SqlSession) -> None:
         self._connections = connections
         self._session = session
@@ -90,7 +92,11 @@ class WorkTransaction:
         return CompletionOutcome(results["record"].rows[0][0], earliest_unblocked=earliest_of(results))
 
     def commit(self, node: Node, fire_id: int) -> None:
-        guard = self._session.bind(_SQL.fire_stands, fire_id=fire_id, epoch=node.epoch, instance=node.instance_id)
+        at_node = {"epoch": node.epoch, "instance": node.instance_id}
+        self.commit_if(self._session.bind(_SQL.fire_stands, fire_id=fire_id, **at_node), fire_id)
+
+    def commit_if(self, guard: BoundStatement, fire_id: int) -> None:
+        """Commit the job's changes after a statement that divides by zero if they must not be."""
         self._commit([self._ours, guard], fire_id)
 
     @property
@@ -126,7 +132,7 @@ class WorkTransaction:
                 return self._connections.execute_on(driver, pipeline, begin=SAVEPOINT, local=self._enter)[:-1]
         except psycopg.errors.DivisionByZero as error:
             raise LeaseLostError(
-                f"execution {fire_id} is no longer this node's: its transaction was rolled back"
+                f"execution {fire_id} is no longer {self.owner}'s: its transaction was rolled back"
             ) from error
         except psycopg.Error as error:
             if error.__dict__.get("outcome_unknown"):

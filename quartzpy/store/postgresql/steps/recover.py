@@ -38,6 +38,8 @@ logger = logging.getLogger(__name__)
 _SQL = SqlFile("steps/recover.sql")
 RECORD_LOST = _SQL("record_lost")
 LOST = _SQL("lost")
+ADOPTABLE = _SQL("adoptable")
+ADOPT = _SQL("adopt")
 RECORD = _SQL("record")
 COUNT_DEATHS = _SQL("count_deaths")
 FORGET_REPEATED = _SQL("forget_repeated")
@@ -88,18 +90,21 @@ def recover(
 
 
 def _recover(session: SqlSession, node: Node, dead: Collection[NodeRecord], max_node_deaths: int) -> RecoveryOutcome:
-    looked, standing, time_off, ownerless, gates = session.read(
+    instances = [record.instance_id for record in dead]
+    looked, standing, time_off, ownerless, gates, going_on = session.read(
         session.bind(ANYTHING_STUCK),
         session.bind(_SQL.guard, instance=node.instance_id, epoch=node.epoch),
         session.bind(NEXT_CHANGE),
-        session.bind(LOST, instances=[record.instance_id for record in dead]),
+        session.bind(LOST, instances=instances),
         session.bind(OPEN_GATES),
+        session.bind(ADOPTABLE, instances=instances, epoch=node.epoch),
     )
     require_epoch(node, standing)
     is_anything_stuck, is_any_job_stopping = looked.rows[0]
     next_time_off = time_off.rows[0][0]
     lost = ownerless.rows
-    if not dead and not lost and not is_anything_stuck:
+    [[is_any_adoptable]] = going_on.rows
+    if not dead and not lost and not is_anything_stuck and not is_any_adoptable:
         if is_any_job_stopping:
             _stop_in_slices(session)
         return RecoveryOutcome(next_time_off=next_time_off, opened=_gates(gates.rows))
@@ -107,6 +112,7 @@ def _recover(session: SqlSession, node: Node, dead: Collection[NodeRecord], max_
     flight = {
         "record_lost": session.bind(RECORD_LOST, instance=node.instance_id, **_identified(dead)),
         "remove_dead": session.bind(_SQL.remove_dead, **_identified(dead)),
+        **_adopt(session, node, instances, is_wanted=is_any_adoptable),
         **end_lost(session, lost, [record.epoch for record in dead]),
         "quarantine": _quarantine(session, max_node_deaths),
         "repair": session.bind(REPAIR),
@@ -126,7 +132,14 @@ def _recover(session: SqlSession, node: Node, dead: Collection[NodeRecord], max_
         _stop_in_slices(session)
     nodes = [name for (name,) in results["remove_dead"].rows]
     opened = _gates(results["open_gates"].rows)
-    return RecoveryOutcome(nodes, recovered, ended - recovered, odd, quarantined, next_time_off, opened)
+    adopted = len(results["adopt"].rows) if is_any_adoptable else 0
+    return RecoveryOutcome(nodes, recovered, ended - recovered, odd, quarantined, next_time_off, opened, adopted)
+
+
+def _adopt(session: SqlSession, node: Node, instances: list[str], *, is_wanted: bool) -> Flight:
+    """Return what makes executions of dead nodes this node's that go on without them."""
+    values = {"instance": node.instance_id, "epoch": node.epoch, "instances": instances}
+    return {"adopt": session.bind(ADOPT, **values)} if is_wanted else {}
 
 
 def _gates(rows: Sequence[Sequence[str]]) -> list[Gate]:

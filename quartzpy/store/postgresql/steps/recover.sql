@@ -27,7 +27,10 @@ SELECT nextval('qrtz_fire_ids'), s.sched_name, :now, :now, :'instance', 'node', 
                    AND EXISTS (SELECT FROM qrtz_job_details j
                                 WHERE j.sched_name = o.sched_name AND j.job_group = o.job_group
                                   AND j.job_name = o.job_name OFFSET 0) AS runs_again
-              FROM qrtz_fired_triggers o WHERE o.sched_name = :'sched') AS c
+              FROM qrtz_fired_triggers o
+             WHERE o.sched_name = :'sched'
+               -- include: ends_with_node of o
+           ) AS c
      WHERE c.epoch = s.epoch) AS held;
 
 -- name: record_left
@@ -69,7 +72,26 @@ SELECT f.fire_id, f.requests_recovery AND NOT f.cancel_requested, f.trigger_grou
    AND NOT EXISTS (SELECT FROM qrtz_scheduler_state s
                     WHERE s.sched_name = f.sched_name AND s.epoch = f.epoch
                       AND s.instance_id <> ALL(:'instances'::text[]))
+   -- include: ends_with_node of f
  ORDER BY f.fire_id;
+
+-- name: adoptable
+-- Whether executions go on without an owner as soon as these instances are gone, and this node is to adopt them.
+SELECT EXISTS (
+    SELECT
+    -- include: adoptable
+);
+
+-- name: adopt
+-- Makes them this node's, which finds them when it compares what it has in hand. Limits, keys and a request to stop hold
+-- as before. A row that its worker writes at this moment follows at the next check-in.
+UPDATE qrtz_fired_triggers f
+   SET epoch = :'epoch'::bigint, instance_id = :'instance'
+  FROM (SELECT f.ctid AS row
+        -- include: adoptable
+           FOR NO KEY UPDATE OF f SKIP LOCKED) AS own
+ WHERE f.ctid = own.row
+RETURNING f.fire_id;
 
 -- name: record
 -- Records the ends of executions that no registered node holds, and locks the rows of their fires. One that is to run
@@ -83,6 +105,7 @@ WITH fires AS MATERIALIZED (
          WHERE r.fire_id = a.fire_id
            AND NOT EXISTS (SELECT FROM qrtz_scheduler_state s
                             WHERE s.sched_name = r.sched_name AND s.epoch = r.epoch)
+           -- include: ends_with_node of r
          LIMIT 1
            FOR UPDATE SKIP LOCKED) AS f
 ),

@@ -67,6 +67,16 @@ fired_triggers = Table(
     Column("recent_log", Text),
     # The shared limits of which it has a place each, until this row is gone for whatever reason.
     Column("limits", Key),
+    # Of an execution on an engine: the number of its latest submission; NULL if no ticket is needed to run it.
+    Column("submission", Integer),
+    # The worker that has taken the ticket of a submission, since when it has it, and when it was last heard of.
+    Column("worker", Text),
+    Column("worker_since", Instant),
+    Column("worker_seen", Instant),
+    # It goes on if its node ends, and another node adopts it.
+    Column("outlives_node", Boolean),
+    # How it has ended on the worker, as JSON, until its node completes it.
+    Column("ending", Text),
     PrimaryKeyConstraint("fire_id", name="qrtz_fired_triggers_pkey"),
     # What recovery computes with: a value that it cannot would hold up the recovery of all others.
     CheckConstraint(
@@ -235,7 +245,7 @@ scheduler_state = Table(
     PrimaryKeyConstraint("sched_name", "instance_id", name="qrtz_scheduler_state_pkey"),
     CheckConstraint(one_of("mode", NodeMode), name="qrtz_scheduler_state_mode_check"),
     # Tells older releases if they can work with these tables; see `schema_version.usable_from`.
-    comment="tables of revision 0001, usable by releases from revision 0001 on",
+    comment="tables of revision 0002, usable by releases from revision 0001 on",
     **filled_to(50),
 )
 

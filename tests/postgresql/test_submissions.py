@@ -1,0 +1,191 @@
+"""The submissions of executions to engines: of all who may want an execution, one has it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import ProgrammingError
+
+from quartzpy.errors import LeaseLostError
+from quartzpy.jobs.context import Progress
+from quartzpy.store.postgresql.store import SqlJobStore
+from quartzpy.store.postgresql.worker_store import Ticket, WorkerReport, WorkerStore
+from quartzpy.store.protocol import Node, Submitted
+from tests.postgresql.conftest import NAME, register
+from tests.postgresql.test_faults import acquire, store_due
+
+Connect = Callable[[], psycopg.Connection[Any]]
+WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+ROWS = "SELECT ending, submission, worker, epoch, instance_id FROM qrtz_fired_triggers ORDER BY fire_id"
+
+
+@pytest.fixture
+def worker(postgres_dsn: str) -> Iterator[WorkerStore]:
+    store = WorkerStore(postgres_dsn)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def other(connect: Connect) -> Iterator[psycopg.Connection[Any]]:
+    connection = connect()
+    connection.execute("CREATE TABLE saved (number int)")
+    yield connection
+    connection.execute("ROLLBACK")
+    connection.execute("DROP TABLE saved")
+
+
+def executing(store: SqlJobStore, node: Node, number: int = 1) -> list[int]:
+    store_due(store, *(f"t{n}" for n in range(number)))
+    acquire(store, node)
+    return sorted(fired.fire_id for fired in acquire(store, node).fired) or sorted(store.holdings(node).executions)
+
+
+def submitted(store: SqlJobStore, node: Node, *, outlives: bool = False) -> Ticket:
+    [fire_id] = executing(store, node)
+    return Ticket(NAME, fire_id, store.submit(node, {fire_id: outlives})[fire_id])
+
+
+def forget(connection: psycopg.Connection[Any], node: Node) -> None:
+    """Let the epoch end without a recovery."""
+    connection.execute("DELETE FROM qrtz_scheduler_state WHERE epoch = %s", [node.epoch])
+
+
+def saving(worker: WorkerStore, ticket: Ticket, ending: str | None = None) -> None:
+    with worker.transaction(ticket, None if ending is None else lambda: ending) as connection:
+        connection.execute(text("INSERT INTO saved VALUES (1)"))
+
+
+def saved(connection: psycopg.Connection[Any]) -> int:
+    [(count,)] = connection.execute("SELECT count(*) FROM saved").fetchall()
+    return int(count)
+
+
+def until_one_waits(connection: psycopg.Connection[Any], call: Future[Any]) -> None:
+    deadline = time.monotonic() + 20
+    while connection.execute(WAITING).fetchone() != (1,):
+        assert not call.done(), "it did not wait"
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.01)
+
+
+def test_a_submission_has_a_number_a_worker_and_an_ending(store: SqlJobStore, worker: WorkerStore) -> None:
+    node = register(store)
+    [fire_id] = executing(store, node)
+    assert store.submitted(node, [fire_id]) == {}
+    assert store.submit(node, {fire_id: False}) == {fire_id: 1}
+    assert store.submitted(node, [fire_id, 1]) == {fire_id: Submitted(fire_id, 1, None, None, None)}
+    assert store.submit(node, {fire_id: True, 1: False}) == {fire_id: 2}
+    ticket = Ticket(NAME, fire_id, 2)
+    assert not worker.end(ticket, "{}"), "nobody has taken it"
+    assert not worker.take(ticket._replace(submission=1), "gpu:1")
+    assert not worker.take(ticket._replace(scheduler="another"), "gpu:1")
+    assert worker.take(ticket, "gpu:1")
+    assert not worker.take(ticket, "gpu:1")
+    assert store.submit(node, {fire_id: False}) == {}, "somebody runs it"
+    [row] = store.submitted(node, [fire_id]).values()
+    assert row.worker is not None
+    assert row.worker.startswith("gpu:1:")
+    assert row.silent_for is not None
+    assert 0 <= row.silent_for < 20
+    assert worker.touch({ticket: WorkerReport()}) == {ticket: False}
+    store.request_cancel(fire_id)
+    assert worker.touch(
+        {ticket: WorkerReport(Progress(0.5, "half"), "a line"), ticket._replace(fire_id=1): WorkerReport()}
+    ) == {ticket: True}
+    assert worker.touch({ticket: WorkerReport(log="two lines")}) == {ticket: True}
+    [running] = store.list_running()
+    assert (running.progress, running.progress_message) == (0.5, "half")
+    assert worker.end(ticket, '{"outcome": "SUCCEEDED"}')
+    assert worker.end(ticket, '{"outcome": "SUCCEEDED"}'), "its answer may have been lost"
+    assert not worker.end(ticket, '{"outcome": "FAILED"}')
+    assert worker.touch({ticket: WorkerReport()}) == {}
+    assert store.settle(node, {fire_id: 2, 1: 1}) == {fire_id: '{"outcome": "SUCCEEDED"}'}
+    assert store.settle(node, {fire_id: 1}) == {}
+    assert store.submit(node, {fire_id: False}) == {fire_id: 3}, "the job runs again in the same attempt"
+    assert store.submitted(node, [fire_id])[fire_id] == Submitted(fire_id, 3, None, None, None)
+
+
+def test_a_void_submission_can_do_nothing_and_is_not_submitted_again(
+    store: SqlJobStore, worker: WorkerStore, other: psycopg.Connection[Any]
+) -> None:
+    node = register(store)
+    ticket = submitted(store, node)
+    assert worker.take(ticket, "gpu:1")
+    saving(worker, ticket)
+    assert store.settle(node, {ticket.fire_id: 1}) == {ticket.fire_id: None}
+    assert worker.touch({ticket: WorkerReport()}) == {}
+    assert not worker.end(ticket, "{}")
+    for ending in ("{}", None):
+        with pytest.raises(LeaseLostError, match="is no longer this worker's: its transaction was rolled back"):
+            saving(worker, ticket, ending)
+    assert saved(other) == 1
+    [row] = store.submitted(node, [ticket.fire_id]).values()
+    assert (row.submission, row.worker is not None, row.ending) == (2, True, None)
+    assert store.submit(node, {ticket.fire_id: False}) == {}, "it may have run to its end"
+    assert store.settle(node, {ticket.fire_id: 1}) == {}
+
+
+def test_a_submission_that_nobody_took_is_void_and_can_be_submitted_again(
+    store: SqlJobStore, worker: WorkerStore
+) -> None:
+    node = register(store)
+    ticket = submitted(store, node)
+    assert store.settle(node, {ticket.fire_id: 1}) == {ticket.fire_id: None}
+    assert not worker.take(ticket, "gpu:1")
+    assert store.submit(node, {ticket.fire_id: False}) == {ticket.fire_id: 3}
+
+
+def test_each_step_is_refused_by_a_dead_epoch_and_changes_nothing(
+    store: SqlJobStore, worker: WorkerStore, other: psycopg.Connection[Any]
+) -> None:
+    node = register(store)
+    ticket = submitted(store, node)
+    before = other.execute(ROWS).fetchall()
+    forget(other, node)
+    with pytest.raises(LeaseLostError):
+        store.submit(node, {ticket.fire_id: False})
+    with pytest.raises(LeaseLostError):
+        store.settle(node, {ticket.fire_id: 1})
+    assert not worker.take(ticket, "gpu:1")
+    assert other.execute(ROWS).fetchall() == before
+
+
+def test_what_a_worker_does_needs_the_epoch_unless_the_execution_outlives_it(
+    store: SqlJobStore, worker: WorkerStore, other: psycopg.Connection[Any]
+) -> None:
+    node = register(store)
+    ticket = submitted(store, node)
+    assert worker.take(ticket, "gpu:1")
+    forget(other, node)
+    assert worker.touch({ticket: WorkerReport()}) == {}
+    assert not worker.end(ticket, "{}")
+    with pytest.raises(LeaseLostError):
+        saving(worker, ticket)
+    other.execute("UPDATE qrtz_fired_triggers SET outlives_node = true")
+    assert worker.touch({ticket: WorkerReport()}) == {ticket: False}
+    saving(worker, ticket)
+    assert worker.end(ticket, "{}")
+
+
+def test_a_transaction_stores_the_ending_with_the_work_of_the_job(
+    store: SqlJobStore, worker: WorkerStore, other: psycopg.Connection[Any]
+) -> None:
+    node = register(store)
+    ticket = submitted(store, node)
+    assert worker.take(ticket, "gpu:1")
+    with pytest.raises(ProgrammingError), worker.transaction(ticket, lambda: "{}") as connection:
+        connection.execute(text("INSERT INTO saved VALUES (1); SELECT FROM nothing"))
+    assert (saved(other), store.submitted(node, [ticket.fire_id])[ticket.fire_id].ending) == (0, None)
+    saving(worker, ticket, "x" * 500_000)
+    assert (saved(other), store.settle(node, {ticket.fire_id: 1})) == (1, {ticket.fire_id: "x" * 500_000})
+    with pytest.raises(LeaseLostError):
+        saving(worker, ticket)
+    assert saved(other) == 1
