@@ -40,6 +40,7 @@ IMPORTING = {
     "zone_rules.py": "tzdata",
     "ext/django/__init__.py": "the package's own module of a name that is used",
     "ext/django/backend.py": "Django's tasks, from one of two packages",
+    "node/engines/worker.py": "on a worker: the modules of the types that its node has registered, and its job_factory",
     "node/engines/process_messages.py": "in a worker process: the modules of the types that its node has registered",
 }
 """Where the functions that import a module by its name may be called, and for what."""

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from quartzpy.config.config import SchedulerConfig
+from quartzpy.node.engines import worker
+from quartzpy.store.postgresql.store import SqlJobStore
+from tests.database import connect_to
+from tests.engines.calls import NAME, Submitter
+
+
+@pytest.fixture
+def make_store() -> Iterator[Callable[[str], SqlJobStore]]:
+    made: list[SqlJobStore] = []
+
+    def make(dsn: str) -> SqlJobStore:
+        made.append(SqlJobStore(dsn, SchedulerConfig(name=NAME)))
+        made[-1].open()
+        return made[-1]
+
+    yield make
+    for store in made:
+        store.close()
+
+
+@pytest.fixture
+def submitter(make_store: Callable[[str], SqlJobStore], postgres_dsn: str) -> Submitter:
+    return Submitter(make_store(postgres_dsn))
+
+
+@pytest.fixture(autouse=True)
+def _new_worker(monkeypatch: pytest.MonkeyPatch, postgres_dsn: str) -> Iterator[None]:
+    """This process as a worker that has run nothing yet."""
+    monkeypatch.setenv(worker.URL, postgres_dsn)
+    monkeypatch.setattr(worker, "_process", worker._Process())
+    yield
+    for store in worker._process._stores.values():
+        store.close()
+
+
+@pytest.fixture
+def saved(postgres_dsn: str) -> Iterator[Callable[[], list[int]]]:
+    """A table of the user's; returns what jobs have committed to it."""
+    with connect_to(postgres_dsn) as connection:
+        connection.execute("CREATE TABLE saved (number bigint)")
+        yield lambda: _numbers(connection)
+        connection.execute("DROP TABLE saved")
+
+
+def _numbers(connection: psycopg.Connection[Any]) -> list[int]:
+    return [number for (number,) in connection.execute("SELECT number FROM saved ORDER BY 1")]
