@@ -182,6 +182,10 @@ class SchedulerConfig:
     """Other nodes may declare this node dead after this time without a check-in. Their own setting does not matter.
     The node's lease is three quarters of it."""
 
+    engine_window: Converted[Span, timedelta] = Converted(timedelta(seconds=60))
+    """The time for which a worker of an engine, such as Dask, may be silent before its job counts as lost, if the
+    engine does not say so earlier. What a worker does that cannot reach the database for so long is not recorded."""
+
     max_node_deaths: int = 3
     """The number of nodes in a row that may die while they run a job. Then the job's triggers go to ERROR. A success of
     the job resets the count."""

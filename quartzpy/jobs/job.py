@@ -260,6 +260,10 @@ class Job(ABC):
     """The setting without which a node leaves jobs of this class to other nodes; None for classes that all run."""
     operators_set: ClassVar[tuple[str, ...] | None] = None
     """The entries of the data that operators may set when they run a job by hand; None for all entries."""
+    may_repeat: ClassVar[bool] = False
+    """True if it does no harm that an engine runs an execution of this class twice, so that it takes no ticket."""
+    outlives_node: ClassVar[bool] = False
+    """True if an execution on an engine goes on when its node ends: another node adopts it."""
 
     def __init_subclass__(
         cls,

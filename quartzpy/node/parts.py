@@ -18,7 +18,8 @@ from quartzpy.jobs.job import JobFactory, JobTypes, load_allowed
 from quartzpy.node.check_in import CheckInThread
 from quartzpy.node.cluster_manager import ClusterManager
 from quartzpy.node.completer import Announcer, Completer
-from quartzpy.node.engines.registry import new_process_workers
+from quartzpy.node.engines.registry import new_engine_runs
+from quartzpy.node.engines.runs import EngineRuns
 from quartzpy.node.health import NO_CHECK_IN, NO_LEASE, ProblemTimes, SchedulerHealth, health_of
 from quartzpy.node.misfire_handler import MisfireHandler
 from quartzpy.node.observers import Observers
@@ -35,6 +36,7 @@ from quartzpy.node.workers.deadlines import Deadlines
 from quartzpy.node.workers.event_loop import EventLoopThread
 from quartzpy.node.workers.executors import Executors
 from quartzpy.node.workers.job_runner import Dispatcher, JobRunner, Slots
+from quartzpy.node.workers.worker_pool import WorkerPool
 from quartzpy.outgoing import OutgoingError, read_place
 from quartzpy.states import NodeMode
 from quartzpy.store.node_problems import NodeProblem
@@ -84,21 +86,33 @@ class NodeParts:
         runs_jobs = config.role is not NodeRole.SCHEDULER
         self.loop = EventLoopThread(f"{name}-event-loop", debug=config.debug)
         self.deadlines = Deadlines(f"{name}-deadlines", clock)
+        self.engines: list[EngineRuns] = []
+
+        def new_engine(executor: str, kind: ExecutorConfig, pool: WorkerPool) -> EngineRuns:
+            runs = new_engine_runs(
+                executor,
+                kind,
+                pool,
+                name=name,
+                settings=config,
+                store=store,
+                job_types=job_types,
+                job_factory=job_factory,
+                tracing=tracing,
+                clock=clock,
+                watch=watch,
+                has_grown=signals.scheduler.look_again,
+            )
+            self.engines.append(runs)
+            return runs
+
         self.executors = Executors(
             config.workers if runs_jobs else 0,
             {executor: ExecutorConfig.of(value) for executor, value in config.all_executors.items()}
             if runs_jobs
             else {},
             f"{name}-worker",
-            partial(
-                new_process_workers,
-                name=f"{name}-process",
-                job_types=job_types,
-                job_factory=job_factory,
-                max_job_data_bytes=config.max_job_data_bytes,
-                tracing=tracing,
-                clock=clock,
-            ),
+            new_engine,
             most_ahead=config.batch_size,
             clock=clock.monotonic,
         )
@@ -259,6 +273,7 @@ class NodeParts:
             self.notifications,
             self.progress,
             self.scheduler_thread,
+            *self.engines,
         )
 
     def health(self) -> SchedulerHealth:

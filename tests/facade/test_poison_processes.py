@@ -15,7 +15,7 @@ import pytest
 from quartzpy import JobDetail, Scheduler, SimpleTrigger
 from quartzpy.config.pools import ExecutorConfig, ExecutorKind
 from quartzpy.errors import SettingsError
-from quartzpy.node.engines import processes as process_workers
+from quartzpy.node.engines import processes
 from quartzpy.states import Outcome
 from tests.facade import poison
 from tests.waiting import wait_until
@@ -110,7 +110,7 @@ def test_an_execution_waits_for_a_process_that_cannot_be_started(
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
         start(process)
 
-    monkeypatch.setattr(process_workers, "START_AGAIN_AFTER", 0.01)
+    monkeypatch.setattr(processes, "START_AGAIN_AFTER", 0.01)
     monkeypatch.setattr(SpawnProcess, "start", refused)
     then_fine(scheduler, 0)
     assert len(tries) == 3

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from quartzpy.node.engines.processes import ProcessWorkers
+from quartzpy.node.engines.runs import EngineRuns
 from tests.node.processes import workers
 
 
 @pytest.fixture(scope="module")
-def shared() -> Iterator[ProcessWorkers]:
+def shared() -> Iterator[EngineRuns]:
     made = workers()
     yield made
     made.close(5)

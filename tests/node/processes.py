@@ -18,7 +18,10 @@ from quartzpy.job_data import encode
 from quartzpy.jobs.fired_trigger import FireFacts, LoadedFire
 from quartzpy.jobs.job import Job, JobDetail, JobFactory, job_types, new_instance
 from quartzpy.jobs.stored_options import options_text
-from quartzpy.node.engines.processes import ProcessWorkers
+from quartzpy.node.engines.messages import MessageMaker
+from quartzpy.node.engines.processes import engine
+from quartzpy.node.engines.protocol import EngineSettings
+from quartzpy.node.engines.runs import EngineRuns
 from quartzpy.node.registration import Epoch
 from quartzpy.node.workers.deadlines import Deadlines
 from quartzpy.node.workers.event_loop import EventLoopThread
@@ -36,10 +39,35 @@ START = datetime(2026, 3, 2, 12, tzinfo=UTC)
 CLOCK = SystemClock()
 
 
-def workers(size: int = 2, *, job_factory: JobFactory = new_instance) -> ProcessWorkers:
-    return ProcessWorkers(
-        "test", size, job_types=job_types, job_factory=job_factory, max_job_data_bytes=65_536, clock=CLOCK
+def workers(size: int = 2, *, job_factory: JobFactory = new_instance) -> EngineRuns:
+    settings = EngineSettings(
+        executor="test",
+        kind=ExecutorKind.PROCESSES,
+        address="",
+        workers=size,
+        name="test",
+        memory_limit=None,
+        max_job_data_bytes=65_536,
+        job_factory=job_factory,
+        tracing=None,
+        monotonic=CLOCK.monotonic,
     )
+    made = EngineRuns(
+        "test-engine",
+        engine(settings),
+        executor="test",
+        workers=size,
+        tickets=None,
+        pool=WorkerPool(size, "test"),
+        store=RamJobStore(CLOCK),
+        job_types=job_types,
+        messages=MessageMaker({"scheduler": "test"}, None),
+        touch_every=5.0,
+        window=60.0,
+        clock=CLOCK,
+    )
+    made.start()
+    return made
 
 
 def execution_of(
@@ -108,10 +136,11 @@ class Ended:
 class Runner(JobRunner):
     """The run of one execution in a child process."""
 
-    def __init__(self, workers: ProcessWorkers, execution: Execution) -> None:
+    def __init__(self, workers: EngineRuns, execution: Execution) -> None:
         execution.runner = self
-        execution.executor = Executor("test", ExecutorKind.PROCESSES, WorkerPool(1, "test"), workers)
-        self._completion: Completion | None = None
+        execution.executor = Executor("test", ExecutorKind.PROCESSES, workers._pool, workers)
+        self.has_ended = threading.Event()
+        self.completion: Completion | None = None
         self._told: list[JobWasExecuted] = []
         self._deadlines = Deadlines("test-deadlines", CLOCK)
         listeners = Listeners()
@@ -130,32 +159,33 @@ class Runner(JobRunner):
             ended=self._keep,
             max_job_data_bytes=65_536,
         )
-        self._thread = threading.Thread(target=execution, daemon=True)
+        self._begin = execution
 
     def _tell(self, event: Event) -> None:
         assert isinstance(event, JobWasExecuted)
         self._told.append(event)
 
     def _keep(self, execution: Execution, completion: Completion | None) -> None:
-        self._completion = completion
+        self.completion = completion
+        self.has_ended.set()
 
     def begin(self) -> Runner:
-        self._thread.start()
+        threading.Thread(target=self._begin, daemon=True).start()
         return self
 
     def end(self) -> Ended:
-        self._thread.join()
+        self.has_ended.wait()
         self._deadlines.close()
-        assert self._completion is not None
-        return Ended(self._completion, self._told[-1])
+        assert self.completion is not None
+        return Ended(self.completion, self._told[-1])
 
 
-def begun(workers: ProcessWorkers, execution: Execution) -> Runner:
+def begun(workers: EngineRuns, execution: Execution) -> Runner:
     """Run an execution on another thread. `end` waits for its end."""
     return Runner(workers, execution).begin()
 
 
-def ended(workers: ProcessWorkers, execution: Execution) -> Ended:
+def ended(workers: EngineRuns, execution: Execution) -> Ended:
     return begun(workers, execution).end()
 
 

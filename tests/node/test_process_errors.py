@@ -13,7 +13,7 @@ from quartzpy.errors import (
     JobExecutionError,
     RemoteJobError,
 )
-from quartzpy.node.engines.processes import ProcessWorkers
+from quartzpy.node.engines.runs import EngineRuns
 from quartzpy.node.workers.error_handling import MAX_ERROR_LENGTH
 from quartzpy.states import CompletionInstruction, Outcome
 from tests.node import process_jobs as jobs
@@ -21,7 +21,7 @@ from tests.node.processes import ended, execution_of
 
 
 @pytest.mark.parametrize("name", jobs.ERRORS)
-def test_an_error_keeps_its_type_and_text(shared: ProcessWorkers, name: str) -> None:
+def test_an_error_keeps_its_type_and_text(shared: EngineRuns, name: str) -> None:
     original = jobs.ERRORS[name]
     found = ended(shared, execution_of(jobs.Raises, error=name))
     assert found.completion.outcome is Outcome.FAILED
@@ -55,14 +55,14 @@ def test_an_error_keeps_its_type_and_text(shared: ProcessWorkers, name: str) -> 
     ],
 )
 def test_a_retry_policy_sees_the_original_error(
-    shared: ProcessWorkers, name: str, listed: tuple[type[BaseException] | str, ...]
+    shared: EngineRuns, name: str, listed: tuple[type[BaseException] | str, ...]
 ) -> None:
     error = ended(shared, execution_of(jobs.Raises, error=name)).error
     for policy in (RetryPolicy(on=listed), RetryPolicy(not_on=listed)):
         assert policy.delay_after(1, error) == policy.delay_after(1, jobs.ERRORS[name])
 
 
-def test_a_retry_policy_may_name_the_type_of_an_error(shared: ProcessWorkers) -> None:
+def test_a_retry_policy_may_name_the_type_of_an_error(shared: EngineRuns) -> None:
     def retried(policy: RetryPolicy) -> timedelta | None:
         detail = JobDetail(jobs.Raises, "job", data={"error": "own"}, retry=policy)
         return ended(shared, execution_of(detail)).completion.retry_after
@@ -71,11 +71,11 @@ def test_a_retry_policy_may_name_the_type_of_an_error(shared: ProcessWorkers) ->
     assert retried(RetryPolicy(not_on=[jobs.OwnError])) is None
 
 
-def test_a_job_may_request_an_immediate_refire(shared: ProcessWorkers) -> None:
+def test_a_job_may_request_an_immediate_refire(shared: EngineRuns) -> None:
     assert ended(shared, execution_of(jobs.Refires)).result == 2
 
 
-def test_a_refire_in_a_child_gets_the_data_as_the_job_left_it(shared: ProcessWorkers) -> None:
+def test_a_refire_in_a_child_gets_the_data_as_the_job_left_it(shared: EngineRuns) -> None:
     assert ended(shared, execution_of(jobs.Mends, number=0)).result == 3
 
 
@@ -89,13 +89,13 @@ def test_a_refire_in_a_child_gets_the_data_as_the_job_left_it(shared: ProcessWor
     ],
 )
 def test_the_instruction_of_a_job_execution_error_is_followed(
-    shared: ProcessWorkers, flag: str, instruction: CompletionInstruction
+    shared: EngineRuns, flag: str, instruction: CompletionInstruction
 ) -> None:
     found = ended(shared, execution_of(jobs.Unschedules, **{flag: True}))
     assert found.completion.instruction is instruction
 
 
-def test_the_cause_of_a_job_execution_error_decides_whether_it_is_tried_again(shared: ProcessWorkers) -> None:
+def test_the_cause_of_a_job_execution_error_decides_whether_it_is_tried_again(shared: EngineRuns) -> None:
     found = ended(shared, execution_of(JobDetail(jobs.Unschedules, "job", retry=RetryPolicy(on=[jobs.OwnError]))))
     assert isinstance(found.error, JobExecutionError)
     assert isinstance(found.error, RemoteJobError)
@@ -106,13 +106,13 @@ def test_the_cause_of_a_job_execution_error_decides_whether_it_is_tried_again(sh
     assert found.completion.error.count("raise OwnError") == 1
 
 
-def test_a_cancelled_error_stays_a_cancelled_error(shared: ProcessWorkers) -> None:
+def test_a_cancelled_error_stays_a_cancelled_error(shared: EngineRuns) -> None:
     found = ended(shared, execution_of(jobs.RaisesCancelled))
     assert type(found.error) is asyncio.CancelledError
     assert found.completion.outcome is Outcome.FAILED
 
 
-def test_a_result_that_was_set_before_an_error_is_kept(shared: ProcessWorkers) -> None:
+def test_a_result_that_was_set_before_an_error_is_kept(shared: EngineRuns) -> None:
     found = ended(shared, execution_of(jobs.KeepsResult))
     assert found.completion.outcome is Outcome.FAILED
     assert found.told.context.result == "kept"

@@ -144,7 +144,7 @@ def test_a_program_that_exits_without_closing_exits_at_once_and_records_nothing(
             made = workers()
             runner = begun(made, execution_of(process_jobs.Stubborn, begun={path!r}))
             Path({path!r}).read_text()
-            atexit.register(lambda: (runner._thread.join(0.5), print(runner._completion)))
+            atexit.register(lambda: (runner.has_ended.wait(0.5), print(runner.completion)))
         """,
     )
     process = started(tmp_path, "program.py")

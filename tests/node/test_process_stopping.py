@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -25,8 +24,7 @@ from quartzpy.job_data import decode
 from quartzpy.jobs.job import new_instance
 from quartzpy.node.engines.child_process import serve
 from quartzpy.node.engines.process_messages import BEGUN, DONE, READY, RUN, STOP, fired_to_json, pack, unpack
-from quartzpy.node.engines.processes import KILL_AFTER, ProcessWorkers
-from quartzpy.node.workers.execution import Execution
+from quartzpy.node.engines.runs import KILL_AFTER, EngineRuns
 from quartzpy.states import Outcome
 from tests.node import process_jobs as jobs
 from tests.node.processes import begun, ended, execution_of, is_there, pid_said, workers
@@ -36,7 +34,7 @@ from tests.node.processes import begun, ended, execution_of, is_there, pid_said,
 
 @pytest.mark.parametrize("raises", [True, False])
 def test_a_job_that_obeys_a_request_to_stop_is_cancelled(
-    shared: ProcessWorkers, fifo: Callable[[str], str], raises: bool
+    shared: EngineRuns, fifo: Callable[[str], str], raises: bool
 ) -> None:
     path = fifo("begun")
     execution = execution_of(jobs.Waits, begun=path, raises=raises)
@@ -49,25 +47,22 @@ def test_a_job_that_obeys_a_request_to_stop_is_cancelled(
     assert ended(shared, execution_of(jobs.Pid)).result == pid
 
 
-def test_a_request_to_stop_that_comes_before_the_child_has_the_task_is_obeyed_too(
-    shared: ProcessWorkers, fifo: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = fifo("begun")
-    execution = execution_of(jobs.Waits, begun=path)
-    start = shared._begin
-
-    def asked_to_stop_meanwhile(execution: Execution) -> Any:
-        # The last check for requests to stop is behind it, and there is no child yet that could be asked.
-        execution.stop()
-        return start(execution)
-
-    monkeypatch.setattr(shared, "_begin", asked_to_stop_meanwhile)
-    runner = begun(shared, execution)
-    pid_said(path)
-    assert runner.end().completion.outcome is Outcome.CANCELLED
+def test_a_request_to_stop_that_comes_before_the_child_has_the_task_is_obeyed_too(fifo: Callable[[str], str]) -> None:
+    own = workers(1)
+    path, go_on = fifo("begun"), fifo("go-on")
+    first = begun(own, execution_of(jobs.Holds, begun=path, go_on=go_on))
+    pid = pid_said(path)
+    # It waits for the one child.
+    waiting = execution_of(jobs.Waits, begun="nowhere")
+    second = begun(own, waiting)
+    waiting.stop()
+    assert second.end().completion.outcome is Outcome.CANCELLED
+    Path(go_on).write_text("")
+    assert first.end().result == pid
+    own.close(5)
 
 
-def test_a_lost_lease_is_visible_in_the_child(shared: ProcessWorkers, fifo: Callable[[str], str]) -> None:
+def test_a_lost_lease_is_visible_in_the_child(shared: EngineRuns, fifo: Callable[[str], str]) -> None:
     path = fifo("begun")
     execution = execution_of(jobs.Waits, begun=path)
     runner = begun(shared, execution)
@@ -97,7 +92,7 @@ def test_a_request_to_stop_that_comes_late_does_not_stop_the_next_execution(fifo
     assert process.exitcode == 0
 
 
-def test_an_async_job_is_cancelled_at_its_next_await(shared: ProcessWorkers, fifo: Callable[[str], str]) -> None:
+def test_an_async_job_is_cancelled_at_its_next_await(shared: EngineRuns, fifo: Callable[[str], str]) -> None:
     path = fifo("begun")
     execution = execution_of(jobs.WaitsAsync, begun=path)
     runner = begun(shared, execution)
@@ -110,7 +105,7 @@ def test_an_async_job_is_cancelled_at_its_next_await(shared: ProcessWorkers, fif
 
 
 def test_a_job_that_ignores_the_request_is_killed_and_the_next_has_another_child(
-    shared: ProcessWorkers, fifo: Callable[[str], str]
+    shared: EngineRuns, fifo: Callable[[str], str]
 ) -> None:
     path = fifo("begun")
     execution = execution_of(jobs.Stubborn, begun=path)
@@ -126,9 +121,7 @@ def test_a_job_that_ignores_the_request_is_killed_and_the_next_has_another_child
     assert ended(shared, execution_of(jobs.Pid)).result != pid
 
 
-def test_a_job_that_takes_longer_than_its_timeout_has_failed(
-    shared: ProcessWorkers, fifo: Callable[[str], str]
-) -> None:
+def test_a_job_that_takes_longer_than_its_timeout_has_failed(shared: EngineRuns, fifo: Callable[[str], str]) -> None:
     path = fifo("begun")
     data = {"begun": path, "raises": True}
     # The time to start a child counts. If it has passed before the job begins, nobody ever writes to the fifo.
@@ -141,7 +134,7 @@ def test_a_job_that_takes_longer_than_its_timeout_has_failed(
     assert isinstance(found.error.__cause__, JobCancelledError)
 
 
-def test_a_child_ignores_signals_but_programs_that_a_job_starts_do_not(shared: ProcessWorkers) -> None:
+def test_a_child_ignores_signals_but_programs_that_a_job_starts_do_not(shared: EngineRuns) -> None:
     assert ended(shared, execution_of(jobs.TakesSignals)).result == [-signal.SIGTERM]
 
 
@@ -163,7 +156,7 @@ def test_a_signal_does_not_end_a_child_that_is_still_being_started() -> None:
     ("how", "said"),
     [("exit", "exit code 3"), ("kill", "signal SIGKILL")],
 )
-def test_an_execution_whose_process_ends_has_failed(shared: ProcessWorkers, how: str, said: str) -> None:
+def test_an_execution_whose_process_ends_has_failed(shared: EngineRuns, how: str, said: str) -> None:
     found = ended(shared, execution_of(jobs.Dies, how=how))
     assert found.completion.outcome is Outcome.FAILED
     assert isinstance(found.error, WorkerDiedError)
@@ -171,7 +164,7 @@ def test_an_execution_whose_process_ends_has_failed(shared: ProcessWorkers, how:
     assert ended(shared, execution_of(jobs.Echo, value=how)).result == how
 
 
-def test_the_death_of_an_idle_child_fails_no_execution(shared: ProcessWorkers) -> None:
+def test_the_death_of_an_idle_child_fails_no_execution(shared: EngineRuns) -> None:
     pid = ended(shared, execution_of(jobs.Pid)).result
     os.kill(pid, signal.SIGKILL)
     assert ended(shared, execution_of(jobs.Pid)).result != pid

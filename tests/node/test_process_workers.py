@@ -13,13 +13,12 @@ import pytest
 from quartzpy import AnnualCalendar, CronTrigger, JobDetail, JobExecutionContext, RetryPolicy
 from quartzpy.errors import (
     InvalidValueError,
-    UnknownJobTypeError,
 )
 from quartzpy.job_data import ORIGINAL_NAME, decode
 from quartzpy.jobs.internal_entries import RecoveredExecution, recovery_data
 from quartzpy.jobs.job import job_types, new_instance
 from quartzpy.keys import RECOVERING_JOBS, TriggerKey
-from quartzpy.node.engines.processes import ProcessWorkers
+from quartzpy.node.engines.runs import EngineRuns
 from quartzpy.states import CompletionInstruction, Outcome
 from tests.node import process_jobs as jobs
 from tests.node.process_calendars import OddHoursCalendar
@@ -28,7 +27,7 @@ from tests.node.processes import START, ended, execution_of, workers
 # --- the context and the result of a job
 
 
-def test_a_job_has_its_own_process_which_the_next_one_uses_again(shared: ProcessWorkers) -> None:
+def test_a_job_has_its_own_process_which_the_next_one_uses_again(shared: EngineRuns) -> None:
     first = ended(shared, execution_of(jobs.Pid))
     assert first.completion.outcome is Outcome.SUCCEEDED
     assert first.result != os.getpid()
@@ -36,7 +35,7 @@ def test_a_job_has_its_own_process_which_the_next_one_uses_again(shared: Process
     assert ended(shared, execution_of(jobs.ReturnsAsync)).result == first.result
 
 
-def test_the_context_in_the_child_equals_that_of_the_node(shared: ProcessWorkers) -> None:
+def test_the_context_in_the_child_equals_that_of_the_node(shared: EngineRuns) -> None:
     calendar = AnnualCalendar([(12, 25)], time_zone="Europe/Berlin")
     original = recovery_data(RecoveredExecution(TriggerKey("first"), START, START))
     execution = execution_of(
@@ -82,18 +81,18 @@ def test_the_context_in_the_child_equals_that_of_the_node(shared: ProcessWorkers
     assert there["recovering"] == "True"
 
 
-def test_a_child_imports_the_class_of_an_applications_calendar(shared: ProcessWorkers) -> None:
+def test_a_child_imports_the_class_of_an_applications_calendar(shared: EngineRuns) -> None:
     calendar = AnnualCalendar(base=OddHoursCalendar(1))
     told = ended(shared, execution_of(JobDetail(jobs.Told, "told"), calendar=calendar)).result
     assert told["calendar"] == str(calendar)
 
 
-def test_data_of_a_type_is_built_in_the_child_and_for_listeners_in_the_node(shared: ProcessWorkers) -> None:
+def test_data_of_a_type_is_built_in_the_child_and_for_listeners_in_the_node(shared: EngineRuns) -> None:
     done = ended(shared, execution_of(jobs.Typed, number=7, **{ORIGINAL_NAME: "first"}))
     assert done.result == done.told.context.data == jobs.Order(7, jobs.Color.RED)
 
 
-def test_data_that_does_not_fit_its_type_fails_the_execution_in_the_child(shared: ProcessWorkers) -> None:
+def test_data_that_does_not_fit_its_type_fails_the_execution_in_the_child(shared: EngineRuns) -> None:
     done = ended(shared, execution_of(jobs.Typed, numbr=7))
     assert done.completion.outcome is Outcome.FAILED
     assert str(done.error) == (
@@ -121,7 +120,7 @@ def test_data_that_does_not_fit_its_type_fails_the_execution_in_the_child(shared
     ],
     ids=lambda value: str(value)[:20],
 )
-def test_results_keep_their_types(shared: ProcessWorkers, value: Any) -> None:
+def test_results_keep_their_types(shared: EngineRuns, value: Any) -> None:
     assert ended(shared, execution_of(jobs.Echo, value=value)).result == value
 
 
@@ -133,7 +132,7 @@ def test_a_function_is_a_job_too_and_what_it_prints_is_not_lost(capfd: pytest.Ca
     own.close(5)
 
 
-def test_a_result_that_cannot_be_kept_is_said_and_fails_no_job_that_has_ended(shared: ProcessWorkers) -> None:
+def test_a_result_that_cannot_be_kept_is_said_and_fails_no_job_that_has_ended(shared: EngineRuns) -> None:
     found = ended(shared, execution_of(jobs.ReturnsSet))
     assert found.completion.outcome is Outcome.SUCCEEDED
     assert found.completion.result is None
@@ -150,9 +149,7 @@ def test_a_result_that_cannot_be_kept_is_said_and_fails_no_job_that_has_ended(sh
         ("spoils", None, Outcome.FAILED),
     ],
 )
-def test_changed_data_is_stored(
-    shared: ProcessWorkers, how: str, stored: dict[str, Any] | None, outcome: Outcome
-) -> None:
+def test_changed_data_is_stored(shared: EngineRuns, how: str, stored: dict[str, Any] | None, outcome: Outcome) -> None:
     detail = JobDetail(jobs.ChangesData, "job", data={"how": how, "list": [1]}, persist_data=True)
     found = ended(shared, execution_of(detail))
     assert found.completion.outcome is outcome
@@ -160,19 +157,19 @@ def test_changed_data_is_stored(
     assert (None if written is None else decode(written)) == stored
 
 
-def test_changed_data_is_not_stored_without_the_decorator(shared: ProcessWorkers) -> None:
+def test_changed_data_is_not_stored_without_the_decorator(shared: EngineRuns) -> None:
     found = ended(shared, execution_of(jobs.ChangesData, how="spoils", list=[1]))
     assert found.completion.outcome is Outcome.SUCCEEDED
     assert found.told.context.job_detail_data["list"] == [1]
 
 
-def test_the_scheduler_and_transactions_are_unavailable_in_a_child(shared: ProcessWorkers) -> None:
+def test_the_scheduler_and_transactions_are_unavailable_in_a_child(shared: EngineRuns) -> None:
     scheduler, transaction = ended(shared, execution_of(jobs.Tries)).result
     assert "context.scheduler.trigger_job: a process worker has no scheduler" in scheduler
     assert "context.transaction(): a process worker has no connection" in transaction
 
 
-def test_a_child_imports_no_database_library(shared: ProcessWorkers) -> None:
+def test_a_child_imports_no_database_library(shared: EngineRuns) -> None:
     imported = ended(shared, execution_of(jobs.Modules)).result
     assert "quartzpy" in imported
     assert not {"sqlalchemy", "psycopg", "alembic", "click"} & set(imported)
@@ -196,12 +193,7 @@ def test_a_factory_that_cannot_be_pickled_is_refused_at_once() -> None:
         workers(job_factory=lambda job_class: new_instance(job_class))
 
 
-def test_a_job_type_that_is_unknown_here_gets_no_proxy(shared: ProcessWorkers) -> None:
-    with pytest.raises(UnknownJobTypeError):
-        shared.proxy_for(execution_of(JobDetail("no such type", "job")))
-
-
-def test_a_job_type_that_cannot_be_imported_fails_with_the_reason(shared: ProcessWorkers) -> None:
+def test_a_job_type_that_cannot_be_imported_fails_with_the_reason(shared: EngineRuns) -> None:
     made_here = type("MadeHere", (jobs.Pid,), {"__module__": jobs.__name__})
     found = ended(shared, execution_of(made_here))
     assert found.completion.outcome is Outcome.FAILED
@@ -210,6 +202,6 @@ def test_a_job_type_that_cannot_be_imported_fails_with_the_reason(shared: Proces
     assert str(ended(shared, execution_of(nowhere)).error) == "No module named 'no_such_module'"
 
 
-def test_a_proxy_is_not_a_registered_job_type(shared: ProcessWorkers) -> None:
-    shared.proxy_for(execution_of(jobs.Pid))
-    assert not [name for name in job_types.names() if "process worker" in name or "StandIn" in name]
+def test_what_stands_for_an_instance_is_not_a_registered_job_type(shared: EngineRuns) -> None:
+    told = ended(shared, execution_of(jobs.Pid)).told.context.job_instance
+    assert type(told).type_name not in job_types

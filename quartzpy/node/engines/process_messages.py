@@ -57,6 +57,11 @@ def pack(kind: str, **values: Any) -> bytes:
     return json.dumps([kind, values]).encode()
 
 
+def run_message(call: str) -> bytes:
+    """Return the message that lets a child run a call, which is JSON already."""
+    return f'["{RUN}", {call}]'.encode()
+
+
 def unpack(message: bytes) -> tuple[str, dict[str, Any]]:
     kind, values = json.loads(message)
     return kind, values

@@ -2,39 +2,86 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from quartzpy.clock import Clock
-from quartzpy.config.pools import MAX_WORKERS, ExecutorConfig, as_bytes
+from quartzpy.config.config import SchedulerConfig
+from quartzpy.config.engine_names import engine_reference
+from quartzpy.config.pools import ExecutorConfig, ExecutorKind, as_bytes
 from quartzpy.jobs.internal_entries import Tracing
 from quartzpy.jobs.job import JobFactory, JobTypes
-from quartzpy.node.workers.execution import JobProcesses
+from quartzpy.node.engines.messages import MessageMaker, factory_reference, reference_of
+from quartzpy.node.engines.protocol import EngineSettings
+from quartzpy.node.engines.runs import EngineRuns
+from quartzpy.node.service import StoreWatch
+from quartzpy.node.workers.worker_pool import WorkerPool
+from quartzpy.object_references import object_at
+from quartzpy.store.protocol import JobStore
 
 
-def new_process_workers(
+def new_engine_runs(
     executor: str,
     config: ExecutorConfig,
+    pool: WorkerPool,
     *,
     name: str,
+    settings: SchedulerConfig,
+    store: JobStore,
     job_types: JobTypes,
     job_factory: JobFactory,
-    max_job_data_bytes: int,
     tracing: Tracing | None,
     clock: Clock,
-) -> JobProcesses:
-    """Return the child processes of an executor. `name` begins the names of all child processes of the node.
+    watch: StoreWatch,
+    has_grown: Callable[[], None],
+) -> EngineRuns:
+    """Return what runs the jobs of an executor on its engine. `name` begins the names of all threads of the node.
 
     Raises:
-        InvalidValueError: `job_factory` cannot be pickled.
+        SettingsError: the engine cannot be imported, or refuses its settings.
+        InvalidValueError: the engine cannot use `job_factory`.
     """
-    # Most nodes have no process pool, and do not need multiprocessing.
-    from quartzpy.node.engines.processes import ProcessWorkers
-
-    return ProcessWorkers(
-        f"{name}-{executor}",
-        config.workers or MAX_WORKERS,
-        memory_limit=None if config.memory_limit is None else as_bytes(config.memory_limit, executor),
+    # Most nodes have no engine, and do not need its modules.
+    make = object_at(engine_reference(config.kind), f"executors: {executor}", "my_program.engines:engine")
+    engine = make(
+        EngineSettings(
+            executor=executor,
+            kind=config.kind,
+            address=config.address,
+            workers=config.workers,
+            name=f"{name}-{config.kind}-{executor}",
+            memory_limit=None if config.memory_limit is None else as_bytes(config.memory_limit, executor),
+            max_job_data_bytes=settings.max_job_data_bytes,
+            job_factory=job_factory,
+            tracing=tracing,
+            monotonic=clock.monotonic,
+        )
+    )
+    is_ours = config.kind == ExecutorKind.PROCESSES
+    touch_every, window = settings.checkin_interval.total_seconds(), settings.engine_window.total_seconds()
+    common = {
+        "scheduler": settings.name,
+        "schema": settings.schema,
+        "prefix": settings.table_prefix,
+        "touch_every": touch_every,
+        "window": window,
+        # Child processes get these two when they start, and can use more than names.
+        "job_factory": None if is_ours else factory_reference(job_factory),
+        "within": None if is_ours or tracing is None else reference_of(tracing.within, "the tracing of workers"),
+        "max_job_data_bytes": settings.max_job_data_bytes,
+    }
+    return EngineRuns(
+        f"{name}-engine-{executor}",
+        engine,
+        executor=executor,
+        workers=config.workers,
+        tickets=config.tickets,
+        pool=pool,
+        store=store,
         job_types=job_types,
-        job_factory=job_factory,
-        max_job_data_bytes=max_job_data_bytes,
-        tracing=tracing,
+        messages=MessageMaker(common, tracing),
+        touch_every=touch_every,
+        window=window,
         clock=clock,
+        watch=watch,
+        has_grown=has_grown,
     )

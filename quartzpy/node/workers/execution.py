@@ -16,7 +16,6 @@ from functools import lru_cache
 from types import MethodType
 from typing import Any, Protocol
 
-from quartzpy.config.pools import ExecutorKind
 from quartzpy.errors import InvalidValueError, OutcomeUnknownError
 from quartzpy.events.events import (
     JobExecutionVetoed,
@@ -38,6 +37,7 @@ from quartzpy.node.workers.error_handling import asks_to_refire
 from quartzpy.node.workers.job_calls import NOT_STARTED, call, call_async
 from quartzpy.node.workers.worker_pool import WorkerPool
 from quartzpy.states import CompletionInstruction, Outcome
+from quartzpy.store.node_problems import NodeProblem
 from quartzpy.store.protocol import Completion, FiredTrigger, Gate, JobStore
 from quartzpy.store.store_time import StoreTime
 
@@ -115,24 +115,31 @@ class Runner(Protocol):
     def opened(self, gates: Collection[Gate]) -> None: ...
 
 
-class JobProcesses(Protocol):
-    """Child processes that run the jobs of an executor; `ProcessWorkers` implements it."""
+class JobEngine(Protocol):
+    """Runs the jobs of an executor outside of this process; `EngineRuns` implements it."""
 
-    def proxy_for(self, execution: Execution) -> Job: ...
+    def begin(self, execution: Execution, context: JobExecutionContext) -> bool:
+        """Begin the job, and call `go_on` of the execution at its end. Return False if it has failed before."""
+        ...
 
-    def keep_running(self) -> None: ...
+    def hand_over(self, chosen: Callable[[Execution], bool] = ...) -> None:
+        """Forget the executions that outlive this node: others adopt them."""
+        ...
+
+    def problem(self) -> NodeProblem | None: ...
 
     def close(self, timeout: float) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Executor:
-    """A worker pool of a node. With `processes`, its threads only wait for jobs in child processes."""
+    """A worker pool of a node. With an engine, its threads only begin and end the executions."""
 
     name: str
-    kind: ExecutorKind
+    kind: str
+    """An `ExecutorKind`, or the name of an engine."""
     pool: WorkerPool
-    processes: JobProcesses | None
+    engine: JobEngine | None = None
 
 
 class Execution:
@@ -320,12 +327,18 @@ class Execution:
         self.runner.end_as(self, Completion(self.fired, now, now, Outcome.CANCELLED))
 
     def _run(self) -> None:
-        """Run the execution to its end. An `async def` job is passed to the event loop, which then finishes it."""
+        """Run the execution to its end, or pass its job to the event loop or to an engine, which then lets it go on."""
         while True:
             context = self._begin()
             if context is None:
                 break
             job = context.job_instance
+            if self.executor is not None and (engine := self.executor.engine) is not None:
+                if engine.begin(self, context):
+                    return
+                if not self._may_refire():
+                    break
+                continue
             if _is_async(job):
                 # The coroutine resets this when it starts. It may be cancelled before its first step.
                 self.error = _UNSTARTED
@@ -362,11 +375,12 @@ class Execution:
         executor = self.executor
         if executor is not None and self.runner.listeners.registered:
             # Listeners may block, so they run on the worker whose slot this execution occupies, not on the loop.
-            executor.pool.resume(self._continue)
+            executor.pool.resume(self.go_on)
         else:
-            self._continue()
+            self.go_on()
 
-    def _continue(self) -> None:
+    def go_on(self) -> None:
+        """Continue after the job, on this thread."""
         try:
             if self._may_refire():
                 self._run()

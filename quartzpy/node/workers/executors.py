@@ -10,7 +10,7 @@ from functools import partial
 from typing import cast
 
 from quartzpy.config.pools import MAX_WORKERS, ExecutorConfig, ExecutorKind
-from quartzpy.node.workers.execution import Execution, Executor, JobProcesses
+from quartzpy.node.workers.execution import Execution, Executor, JobEngine
 from quartzpy.node.workers.worker_pool import WorkerPool
 from quartzpy.placement import DEFAULT_EXECUTOR, placement_from_text
 from quartzpy.store.node_problems import NodeProblem
@@ -19,8 +19,8 @@ from quartzpy.texts import numbered
 STUCK_POOL = "stuck-pool"
 STUCK_FOR = 300.0
 """The seconds without the end of an execution from which a full executor whose jobs have due triggers is a problem."""
-MAX_THREADS_BESIDE_A_LOOP = 32
-"""The largest number of threads of an executor for `async def` jobs.
+MAX_THREADS_OF_NO_JOB = 32
+"""The largest number of threads of an executor whose jobs run on the event loop or on an engine.
 
 They begin and record executions, and none of them belongs to a job that waits. Without a limit, a burst can start one
 for each slot, before the first of them is free again.
@@ -47,27 +47,20 @@ class Executors:
         workers: int,
         others: Mapping[str, ExecutorConfig],
         thread_name: str,
-        new_processes: Callable[[str, ExecutorConfig], JobProcesses],
+        new_engine: Callable[[str, ExecutorConfig, WorkerPool], JobEngine],
         *,
         most_ahead: int = 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         pool = partial(WorkerPool, most_ahead=most_ahead, clock=clock)
-        self._all = {
-            DEFAULT_EXECUTOR: Executor(DEFAULT_EXECUTOR, ExecutorKind.THREADS, pool(workers, thread_name), None)
-        }
+        self._all = {DEFAULT_EXECUTOR: Executor(DEFAULT_EXECUTOR, ExecutorKind.THREADS, pool(workers, thread_name))}
         for name, config in others.items():
-            kind = ExecutorKind(config.kind)
-            self._all[name] = Executor(
-                name,
-                kind,
-                pool(
-                    config.workers or MAX_WORKERS,
-                    f"{thread_name}-{name}",
-                    threads=_threads_of(kind, config.workers or MAX_WORKERS),
-                ),
-                new_processes(name, config) if kind is ExecutorKind.PROCESSES else None,
-            )
+            most = config.workers or MAX_WORKERS
+            threads = most if config.kind == ExecutorKind.THREADS else min(most, MAX_THREADS_OF_NO_JOB)
+            # Without a number, the engine says how many it takes.
+            of_this = pool(config.workers or 0, f"{thread_name}-{name}", threads=threads)
+            engine = new_engine(name, config, of_this) if config.is_engine else None
+            self._all[name] = Executor(name, config.kind, of_this, engine)
 
     def pools(self) -> tuple[WorkerPool, ...]:
         """Return the worker pools, which need supervision."""
@@ -81,8 +74,10 @@ class Executors:
         return [ExecutorLoad(name, *executor.pool.load()) for name, executor in self._all.items()]
 
     def problems(self, names: Collection[str]) -> list[NodeProblem]:
-        """Return the problems of these executors, for whose jobs triggers are due: no execution has ended for long."""
-        return [
+        """Return the problems of executors: engines that cannot be reached, and, of those with these names, for whose
+        jobs triggers are due, that no execution has ended for long."""
+        engines = [executor.engine.problem() for executor in self._all.values() if executor.engine is not None]
+        stuck = [
             NodeProblem(
                 STUCK_POOL,
                 f"no execution of executor {name!r} has ended for {seconds:.0f} s: its"
@@ -92,6 +87,7 @@ class Executors:
             for name, executor in self._all.items()
             if name in names and (seconds := executor.pool.stuck_for) >= STUCK_FOR
         ]
+        return [*filter(None, engines), *stuck]
 
     def workers(self) -> dict[str, int]:
         """Return the number of workers of each executor."""
@@ -105,8 +101,6 @@ class Executors:
         """Start threads for waiting tasks that could not be started before."""
         for executor in self._all.values():
             executor.pool.keep_running()
-            if executor.processes is not None:
-                executor.processes.keep_running()
 
     def headroom(self) -> dict[str, int]:
         """Return the number of executions that each executor can take now."""
@@ -151,19 +145,21 @@ class Executors:
         return all(executor.pool.wait_until_idle(remaining()) for executor in self._all.values())
 
     def close(self, timeout: float) -> None:
-        """End the threads after they have run all submitted tasks, and end the processes."""
-        for executor in self._all.values():
-            executor.pool.close()
+        """End what runs on engines, and the threads after they have run all submitted tasks."""
         closing = [
-            threading.Thread(target=partial(executor.processes.close, timeout))
+            threading.Thread(target=partial(executor.engine.close, timeout))
             for executor in self._all.values()
-            if executor.processes is not None
+            if executor.engine is not None
         ]
         for thread in closing:
             thread.start()
         for thread in closing:
             thread.join()
+        for executor in self._all.values():
+            executor.pool.close()
 
-
-def _threads_of(kind: ExecutorKind, workers: int) -> int:
-    return min(workers, MAX_THREADS_BESIDE_A_LOOP) if kind is ExecutorKind.ASYNCIO else workers
+    def hand_over(self, chosen: Callable[[Execution], bool] = lambda execution: True) -> None:
+        """Forget the executions on engines that outlive this node."""
+        for executor in self._all.values():
+            if executor.engine is not None:
+                executor.engine.hand_over(chosen)

@@ -53,6 +53,13 @@ OVERRUN_AFTER = 3.0
 MAX_OVERRUN_REST = 3_600.0
 
 
+class _Elsewhere(Job, type_name="<on an engine>"):
+    """Stands for the instance of a job that an engine makes. It is not a registered job type."""
+
+    def execute(self, context: JobExecutionContext) -> Any:
+        raise NotImplementedError
+
+
 class JobRunner:
     """Runs the executions of a node. Each execution gives exactly one completion and frees its slot once."""
 
@@ -246,8 +253,7 @@ class JobRunner:
         """
         if self.listeners.registered or self._job_factory is not new_instance:
             return False
-        executor = execution.executor
-        if executor is not None and executor.processes is not None:
+        if execution.executor is not None and execution.executor.engine is not None:
             return False
         try:
             return _is_plain_coroutine(self._job_types.find(execution.fired.job_type))
@@ -259,7 +265,7 @@ class JobRunner:
         level = level_number(execution.fired.capture_logs)
         if level is None:
             return None
-        if execution.executor is None or execution.executor.processes is None:
+        if execution.executor is None or execution.executor.engine is None:
             self._level_warnings.check(level, execution.fired.job_key)
         execution.log_lines = LogLines(self._max_captured_log_bytes)
         self._follow_log(execution)
@@ -274,11 +280,11 @@ class JobRunner:
         """
         job_class = self._job_types.find(execution.fired.job_type)
         executor = execution.executor
-        if executor is not None and executor.processes is not None:
-            return executor.processes.proxy_for(execution)
+        if executor is not None and executor.engine is not None:
+            return _Elsewhere()
         if (
             executor is not None
-            and executor.kind is ExecutorKind.ASYNCIO
+            and executor.kind == ExecutorKind.ASYNCIO
             and not inspect.iscoroutinefunction(job_class.execute)
         ):
             raise InvalidJobError(

@@ -214,6 +214,14 @@ class WorkerPool:
             self._wake_at = limit - worthwhile if self._pace.is_fast else self.size - 1
             return limit - self._occupied >= worthwhile
 
+    def resize(self, size: int) -> bool:
+        """Set the number of slots. Tasks that have started keep theirs. Return whether there are more than before."""
+        with self._lock:
+            has_grown = size > self.size
+            self.size, self._wake_at = size, size - 1
+            self._wake_one()
+            return has_grown
+
     @property
     def has_waiting(self) -> bool:
         """True if tasks wait for a slot."""

@@ -1,0 +1,57 @@
+"""What the row of a call, and what its engine knows, mean for it."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import Any
+
+from quartzpy.node.engines.protocol import Found
+
+SILENT_TOUCHES = 3
+"""The number of touches that a worker has missed which the engine knows no more."""
+
+
+class Verdict(Enum):
+    """What follows for a call."""
+
+    WAIT = auto()
+    ENDED = auto()
+    """The row has its ending."""
+    GONE = auto()
+    """The row is gone, or is another node's."""
+    SUBMIT = auto()
+    """Nobody has taken its ticket, and nobody will: it may be submitted again, if that is still so."""
+    SETTLE = auto()
+    """Its worker is lost: the submission is made void, unless it has ended meanwhile."""
+    OVER = auto()
+    """It was made void before, and does not run any more."""
+
+
+def judged(
+    row: Any,
+    found: Found,
+    *,
+    submission: int | None,
+    lost: bool,
+    is_void: bool,
+    window: float,
+    touch_every: float,
+) -> Verdict:
+    """Return what follows for a call with a ticket. `lost`: its engine has said so, or a second run of it was refused.
+
+    An engine that does not know is never believed to have lost anything: only the silence of the row counts then.
+    """
+    if row is None or (row.submission != submission and not is_void):
+        # Without an event, the scheduler thread notices it, and asks the job to stop.
+        return Verdict.GONE if lost else Verdict.WAIT
+    if row.ending is not None and not is_void:
+        return Verdict.ENDED
+    is_over = found in (Found.GONE, Found.FAILED, Found.DONE)
+    if row.worker is None or row.silent_for is None:
+        if not (lost or is_over):
+            return Verdict.WAIT
+        return Verdict.OVER if is_void else Verdict.SUBMIT
+    is_lost = row.silent_for >= (SILENT_TOUCHES * touch_every if is_over else window) and found is not Found.RUNNING
+    if not is_lost:
+        return Verdict.WAIT
+    return Verdict.OVER if is_void else Verdict.SETTLE

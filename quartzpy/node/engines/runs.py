@@ -1,0 +1,621 @@
+"""The executions of one executor on its engine: no thread and no connection belongs to any of them.
+
+A thread of the pool begins an execution and returns; another one goes on when the engine, or the row of the execution,
+says how it has ended. In between, one thread for all of them passes on submissions and requests to stop, asks the
+engine for its capacity, and compares the calls that take tickets with their rows: what an engine tells is a hint, and
+the row decides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import threading
+from collections import defaultdict, deque
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import AbstractContextManager, ExitStack
+from contextvars import copy_context
+from functools import partial
+from typing import Any
+
+from quartzpy.clock import Clock
+from quartzpy.config.pools import MAX_WORKERS
+from quartzpy.errors import JobCancelledError, JobSnoozedError, LeaseLostError, SchedulerStateError, WorkerDiedError
+from quartzpy.job_data import decode
+from quartzpy.jobs.context import JobExecutionContext, Progress, surrounding
+from quartzpy.jobs.job import JobTypes
+from quartzpy.logs.captured import capturing
+from quartzpy.node.engines.judgement import Verdict, judged
+from quartzpy.node.engines.messages import MessageMaker, addressed
+from quartzpy.node.engines.process_messages import Ending, ending_from_json, error_from_json
+from quartzpy.node.engines.protocol import Call, Engine, Found
+from quartzpy.node.service import Service, StoreWatch, back_off
+from quartzpy.node.workers.endings import completion_of, store_data
+from quartzpy.node.workers.execution import Execution
+from quartzpy.node.workers.job_calls import NOT_BEGUN, NOT_STARTED
+from quartzpy.node.workers.worker_pool import WorkerPool
+from quartzpy.store.node_problems import ENGINE_UNAVAILABLE, NodeProblem
+from quartzpy.store.protocol import Node
+from quartzpy.texts import reason
+
+KILL_AFTER = 2.0
+"""The time, in seconds, that a job has to end after a request to stop, before the engine ends it."""
+MAX_TRIES = 3
+"""The number of submissions of a call that the engine loses before it begins."""
+EVERY = 1.0
+"""The longest rest, in seconds, while there is something to watch; also the interval of questions for the capacity."""
+LONGEST_REST = 60.0
+LONGEST_PAUSE = 30.0
+"""The longest time, in seconds, between two attempts to reach an engine."""
+UNTRUSTED_REST = 0.05
+CLOSE_GRACE = 5.0
+KILLED = "this execution ignored the request to stop, and its process was killed"
+
+
+class _Run:
+    """One execution on the engine; its `Stoppable`."""
+
+    __slots__ = (
+        *("context", "execution", "exit_code", "is_over", "is_refire", "is_void", "lost", "message", "not_before"),
+        *("outlives", "runs", "submission", "surroundings", "takes_ticket", "token", "tries", "within", "worker"),
+    )
+
+    def __init__(
+        self, runs: EngineRuns, execution: Execution, context: JobExecutionContext, *, ticket: bool, outlives: bool
+    ) -> None:
+        self.runs, self.execution, self.context = runs, execution, context
+        self.takes_ticket, self.outlives = ticket, outlives
+        self.is_refire = context.refire_count > 0
+        self.message = ""
+        self.token = ""
+        """The name of the latest submission; "" before the first."""
+        self.submission: int | None = None
+        self.tries = 0
+        self.not_before = 0.0
+        self.worker: str | None = None
+        self.lost: str | None = None
+        """Why the engine does not run the latest submission, as far as it knows."""
+        self.exit_code: int | None = None
+        self.is_void = False
+        """True if the submission was made void although a worker may still run it."""
+        self.is_over = False
+        self.within = copy_context()
+        self.surroundings = ExitStack()
+
+    @property
+    def fire_id(self) -> int:
+        return self.execution.fired.fire_id
+
+    @property
+    def node(self) -> Node:
+        return self.execution.epoch.node
+
+    def cancel_after(self, seconds: float) -> None:
+        self.runs.ask_to_stop(self)
+
+    def may_start(self) -> bool | None:
+        execution = self.execution
+        return False if execution.is_over else (True if execution.epoch.trusted else None)
+
+    def enter(self) -> None:
+        """Enter the middleware, in a copy of this thread's context, because another thread will leave it."""
+        execution = self.execution
+        self.within.run(self.surroundings.enter_context, capturing(execution.log_capture))
+        entered: AbstractContextManager[object] = self.within.run(
+            surrounding, execution.runner.middleware, self.context
+        )
+        self.within.run(self.surroundings.enter_context, entered)
+
+    def left(self, error: BaseException | None) -> BaseException | None:
+        """Leave the middleware, which may replace the error of the job, or suppress it. Return the error."""
+        kind, trace = (None, None) if error is None else (type(error), error.__traceback__)
+        try:
+            return None if self.within.run(self.surroundings.__exit__, kind, error, trace) else error
+        except BaseException as other:
+            return other
+
+    def died(self) -> WorkerDiedError:
+        return WorkerDiedError(self.lost or "its worker was lost", exit_code=self.exit_code)
+
+
+class EngineRuns(Service):
+    """Runs the executions of an executor on its engine, and hears its events."""
+
+    def __init__(
+        self,
+        name: str,
+        engine: Engine,
+        *,
+        executor: str,
+        workers: int | None,
+        tickets: bool | None,
+        pool: WorkerPool,
+        store: Any,
+        job_types: JobTypes,
+        messages: MessageMaker,
+        touch_every: float,
+        window: float,
+        clock: Clock,
+        watch: StoreWatch | None = None,
+        has_grown: Callable[[], None] = lambda: None,
+    ) -> None:
+        super().__init__(name, watch=watch, clock=clock)
+        self._engine = engine
+        self._abilities = engine.abilities
+        self._executor = executor
+        self._workers = workers
+        self._tickets = engine.abilities.repeats if tickets is None else tickets
+        self._pool = pool
+        self._store = store
+        self._job_types = job_types
+        self._messages = messages
+        self._check_every = touch_every
+        self._judge_by = partial(judged, window=window, touch_every=touch_every)
+        self._clock = clock
+        self._has_grown = has_grown
+        # Never held while the engine or the store is called.
+        self._lock = threading.Lock()
+        self._waiting: dict[_Run, None] = {}
+        """What is to be submitted, for the first time or again."""
+        self._in_hand: dict[str, _Run] = {}
+        """What was submitted and has not ended, by its token."""
+        self._doubts: dict[_Run, None] = {}
+        """Those of which the engine says that they are lost, and only their rows can tell."""
+        self._stops: deque[_Run] = deque()
+        self._late: list[tuple[float, _Run]] = []
+        """Those that were asked to stop, with the time from which they ignore it."""
+        self._settling: dict[_Run, BaseException | None] = {}
+        """The submissions to be made void, with the errors with which they end; None: it still runs."""
+        self._adopting: deque[_Run] = deque()
+        self._is_connected = False
+        self._unreachable: str | None = None
+        self._failures = 0
+        self._start_at = self._capacity_at = self._looks_at = 0.0
+        self._close_within: float | None = None
+        self._closed = threading.Event()
+
+    # --- for executions
+
+    def begin(self, execution: Execution, context: JobExecutionContext) -> bool:
+        """Begin an execution on the engine, and return. Return False if it has failed: `execution.error` is set."""
+        execution.error = None
+        try:
+            job_class = self._job_types.find(execution.fired.job_type)
+            ticket = self._tickets and not job_class.may_repeat
+            outlives = ticket and job_class.outlives_node and self._abilities.can_adopt
+            run = _Run(self, execution, context, ticket=ticket, outlives=outlives)
+            run.enter()
+        except BaseException as error:
+            execution.error = error
+            return False
+        try:
+            run.message = self._messages.message_of(execution.fired, job_class, context)
+            if not execution.epoch.wait_until_trusted():
+                raise LeaseLostError(NOT_BEGUN)
+            if execution.cancelled.is_requested:
+                raise asyncio.CancelledError(NOT_STARTED)
+            if self._close_within is not None:
+                raise SchedulerStateError(f"the executor {self._executor} of this node is closed and starts no more")
+        except BaseException as error:
+            execution.error = run.left(error)
+            return False
+        execution.work = run
+        if run.takes_ticket or not self._is_connected:
+            with self._lock:
+                self._waiting[run] = None
+            self.wakeup.set()
+        else:
+            self._pass_on(run, None)
+        if execution.cancelled.is_requested:
+            self.ask_to_stop(run)
+        return True
+
+    def adopt(self, execution: Execution, context: JobExecutionContext, row: Any) -> None:
+        """Watch an execution that a node has submitted which is gone. Its job is not begun here."""
+        run = _Run(self, execution, context, ticket=True, outlives=self._abilities.can_adopt)
+        run.message = self._messages.message_of(
+            execution.fired, self._job_types.find(execution.fired.job_type), context
+        )
+        run.submission, run.worker = row.submission, row.worker
+        run.token = self._token_of(run, row.submission)
+        execution.work = run
+        with self._lock:
+            self._in_hand[run.token] = run
+        if row.ending is not None:
+            self._end(run, row.ending)
+        else:
+            self._adopting.append(run)
+            self.wakeup.set()
+
+    def hand_over(self, chosen: Callable[[Execution], bool] = lambda execution: True) -> None:
+        """Forget executions that outlive this node: their rows stay, and a node adopts them."""
+        with self._lock:
+            leaving = [
+                run for run in self._in_hand.values() if run.outlives and not run.is_over and chosen(run.execution)
+            ]
+            for run in leaving:
+                self._forget(run)
+        for run in leaving:
+            run.left(None)
+            run.execution.runner.end_as(run.execution, None)
+
+    def ask_to_stop(self, run: _Run) -> None:
+        self._stops.append(run)
+        self.wakeup.set()
+
+    def problem(self) -> NodeProblem | None:
+        """Return the problem that the engine cannot be reached."""
+        why = self._unreachable
+        return (
+            None
+            if why is None
+            else NodeProblem(ENGINE_UNAVAILABLE, f"executor {self._executor}: {why}", self._executor)
+        )
+
+    def close(self, timeout: float) -> None:
+        """Stop what runs, and end the connection with the engine within `timeout` seconds."""
+        self._close_within = timeout
+        if self.ident is None or not self._thread.is_alive():
+            self._close()
+        else:
+            self.wakeup.set()
+            self._closed.wait(timeout + CLOSE_GRACE)
+
+    # --- the events of the engine
+
+    def began(self, token: str, worker: str) -> None:
+        if run := self._in_hand.get(token):
+            run.worker = worker
+
+    def progress(self, token: str, fraction: float | None, message: str | None) -> None:
+        if (run := self._in_hand.get(token)) and fraction is not None:
+            run.execution.report_progress(Progress(fraction, message))
+
+    def log(self, token: str, text: str) -> None:
+        if (run := self._in_hand.get(token)) and run.execution.log_lines is not None:
+            run.execution.log_lines.add(text)
+
+    def ended(self, token: str, answer: str) -> None:
+        if (run := self._in_hand.get(token)) is None:
+            return
+        try:
+            said = json.loads(answer)
+            why = said.get("refused") or said.get("failed")
+            ending = None if why else ending_from_json(said["ending"])
+        except Exception as error:
+            self.lost(token, f"its answer cannot be read: {reason(error)}", may_have_begun=True)
+            return
+        if ending is not None:
+            self._end(run, ending)
+        else:
+            self.lost(token, str(why), may_have_begun="refused" in said)
+
+    def lost(self, token: str, reason: str, *, may_have_begun: bool, exit_code: int | None = None) -> None:
+        with self._lock:
+            run = self._in_hand.get(token)
+            if run is None or run in self._waiting:
+                return
+            run.lost, run.exit_code = reason, exit_code
+            if not may_have_begun:
+                run.tries += 1
+            fails = may_have_begun or run.tries >= MAX_TRIES
+            if not fails:
+                run.not_before = self._clock.monotonic() + EVERY * (run.tries - 1)
+                self._waiting[run] = None
+            elif run.takes_ticket:
+                self._doubts[run] = None
+        if fails and not run.takes_ticket:
+            self._end(run, run.died())
+        else:
+            self.wakeup.set()
+
+    def killed(self, token: str) -> None:
+        if run := self._in_hand.get(token):
+            self._over(run, JobCancelledError(KILLED))
+
+    def changed(self) -> None:
+        self._capacity_at = 0.0
+        self.wakeup.set()
+
+    def unavailable(self, reason: str) -> None:
+        self._unreachable, self._is_connected = reason, False
+        self._failures += 1
+        self._start_at = self._clock.monotonic() + back_off(self._failures, LONGEST_PAUSE)
+        self._pool.resize(0)
+        self.wakeup.set()
+
+    # --- the thread
+
+    def run_once(self) -> float:
+        now = self._clock.monotonic()
+        if self._close_within is not None:
+            self._close()
+            return LONGEST_REST
+        self._keep_connected(now)
+        self._pass_stops_on(now)
+        self._submit(now)
+        self._judge(now)
+        self._settle()
+        now = self._clock.monotonic()
+        rest = EVERY if self._in_hand or self._doubts or not self._is_connected or self._capacity_at else LONGEST_REST
+        if self._waiting and self._unreachable is None:
+            rest = UNTRUSTED_REST
+        return max(0.0, min([rest, *(at - now for at, _ in self._late)]))
+
+    def _keep_connected(self, now: float) -> None:
+        if not self._is_connected:
+            if now < self._start_at:
+                return
+            try:
+                self._engine.start(self)
+            except Exception as error:
+                self.unavailable(reason(error))
+                return
+            self._is_connected, self._unreachable, self._failures = True, None, 0
+            self._capacity_at = self._looks_at = now
+            self._find_lost()
+        if now >= self._capacity_at:
+            try:
+                offered = self._engine.capacity()
+            except Exception as error:
+                self.unavailable(reason(error))
+                return
+            # An engine that offers no number is not asked again, unless it says that something has changed.
+            self._capacity_at = float("inf") if offered is None else now + EVERY
+            size = min(self._workers or MAX_WORKERS, MAX_WORKERS if offered is None else offered)
+            if self._pool.resize(size):
+                self._has_grown()
+
+    def _find_lost(self) -> None:
+        """Ask an engine that is back for the calls that have no row to tell of them."""
+        with self._lock:
+            tokens = [token for token, run in self._in_hand.items() if not run.takes_ticket]
+        for token, found in self._found(tokens).items():
+            if found in (Found.GONE, Found.FAILED, Found.DONE):
+                self.lost(token, f"the engine of executor {self._executor} has lost it", may_have_begun=True)
+
+    def _found(self, tokens: Collection[str]) -> Mapping[str, Found]:
+        if not (tokens and self._abilities.can_find and self._is_connected):
+            return {}
+        try:
+            return self._engine.find(tokens)
+        except Exception as error:
+            self._logger.warning("%s: the engine does not answer: %s", self.name, reason(error))
+            return {}
+
+    def _pass_stops_on(self, now: float) -> None:
+        while self._stops:
+            run = self._stops.popleft()
+            if run.is_over:
+                continue
+            if not run.token:
+                self._end(run, asyncio.CancelledError(NOT_STARTED))
+            elif run in self._waiting or self._has_stopped(run):
+                self._over(run, self._stopped(run))
+            else:
+                self._late.append((now + KILL_AFTER, run))
+        late = [run for at, run in self._late if at <= now]
+        self._late = [(at, run) for at, run in self._late if at > now and not run.is_over]
+        for run in late:
+            if run.is_over:
+                continue
+            if self._abilities.can_kill and self._has_stopped(run, kill=True):
+                self._over(run, JobCancelledError(KILLED))
+            elif run.takes_ticket and run.execution.timed_out and not run.is_void:
+                # From the deadline on, what the job writes is refused, although nothing can end it.
+                self._settling.setdefault(run)
+
+    def _has_stopped(self, run: _Run, *, kill: bool = False) -> bool:
+        try:
+            return self._engine.stop(run.token, kill=kill)
+        except Exception as error:
+            self._logger.warning("%s: call %s cannot be stopped: %s", self.name, run.token, reason(error))
+            return False
+
+    def _stopped(self, run: _Run) -> BaseException:
+        if run.worker is None:
+            return asyncio.CancelledError(NOT_STARTED)
+        return JobCancelledError("this execution was stopped")
+
+    def _over(self, run: _Run, error: BaseException) -> None:
+        """End a run that is certainly over. One with a ticket may have come to an end before, which counts."""
+        if run.takes_ticket and not run.is_void:
+            self._settling[run] = error
+            self.wakeup.set()
+        else:
+            self._end(run, error)
+
+    # --- submissions
+
+    def _submit(self, now: float) -> None:
+        with self._lock:
+            due = [run for run in self._waiting if run.not_before <= now]
+        with_tickets: defaultdict[Node, list[_Run]] = defaultdict(list)
+        for run in due:
+            if run.is_over or run in self._settling:
+                self._waiting.pop(run, None)
+            elif run.execution.is_over:
+                self._end(run, LeaseLostError(NOT_BEGUN))
+            elif not self._is_connected:
+                if self._unreachable is not None and not run.token:
+                    # Any node with such an executor may run it, perhaps this one later.
+                    self._end(run, JobSnoozedError(f"executor {self._executor}: {self._unreachable}"))
+            elif run.execution.epoch.trusted:
+                if run.takes_ticket:
+                    with_tickets[run.node].append(run)
+                else:
+                    self._waiting.pop(run, None)
+                    self._pass_on(run, None)
+        for node, runs in with_tickets.items():
+            fires = {run.fire_id: run.outlives for run in runs}
+            refires = [run.fire_id for run in runs if run.is_refire and not run.token]
+            try:
+                numbers = self._store.submit(node, fires, refires=refires)
+            except LeaseLostError as error:
+                for run in runs:
+                    self._end(run, error)
+                continue
+            for run in runs:
+                self._waiting.pop(run, None)
+                if (number := numbers.get(run.fire_id)) is not None:
+                    self._pass_on(run, number)
+                elif run.token:
+                    # Another run of the same call has taken the ticket: the engine was wrong.
+                    with self._lock:
+                        self._doubts[run] = None
+                else:
+                    self._end(run, LeaseLostError(NOT_BEGUN))
+
+    def _pass_on(self, run: _Run, submission: int | None) -> None:
+        with self._lock:
+            self._in_hand.pop(run.token, None)
+            self._doubts.pop(run, None)
+            run.submission, run.lost, run.worker = submission, None, None
+            # Other databases may have the same fire ids, and the same engine.
+            run.token = token = self._token_of(run, submission or secrets.randbits(31))
+            self._in_hand[token] = run
+        try:
+            self._engine.submit(self._call_of(run))
+        except Exception as error:
+            self.lost(token, reason(error), may_have_begun=False)
+
+    def _token_of(self, run: _Run, number: int) -> str:
+        return f"{run.fire_id}.{run.execution.fired.attempt}.{number}"
+
+    def _call_of(self, run: _Run) -> Call:
+        message = addressed(run.message, run.token, run.submission)
+        return Call(run.token, message, str(run.execution.fired.job_key), run.may_start)
+
+    # --- the rows
+
+    def _judge(self, now: float) -> None:
+        """Compare calls with their rows: all of them at intervals, and those in doubt in each pass."""
+        while self._adopting and self._is_connected:
+            run = self._adopting.popleft()
+            if not (self._abilities.can_adopt and self._engine.adopt(self._call_of(run))):
+                self.lost(run.token, "its node has died, and the engine does not know it", may_have_begun=True)
+        with self._lock:
+            runs: Iterable[_Run] = list(self._doubts)
+            if now >= self._looks_at:
+                runs = [run for run in self._in_hand.values() if run.takes_ticket and run not in self._waiting]
+                self._looks_at = now + self._check_every
+        rows: dict[int, Any] = {}
+        by_node = _by_node(runs)
+        for node, group in list(by_node.items()):
+            try:
+                rows |= self._store.submitted(node, [run.fire_id for run in group])
+            except LeaseLostError as error:
+                for run in by_node.pop(node):
+                    if run.lost is not None:
+                        self._end(run, error)
+        asked = [run for group in by_node.values() for run in group]
+        found = self._found([run.token for run in asked])
+        for run in asked:
+            self._follow(run, rows.get(run.fire_id), found.get(run.token, Found.UNKNOWN))
+
+    def _follow(self, run: _Run, row: Any, found: Found) -> None:
+        verdict = self._judge_by(row, found, submission=run.submission, lost=run.lost is not None, is_void=run.is_void)
+        if row is not None and row.worker is not None:
+            run.worker = row.worker
+        match verdict:
+            case Verdict.ENDED if row is not None and row.ending is not None:
+                self._end(run, row.ending)
+            case Verdict.GONE:
+                self._end(run, LeaseLostError("the execution does not belong to this node any more"))
+            case Verdict.OVER:
+                self._end(run, JobCancelledError("this execution ignored the request to stop"))
+            case Verdict.SUBMIT if run.tries < MAX_TRIES:
+                run.lost = run.lost or f"the engine of executor {self._executor} has lost it"
+                self.lost(run.token, run.lost, may_have_begun=False)
+            case Verdict.SUBMIT:
+                self._settling[run] = run.died()
+            case Verdict.SETTLE if row is not None:
+                said = f" ({run.lost})" if run.lost else ""
+                text = f"the worker {row.worker}, not heard of for {row.silent_for or 0:.0f} s, was lost{said}"
+                self._settling[run] = WorkerDiedError(text, exit_code=run.exit_code)
+
+    def _settle(self) -> None:
+        for node, runs in _by_node(self._settling).items():
+            try:
+                endings = self._store.settle(node, {run.fire_id: run.submission or 0 for run in runs})
+            except LeaseLostError:
+                endings = {}
+            for run in runs:
+                error = self._settling.pop(run)
+                if (ending := endings.get(run.fire_id)) is not None:
+                    self._end(run, ending)
+                elif run.fire_id not in endings:
+                    self._end(run, LeaseLostError("the execution does not belong to this node any more"))
+                elif error is not None:
+                    self._end(run, error)
+                else:
+                    run.is_void = True
+
+    # --- ends
+
+    def _end(self, run: _Run, end: Ending | str | BaseException) -> None:
+        with self._lock:
+            if run.is_over:
+                return
+            self._forget(run)
+        self._pool.resume(partial(self._conclude, run, end))
+
+    def _forget(self, run: _Run) -> None:
+        run.is_over = True
+        self._in_hand.pop(run.token, None)
+        self._doubts.pop(run, None)
+        self._waiting.pop(run, None)
+
+    def _conclude(self, run: _Run, end: Ending | str | BaseException) -> None:
+        """Let the execution go on, on a thread of the pool."""
+        execution, error = run.execution, None
+        execution.work = None
+        try:
+            ending = ending_from_json(json.loads(end)) if isinstance(end, str) else end
+            if isinstance(ending, BaseException):
+                raise ending
+            _take_over(ending, execution, run.context)
+        except BaseException as raised:
+            error = raised
+        execution.error = run.left(error)
+        execution.go_on()
+
+    def _close(self) -> None:
+        with self._lock:
+            runs = {*self._in_hand.values(), *self._waiting}
+        for run in runs:
+            run.execution.stop()
+        self._pass_stops_on(self._clock.monotonic())
+        try:
+            self._engine.close(self._close_within or 0.0)
+        finally:
+            self.stop()
+            self._closed.set()
+
+
+def _by_node(runs: Iterable[_Run]) -> dict[Node, list[_Run]]:
+    by_node: defaultdict[Node, list[_Run]] = defaultdict(list)
+    for run in runs:
+        by_node[run.node].append(run)
+    return by_node
+
+
+def _take_over(ending: Ending, execution: Execution, context: JobExecutionContext) -> None:
+    """Give the execution what its job has come to. Raises the error of the job."""
+    if ending.noticed_stop:
+        execution.cancelled.notice()
+    if ending.job_data is not None:
+        context.job_detail_data.clear()
+        context.job_detail_data.update(decode(ending.job_data))
+    execution.result_problem = ending.result_problem
+    if ending.log is not None and execution.log_lines is not None:
+        execution.log_lines.add(ending.log)
+    if ending.result is not None:
+        context.result = decode(ending.result)["result"]
+    if ending.is_committed:
+        completion = completion_of(execution)
+        store_data(execution, completion)
+        execution.committed = completion
+    if ending.error is not None:
+        raise error_from_json(ending.error)
