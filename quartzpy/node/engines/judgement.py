@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from enum import Enum, auto
-from typing import Any
 
 from quartzpy.node.engines.protocol import Found
+from quartzpy.store.protocol import Submitted
 
 SILENT_TOUCHES = 3
 """The number of touches that a worker has missed which the engine knows no more."""
@@ -28,8 +28,8 @@ class Verdict(Enum):
 
 
 def judged(
-    row: Any,
-    found: Found,
+    row: Submitted | None,
+    state: Found,
     *,
     submission: int | None,
     lost: bool,
@@ -46,12 +46,12 @@ def judged(
         return Verdict.GONE if lost else Verdict.WAIT
     if row.ending is not None and not is_void:
         return Verdict.ENDED
-    is_over = found in (Found.GONE, Found.FAILED, Found.DONE)
+    is_over = state in (Found.GONE, Found.FAILED, Found.DONE)
     if row.worker is None or row.silent_for is None:
         if not (lost or is_over):
             return Verdict.WAIT
         return Verdict.OVER if is_void else Verdict.SUBMIT
-    is_lost = row.silent_for >= (SILENT_TOUCHES * touch_every if is_over else window) and found is not Found.RUNNING
+    is_lost = row.silent_for >= (SILENT_TOUCHES * touch_every if is_over else window) and state is not Found.RUNNING
     if not is_lost:
         return Verdict.WAIT
     return Verdict.OVER if is_void else Verdict.SETTLE

@@ -133,8 +133,8 @@ class ProcessEngine:
 
     def find(self, tokens: Collection[str]) -> Mapping[str, Found]:
         with self._changed:
-            known = {call.token for call in (*self._waiting, *(child.call for child in self._children)) if call}
-        return {token: Found.RUNNING if token in known else Found.GONE for token in tokens}
+            in_hand = {call.token for call in (*self._waiting, *(child.call for child in self._children)) if call}
+        return {token: Found.RUNNING if token in in_hand else Found.GONE for token in tokens}
 
     def adopt(self, call: Call) -> bool:
         return False

@@ -17,7 +17,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from contextvars import copy_context
 from functools import partial
-from typing import Any
 
 from quartzpy.clock import Clock
 from quartzpy.config.pools import MAX_WORKERS
@@ -36,7 +35,7 @@ from quartzpy.node.workers.execution import Execution
 from quartzpy.node.workers.job_calls import NOT_BEGUN, NOT_STARTED
 from quartzpy.node.workers.worker_pool import WorkerPool
 from quartzpy.store.node_problems import ENGINE_UNAVAILABLE, NodeProblem
-from quartzpy.store.protocol import Node
+from quartzpy.store.protocol import JobStore, Node, Submitted
 from quartzpy.texts import reason
 
 KILL_AFTER = 2.0
@@ -51,13 +50,14 @@ LONGEST_PAUSE = 30.0
 UNTRUSTED_REST = 0.05
 CLOSE_GRACE = 5.0
 KILLED = "this execution ignored the request to stop, and its process was killed"
+STOPPED_LATE = "this execution ignored the request to stop"
 
 
 class _Run:
     """One execution on the engine; its `Stoppable`."""
 
     __slots__ = (
-        *("context", "execution", "exit_code", "is_over", "is_refire", "is_void", "lost", "message", "not_before"),
+        *("context", "execution", "exit_code", "is_over", "is_void", "lost", "message", "not_before"),
         *("outlives", "runs", "submission", "surroundings", "takes_ticket", "token", "tries", "within", "worker"),
     )
 
@@ -66,7 +66,6 @@ class _Run:
     ) -> None:
         self.runs, self.execution, self.context = runs, execution, context
         self.takes_ticket, self.outlives = ticket, outlives
-        self.is_refire = context.refire_count > 0
         self.message = ""
         self.token = ""
         """The name of the latest submission; "" before the first."""
@@ -107,7 +106,7 @@ class _Run:
         )
         self.within.run(self.surroundings.enter_context, entered)
 
-    def left(self, error: BaseException | None) -> BaseException | None:
+    def leave(self, error: BaseException | None) -> BaseException | None:
         """Leave the middleware, which may replace the error of the job, or suppress it. Return the error."""
         kind, trace = (None, None) if error is None else (type(error), error.__traceback__)
         try:
@@ -131,7 +130,7 @@ class EngineRuns(Service):
         workers: int | None,
         tickets: bool | None,
         pool: WorkerPool,
-        store: Any,
+        store: JobStore,
         job_types: JobTypes,
         messages: MessageMaker,
         touch_every: float,
@@ -198,7 +197,7 @@ class EngineRuns(Service):
             if self._close_within is not None:
                 raise SchedulerStateError(f"the executor {self._executor} of this node is closed and starts no more")
         except BaseException as error:
-            execution.error = run.left(error)
+            execution.error = run.leave(error)
             return False
         execution.work = run
         if run.takes_ticket or not self._is_connected:
@@ -211,7 +210,7 @@ class EngineRuns(Service):
             self.ask_to_stop(run)
         return True
 
-    def adopt(self, execution: Execution, context: JobExecutionContext, row: Any) -> None:
+    def adopt(self, execution: Execution, context: JobExecutionContext, row: Submitted) -> None:
         """Watch an execution that a node has submitted which is gone. Its job is not begun here."""
         run = _Run(self, execution, context, ticket=True, outlives=self._abilities.can_adopt)
         run.message = self._messages.message_of(
@@ -237,7 +236,7 @@ class EngineRuns(Service):
             for run in leaving:
                 self._forget(run)
         for run in leaving:
-            run.left(None)
+            run.leave(None)
             run.execution.runner.end_as(run.execution, None)
 
     def ask_to_stop(self, run: _Run) -> None:
@@ -288,6 +287,8 @@ class EngineRuns(Service):
             return
         if ending is not None:
             self._end(run, ending)
+        elif run.is_void:
+            self._end(run, JobCancelledError(STOPPED_LATE))
         else:
             self.lost(token, str(why), may_have_begun="refused" in said)
 
@@ -296,16 +297,16 @@ class EngineRuns(Service):
             run = self._in_hand.get(token)
             if run is None or run in self._waiting:
                 return
+            # An engine may say it twice.
+            run.tries += run.lost is None
             run.lost, run.exit_code = reason, exit_code
-            if not may_have_begun:
-                run.tries += 1
-            fails = may_have_begun or run.tries >= MAX_TRIES
-            if not fails:
-                run.not_before = self._clock.monotonic() + EVERY * (run.tries - 1)
-                self._waiting[run] = None
-            elif run.takes_ticket:
+            fails = not run.takes_ticket and (may_have_begun or run.tries >= MAX_TRIES)
+            if run.takes_ticket:
+                # Another run of the same call may have the ticket, whatever the engine believes.
                 self._doubts[run] = None
-        if fails and not run.takes_ticket:
+            elif not fails:
+                self._wait(run)
+        if fails:
             self._end(run, run.died())
         else:
             self.wakeup.set()
@@ -371,11 +372,11 @@ class EngineRuns(Service):
         """Ask an engine that is back for the calls that have no row to tell of them."""
         with self._lock:
             tokens = [token for token, run in self._in_hand.items() if not run.takes_ticket]
-        for token, found in self._found(tokens).items():
-            if found in (Found.GONE, Found.FAILED, Found.DONE):
+        for token, state in self._states_of(tokens).items():
+            if state in (Found.GONE, Found.FAILED, Found.DONE):
                 self.lost(token, f"the engine of executor {self._executor} has lost it", may_have_begun=True)
 
-    def _found(self, tokens: Collection[str]) -> Mapping[str, Found]:
+    def _states_of(self, tokens: Collection[str]) -> Mapping[str, Found]:
         if not (tokens and self._abilities.can_find and self._is_connected):
             return {}
         try:
@@ -449,9 +450,8 @@ class EngineRuns(Service):
                     self._pass_on(run, None)
         for node, runs in with_tickets.items():
             fires = {run.fire_id: run.outlives for run in runs}
-            refires = [run.fire_id for run in runs if run.is_refire and not run.token]
             try:
-                numbers = self._store.submit(node, fires, refires=refires)
+                numbers = self._store.submit(node, fires)
             except LeaseLostError as error:
                 for run in runs:
                     self._end(run, error)
@@ -500,7 +500,7 @@ class EngineRuns(Service):
             if now >= self._looks_at:
                 runs = [run for run in self._in_hand.values() if run.takes_ticket and run not in self._waiting]
                 self._looks_at = now + self._check_every
-        rows: dict[int, Any] = {}
+        rows: dict[int, Submitted] = {}
         by_node = _by_node(runs)
         for node, group in list(by_node.items()):
             try:
@@ -509,13 +509,13 @@ class EngineRuns(Service):
                 for run in by_node.pop(node):
                     if run.lost is not None:
                         self._end(run, error)
-        asked = [run for group in by_node.values() for run in group]
-        found = self._found([run.token for run in asked])
-        for run in asked:
-            self._follow(run, rows.get(run.fire_id), found.get(run.token, Found.UNKNOWN))
+        compared = [run for group in by_node.values() for run in group]
+        states = self._states_of([run.token for run in compared])
+        for run in compared:
+            self._follow(run, rows.get(run.fire_id), states.get(run.token, Found.UNKNOWN))
 
-    def _follow(self, run: _Run, row: Any, found: Found) -> None:
-        verdict = self._judge_by(row, found, submission=run.submission, lost=run.lost is not None, is_void=run.is_void)
+    def _follow(self, run: _Run, row: Submitted | None, state: Found) -> None:
+        verdict = self._judge_by(row, state, submission=run.submission, lost=run.lost is not None, is_void=run.is_void)
         if row is not None and row.worker is not None:
             run.worker = row.worker
         match verdict:
@@ -524,12 +524,16 @@ class EngineRuns(Service):
             case Verdict.GONE:
                 self._end(run, LeaseLostError("the execution does not belong to this node any more"))
             case Verdict.OVER:
-                self._end(run, JobCancelledError("this execution ignored the request to stop"))
-            case Verdict.SUBMIT if run.tries < MAX_TRIES:
-                run.lost = run.lost or f"the engine of executor {self._executor} has lost it"
-                self.lost(run.token, run.lost, may_have_begun=False)
+                self._end(run, JobCancelledError(STOPPED_LATE))
             case Verdict.SUBMIT:
-                self._settling[run] = run.died()
+                if run.lost is None:
+                    run.lost, run.tries = f"the engine of executor {self._executor} has lost it", run.tries + 1
+                if run.tries < MAX_TRIES:
+                    with self._lock:
+                        self._doubts.pop(run, None)
+                        self._wait(run)
+                else:
+                    self._settling[run] = run.died()
             case Verdict.SETTLE if row is not None:
                 said = f" ({run.lost})" if run.lost else ""
                 text = f"the worker {row.worker}, not heard of for {row.silent_for or 0:.0f} s, was lost{said}"
@@ -551,6 +555,11 @@ class EngineRuns(Service):
                     self._end(run, error)
                 else:
                     run.is_void = True
+
+    def _wait(self, run: _Run) -> None:
+        """Submit a call again, later each time. The lock is held."""
+        run.not_before = self._clock.monotonic() + EVERY * max(0, run.tries - 1)
+        self._waiting[run] = None
 
     # --- ends
 
@@ -578,7 +587,7 @@ class EngineRuns(Service):
             _take_over(ending, execution, run.context)
         except BaseException as raised:
             error = raised
-        execution.error = run.left(error)
+        execution.error = run.leave(error)
         execution.go_on()
 
     def _close(self) -> None:
