@@ -148,6 +148,7 @@ def wait(target: Target, timeout: str) -> None:
 @click.option(
     "--client", default="quartzpy_client", show_default=True, help="The role of clients, which schedule jobs."
 )
+@click.option("--worker", default="quartzpy_worker", show_default=True, help="The role of the workers of engines.")
 @click.option("--reader", default="quartzpy_reader", show_default=True, help="The role of read-only users.")
 @click.option("--apply", "applied", is_flag=True, help="Run the SQL instead of printing it.")
 def roles(
@@ -155,6 +156,7 @@ def roles(
     owner: str | None,
     node: str,
     client: str,
+    worker: str,
     reader: str,
     applied: bool,
 ) -> None:
@@ -164,7 +166,7 @@ def roles(
     """
     from quartzpy.store.postgresql import roles as sql_roles
 
-    names = {"node": node, "client": client, "reader": reader} | ({"owner": owner} if owner else {})
+    names = {"node": node, "client": client, "worker": worker, "reader": reader} | ({"owner": owner} if owner else {})
     if len(set(names.values())) < len(names):
         raise click.UsageError("the roles must have different names")
     statements = sql_roles.statements(names, target.schema, target.table_prefix)

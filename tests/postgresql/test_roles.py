@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -16,13 +17,21 @@ from sqlalchemy import make_url
 
 from quartzpy import Job, JobDetail, JobExecutionContext, JobKey, Scheduler, SimpleTrigger, TriggerKey, WeeklyCalendar
 from quartzpy.cli.main import cli
+from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import ExecutionNotFoundError, ForbiddenError, QuartzpyError, SchemaError
+from quartzpy.jobs.context import Progress
 from quartzpy.operations import Actor, Operations, Role, Selection
 from quartzpy.states import Outcome
 from quartzpy.store.postgresql import migrations, roles
+from quartzpy.store.postgresql.schema import privileges
 from quartzpy.store.postgresql.schema.operator_views import VIEWS
 from quartzpy.store.postgresql.schema.privileges import SEQUENCES, TABLES, Use
+from quartzpy.store.postgresql.schema.table_columns import TABLES as COLUMNS
+from quartzpy.store.postgresql.store import SqlJobStore
+from quartzpy.store.postgresql.worker_store import Ticket, WorkerReport, WorkerStore
 from tests.database import Server, connect_to
+from tests.postgresql.conftest import register
+from tests.postgresql.test_faults import acquire, store_due
 
 SOON = timedelta(seconds=30)
 LATER = datetime(2090, 1, 1, tzinfo=UTC)
@@ -212,6 +221,58 @@ def test_no_client_changes_what_it_has_no_business_with(users: Users, schema: st
                     connection.execute(f"UPDATE {place}.{table} SET {column} = NULL WHERE false".encode())
 
 
+def test_a_worker_does_what_it_is_for_and_no_more(users: Users, schema: str | None) -> None:
+    place = f'"{schema}"' if schema else "public"
+    config = SchedulerConfig.of({"name": "main", "schema": schema})
+    store = SqlJobStore(users.dsn_of("node"), config)
+    store.open()
+    node = register(store)
+    store_due(store, "a")
+    [fired] = acquire(store, node).fired
+    ticket = Ticket("main", fired.fire_id, store.submit(node, {fired.fire_id: True})[fired.fire_id])
+    worker = WorkerStore(users.dsn_of("worker"), schema=schema)
+    assert worker.take(ticket, "gpu:1")
+    assert worker.touch({ticket: WorkerReport(Progress(0.5, "half"), "a line")}) == {ticket: False}
+    with worker.transaction(ticket, None) as connection:
+        connection.exec_driver_sql("SELECT 1")
+    with worker.transaction(ticket, lambda: "{}") as connection:
+        connection.exec_driver_sql("SELECT 1")
+    assert worker.end(ticket, "{}")
+    with connect_to(users.dsn_of("worker")) as own:
+        assert privileges.missing(own, schema, Use.WORKER) == {}
+        columns = {table: set(names) for table, names in COLUMNS.items()}
+        allowed: dict[str, set[tuple[str, str]]] = {verb: set() for verb in ("SELECT", "UPDATE")}
+        for table, names in columns.items():
+            for verb in ("INSERT INTO {} DEFAULT VALUES", "DELETE FROM {} WHERE false", "SELECT FROM {} FOR UPDATE"):
+                if (table, verb[:6]) == ("qrtz_fired_triggers", "SELECT"):
+                    continue
+                with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                    own.execute(verb.format(f"{place}.{table}").encode())
+            for name in names:
+                for verb, statement in (
+                    ("SELECT", f"SELECT {name} FROM {place}.{table} LIMIT 0"),
+                    ("UPDATE", f"UPDATE {place}.{table} SET {name} = DEFAULT WHERE false"),
+                ):
+                    with suppress(psycopg.errors.InsufficientPrivilege):
+                        own.execute(statement.encode())
+                        allowed[verb].add((table, name))
+        for view in VIEWS:
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                own.execute(f"SELECT FROM {place}.{view}".encode())
+        for sequence in SEQUENCES:
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                own.execute(f"SELECT nextval('{place}.{sequence}')".encode())
+    fires = "qrtz_fired_triggers"
+    written = {"worker", "worker_since", "worker_seen", "ending", "progress", "progress_message", "recent_log"}
+    assert allowed["UPDATE"] == {(fires, name) for name in written}
+    of_both = {"sched_name", "instance_id", "epoch"}
+    read = written | of_both | {"fire_id", "submission", "outlives_node", "cancel_requested"}
+    of_nodes = {("qrtz_scheduler_state", name) for name in of_both}
+    assert allowed["SELECT"] == {(fires, name) for name in read} | of_nodes
+    worker.close()
+    store.close()
+
+
 def test_a_client_locks_rows_as_a_node_does(users: Users, schema: str | None) -> None:
     place = f'"{schema}"' if schema else "public"
     for use in ("client", "node"):
@@ -271,7 +332,7 @@ def quartzpy(*arguments: str) -> str:
 def test_the_roles_are_printed_or_made_by_command(fresh_database: Callable[[], str]) -> None:
     dsn, reader = fresh_database(), f"q_reader_{uuid.uuid4().hex[:8]}"
     migrations.upgrade(dsn)
-    names = ("--node", f"{reader}_n", "--client", f"{reader}_c", "--reader", reader)
+    names = ("--node", f"{reader}_n", "--client", f"{reader}_c", "--worker", f"{reader}_w", "--reader", reader)
     script = quartzpy(*names)
     assert script.startswith("BEGIN;\n")
     with connect_to(dsn) as connection:

@@ -1,4 +1,4 @@
-"""Roles with the least privileges, for owning the tables, running jobs, scheduling and monitoring."""
+"""Roles with the least privileges, for owning the tables, running jobs, their workers, scheduling and monitoring."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ DEFAULT_NAMES: Mapping[str, str] = {
     OWNER: "quartzpy_owner",
     Use.NODE: "quartzpy_node",
     Use.CLIENT: "quartzpy_client",
+    Use.WORKER: "quartzpy_worker",
     Use.READER: "quartzpy_reader",
 }
 _LONGEST = 63
@@ -96,8 +97,8 @@ def statements(
                 thing = f"{kind} {place}.{renamed(name, prefix)}"
                 # Privileges that only an earlier release needed are revoked.
                 commands.append(f"REVOKE ALL ON {thing} FROM {role}")
-                if uses[use]:
-                    commands.append(f"GRANT {', '.join(uses[use])} ON {thing} TO {role}")
+                if granted := uses.get(use):
+                    commands.append(f"GRANT {', '.join(granted)} ON {thing} TO {role}")
     return commands
 
 

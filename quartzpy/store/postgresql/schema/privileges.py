@@ -26,6 +26,11 @@ def _update(*columns: str) -> str:
     return f"UPDATE ({', '.join(columns)})"
 
 
+def _select(*columns: str) -> str:
+    """Return the privilege to read these columns alone."""
+    return f"SELECT ({', '.join(columns)})"
+
+
 # How an action went on. Who did what, to what, when and why is written once.
 _PROCEEDING = _update("state", "count", "ended_at", "updated_at", "after", "error")
 _ACKNOWLEDGED = _update(
@@ -38,6 +43,11 @@ _ACKNOWLEDGED = _update(
 )
 
 
+# What the worker of an engine says about its execution, which it finds by further columns.
+_OF_WORKER = ("worker", "worker_since", "worker_seen", "ending", "progress", "progress_message", "recent_log")
+_OF_TICKET = ("sched_name", "fire_id", "instance_id", "epoch", "submission", "outlives_node", "cancel_requested")
+
+
 class Use(StrEnum):
     """A kind of use of the database."""
 
@@ -45,6 +55,8 @@ class Use(StrEnum):
     """Runs jobs, and does everything that a client does."""
     CLIENT = "client"
     """Schedules, pauses, triggers, cancels and reads; does not run jobs."""
+    WORKER = "worker"
+    """Runs executions of an engine, which it neither fires nor ends: it takes their tickets and says how they go."""
     READER = "reader"
     """Looks."""
 
@@ -80,13 +92,19 @@ TABLES: Mapping[str, Mapping[Use, tuple[str, ...]]] = {
     "qrtz_fired_triggers": {
         Use.NODE: _ALL,
         Use.CLIENT: ("SELECT", _update("cancel_requested")),
+        Use.WORKER: (_select(*_OF_TICKET, *_OF_WORKER), _update(*_OF_WORKER)),
         Use.READER: _READ,
     },
     "qrtz_executions": {Use.NODE: _ALL, Use.CLIENT: _READ, Use.READER: _READ},
     # A trigger that a client resumes may have misfired.
     "qrtz_misfires": {Use.NODE: _ALL, Use.CLIENT: ("SELECT", "INSERT"), Use.READER: _READ},
     # A client sets the modes of nodes.
-    "qrtz_scheduler_state": {Use.NODE: _ALL, Use.CLIENT: ("SELECT", _update("mode", "mode_since")), Use.READER: _READ},
+    "qrtz_scheduler_state": {
+        Use.NODE: _ALL,
+        Use.CLIENT: ("SELECT", _update("mode", "mode_since")),
+        Use.WORKER: (_select("sched_name", "instance_id", "epoch"),),
+        Use.READER: _READ,
+    },
     # An action on many subjects updates its row as it proceeds; only nodes delete old rows.
     "qrtz_audit": {
         Use.NODE: ("SELECT", "INSERT", _PROCEEDING, "DELETE"),
@@ -119,7 +137,7 @@ def missing(
         (*_checked(kind, verb), renamed(name, prefix), verb)
         for kind, things in (("table", TABLES), ("sequence", SEQUENCES))
         for name, uses in things.items()
-        for verb in uses[use]
+        for verb in uses.get(use, ())
     ]
     kinds, columns, names, verbs = (list(column) for column in zip(*wanted, strict=True))
     lacking: dict[str, list[str]] = {}

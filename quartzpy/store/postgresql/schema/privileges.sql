@@ -11,6 +11,6 @@ SELECT w.name, w.verb
                    WHEN 'columns' THEN EXISTS (
                        SELECT FROM pg_catalog.pg_attribute a
                         WHERE a.attrelid = c.oid AND a.attname = ANY(string_to_array(w.columns, ', '))
-                          AND NOT has_column_privilege(c.oid, a.attnum, 'UPDATE'))
+                          AND NOT has_column_privilege(c.oid, a.attnum, split_part(w.verb, ' ', 1)))
                    ELSE NOT has_sequence_privilege(c.oid, w.verb) END
  ORDER BY w.name, w.verb;
