@@ -43,9 +43,11 @@ class Client:
         sparseness: int = 1,
     ) -> None:
         self.scheduler = Scheduler(dsn, **settings)
-        self.engine: Engine = create_engine(
-            dsn, pool_size=4, pool_pre_ping=True, connect_args={"connect_timeout": 2 * slowness}
-        )
+        arguments: dict[str, Any] = {"connect_timeout": 2 * slowness}
+        if settings.get("pooled"):
+            # Where sessions are a pooler's, what one has prepared is unknown in the next.
+            arguments["prepare_threshold"] = None
+        self.engine: Engine = create_engine(dsn, pool_size=4, pool_pre_ping=True, connect_args=arguments)
         if command := settings.get("password_command"):
             event.listen(self.engine, "do_connect", partial(_log_in, shlex.split(command)))
         self.random = random.Random(seed)

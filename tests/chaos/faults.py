@@ -1,4 +1,4 @@
-"""The faults X1 to X18, and D1 to D5 of a day: each knows how to begin, how long it holds, and how it is healed."""
+"""The faults X1 to X18, and D1 to D7 of a day: each knows how to begin, how long it holds, and how it is healed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Act = Callable[[Stage, Fault], contextlib.AbstractContextManager[None]]
 
 ACTS: dict[str, Act] = {}
 # What makes a healthy process not act, or not be heard: its runs may meet those of who took over.
-ZOMBIES = frozenset({"freeze", "lock_zombie", "gate", "swizzle", "server_stop", "starve", "latency"})
+ZOMBIES = frozenset({"freeze", "lock_zombie", "gate", "swizzle", "server_stop", "failover", "starve", "latency"})
 DEADLY = frozenset({"kill", "kill_in_pipeline", "churn", "restart_at_once", "clock", "clock_step"})
 EVERYBODY = "all"
 
@@ -347,7 +347,7 @@ def renew(stage: Stage, fault: Fault) -> Iterator[None]:
 
 @act
 def end_sessions(stage: Stage, fault: Fault) -> Iterator[None]:
-    """D2: all sessions are ended, as by the restart of a pooler."""
+    """D2: all sessions are ended, as by a provider's maintenance."""
     assert stage.owner is not None
     stage.owner.end_sessions()
     yield
@@ -369,6 +369,29 @@ def migrate(stage: Stage, fault: Fault) -> Iterator[None]:
     """D5: the tables are moved to the revision of the next release, while nodes of this one run."""
     assert stage.owner is not None
     stage.owner.upgrade(stage.releases["next"])
+    yield
+
+
+@act
+def restart_pooler(stage: Stage, fault: Fault) -> Iterator[None]:
+    """D6: the pooler ends, with all that is connected to it, and is started again."""
+    stage.stop_pooler()
+    yield
+    stage.start_pooler()
+
+
+@act
+def failover(stage: Stage, fault: Fault) -> Iterator[None]:
+    """D7: the primary is killed; then its standby is promoted, and nodes are led there."""
+    stage.kill_primary()
+    yield
+    stage.promote_standby()
+
+
+@act
+def standby(stage: Stage, fault: Fault) -> Iterator[None]:
+    """D7: the server that was killed becomes a standby."""
+    stage.make_standby()
     yield
 
 

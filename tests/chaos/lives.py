@@ -17,7 +17,7 @@ from tests.chaos.records import SECOND, Disturbance, Records, wall_ns
 FOR_EVER = 1 << 62
 MARGIN = SECOND // 20
 """A fire is committed just before its instant: a pause or a deletion that is answered then comes too late for it."""
-STANDSTILLS = frozenset({"server_stop", "gate", "read_only", "sqlstates", "swizzle", "machine_stall"})
+STANDSTILLS = frozenset({"server_stop", "failover", "gate", "read_only", "sqlstates", "swizzle", "machine_stall"})
 """What lets nobody work, where it is done to all."""
 
 

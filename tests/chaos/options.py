@@ -12,7 +12,7 @@ def add_chaos_option(parser: pytest.Parser) -> None:
         choices=["off", "smoke", "quick", "long", "day"],
         default="smoke",
         help="the chaos run to play: smoke (12 faults), quick (46 faults, some ten minutes), long (--chaos-minutes), or"
-        " day (a minute of passwords that change, deploys and a migration)",
+        " day (a minute of it: a password that changes, a pooler and a primary that end, deploys, a migration)",
     )
     parser.addoption(
         "--chaos-seed", type=int, default=1, help="the seed of the chaos run; several: use the command line"

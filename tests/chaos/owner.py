@@ -34,7 +34,7 @@ class Owner:
     def url(self) -> URL:
         """The URL, without a password."""
         server = self._server
-        return URL.create(server.drivername, ROLE, None, server.host, server.port, server.database)
+        return URL.create(server.drivername, ROLE, None, server.host, server.port, server.database, server.query)
 
     @property
     def url_with_password(self) -> str:

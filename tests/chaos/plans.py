@@ -7,10 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tests.chaos import proxy
+from tests.chaos import pair, proxy
 from tests.chaos.faults import EVERYBODY, Fault
 from tests.chaos.stage import faketime_library
 from tests.chaos.tempo import Tempo
+from tests.worlds.installed import PGBOUNCER_PACKAGE, pgbouncer
 
 SMOKE_HOLD = 7.5
 DAY_FAULTS_A_MINUTE = 5
@@ -138,6 +139,10 @@ def left_out() -> dict[str, str]:
         found["X12"] = "libfaketime is not installed"
     if not Path("/proc/self").exists():
         found["X7"] = "no process of another user can be stopped here"
+    if pgbouncer() is None:
+        found["D6"] = f"PgBouncer is not installed: apt-get install {PGBOUNCER_PACKAGE}"
+    if not pair.is_possible():
+        found["D7"] = f"this PostgreSQL has no {pair.COPIES}, which makes a standby"
     return found
 
 
@@ -157,8 +162,14 @@ def day(nodes: list[str], count: int, tempo: Tempo = IDLE) -> list[Fault]:
         if turn == 0:
             found.append(Fault("D1", "renew", EVERYBODY, 0.5))
         elif turn == 2:
-            found.append(Fault("D2", "end_sessions", EVERYBODY, 0.5))
-        elif turn == 4 and minute % 3 == 0:
+            found.append(
+                (Fault("D6", "restart_pooler", EVERYBODY, 0.5), Fault("D2", "end_sessions", EVERYBODY, 0.5))[minute % 2]
+            )
+        elif turn == 3 and minute % 4 == 0:
+            found.append(Fault("D7", "failover", EVERYBODY, 1.0))
+        elif turn == 4 and minute % 4 == 0:
+            found.append(Fault("D7", "standby", EVERYBODY, 0.5))
+        elif turn == 4 and minute % 4 == 2:
             found.append(Fault("D3", "server_restart", EVERYBODY, 0.5))
         else:
             is_next = number >= count // 2 and deploys // len(nodes) % 2 == 0
@@ -170,11 +181,12 @@ def day(nodes: list[str], count: int, tempo: Tempo = IDLE) -> list[Fault]:
 
 def plan(mode: str, seed: int, nodes: list[str], count: int | None = None, tempo: Tempo = IDLE) -> list[Fault]:
     """The faults of a run, in order: nothing but the seed decides, and the tempo how long they are."""
+    missing = left_out()
     if mode == "day":
-        return day(nodes, count or round(DAY_MINUTES * DAY_FAULTS_A_MINUTE), tempo)
+        whole = day(nodes, count or round(DAY_MINUTES * DAY_FAULTS_A_MINUTE), tempo)
+        return [fault for fault in whole if fault.family not in missing]
     smoke_hold = SMOKE_HOLD * tempo.slowness
     chance = random.Random(seed)
-    missing = left_out()
     if mode == "smoke":
         families = list(SMOKE)
     elif mode == "quick":

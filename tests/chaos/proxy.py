@@ -10,6 +10,7 @@ so each role of a node can be disturbed alone. The conductor speaks JSON lines w
     {"do": "cut", "node": "n1"}                                                       reset what is open
     {"do": "heal", "node": "n1"}
     {"do": "lose", "node": "n1", "kind": "acquire", "at": "committed", "times": 1}       arms a loss; answers its number
+    {"do": "lead", "port": 5433}                                                      new connections go there
     {"do": "hits"} {"do": "disarm"} {"do": "ports", "node": "n1"} {"do": "stats"} {"do": "connects"} {"do": "lost"}
 
 Where a round trip is lost (`at`): "before" it reaches the server; once it is "sent", while the server works; when it is
@@ -302,6 +303,9 @@ class Proxy:
             )
             self.losses.append(loss)
             return loss.number
+        if do == "lead":
+            self.upstream = (self.upstream[0], told["port"])
+            return True
         if do == "disarm":
             for loss in self.losses:
                 loss.left = 0

@@ -16,18 +16,21 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-from sqlalchemy import make_url
+from sqlalchemy import URL, make_url
 
 from quartzpy import Scheduler
 from quartzpy.embedded import EmbeddedPostgres
 from quartzpy.store.postgresql import migrations
-from tests.chaos import history
+from tests.chaos import history, pair
 from tests.chaos.network import ROOT, Network
-from tests.chaos.owner import Owner
+from tests.chaos.owner import ROLE, Owner
+from tests.chaos.pair import Pair
 from tests.chaos.tempo import Tempo
 from tests.database import libpq_url
 from tests.next_release import copy_as_next
-from tests.worlds import current, role
+from tests.worlds import bouncer, current, role
+from tests.worlds.bouncer import Bouncer
+from tests.worlds.installed import pgbouncer
 from tests.worlds.stage import binaries_of, way
 
 EFFECTS_DATABASE = "chaos_effects"
@@ -88,26 +91,42 @@ class Stage:
         self.world = current.world
         self.tempo = Tempo.of(self.world)
         self.settings = self.tempo.settings
-        self.postgres = EmbeddedPostgres.temporary(
-            settings={"synchronous_commit": "on", "log_min_messages": "fatal"},
-            binaries=None if self.world is None else binaries_of(self.world),
-        )
-        self._stack.enter_context(self.postgres)
+        self._server = self._make_server()
+        self._pair: Pair | None = None
+        self._pooler = self._stack.enter_context(contextlib.ExitStack())
+        self._bouncer: Bouncer | None = None
         try:
             self._set_up()
         except BaseException:
             self._stack.close()
             raise
 
+    def _make_server(self) -> EmbeddedPostgres:
+        server = EmbeddedPostgres.temporary(
+            settings={"synchronous_commit": "on", "log_min_messages": "fatal", "wal_retrieve_retry_interval": "500ms"},
+            binaries=None if self.world is None else binaries_of(self.world),
+        )
+        return self._stack.enter_context(server)
+
+    @property
+    def postgres(self) -> EmbeddedPostgres:
+        """The server that can be written."""
+        return self._server if self._pair is None else self._pair.primary
+
     def _set_up(self) -> None:
-        self.dsn = self.postgres.dsn
+        self.dsn = self._server.dsn
         if self._owned:
+            if pair.is_possible():
+                self._pair = Pair(self._server, self._make_server())
+                self.dsn = self._pair.dsn
             self.owner = Owner(self.connect, self.dsn, self.directory / "password")
             self.releases["next"] = copy_as_next(self.directory / "next")
             (self.releases["next"] / "tests").symlink_to(ROOT / "tests")
             self.settings |= {"password_command": self.owner.command}
         migrations.upgrade(self.dsn if self.owner is None else self.owner.url_with_password)
-        self.effects_dsn = libpq_url(self.postgres.create_database(EFFECTS_DATABASE))
+        self._server.create_database(EFFECTS_DATABASE)
+        effects = make_url(self.dsn).set(database=EFFECTS_DATABASE)
+        self.effects_dsn = libpq_url(effects.render_as_string(hide_password=False))
         with psycopg.connect(self.effects_dsn, autocommit=True) as connection:
             connection.execute(history.EFFECTS_TABLE)
         with self.connect() as connection:
@@ -138,7 +157,11 @@ class Stage:
         """The URL that the network leads to: PgBouncer's, or a node's role, where the world has such."""
         if self.owner is not None:
             self.owner.let_use("chaos_user", "chaos_injection", "chaos_fenced")
-            return self.owner.url.render_as_string()
+            if pgbouncer() is not None:
+                self.start_pooler()
+                self.settings |= {"pooled": True, "listen_url": self.owner.url.render_as_string()}
+            port = self.postgres.port if self._bouncer is None else self._bouncer.port
+            return self._primary_url.set(username=ROLE, port=port)._replace(password=None).render_as_string()
         if self.world is None:
             return self.dsn
         direct = make_url(self.dsn)
@@ -165,6 +188,37 @@ class Stage:
             options=f"-c statement_timeout={3000 * slowness} -c lock_timeout={2000 * slowness}"
             " -c default_transaction_read_only=off",
         )
+
+    # --- a day
+
+    @property
+    def _primary_url(self) -> URL:
+        """The superuser's URL of the server that can be written, and of no other."""
+        return make_url(self._server.dsn).set(port=self.postgres.port)
+
+    def start_pooler(self) -> None:
+        port = None if self._bouncer is None else self._bouncer.port
+        self._bouncer = self._pooler.enter_context(bouncer.pooler(self._primary_url, port))
+
+    def stop_pooler(self) -> None:
+        self._pooler.close()
+
+    def kill_primary(self) -> None:
+        assert self._pair is not None
+        self._pair.kill_primary()
+
+    def promote_standby(self) -> None:
+        """Promote the standby, and lead the nodes there."""
+        assert self._pair is not None
+        self._pair.promote()
+        if self._bouncer is None:
+            self.network.tell("lead", port=self.postgres.port)
+        else:
+            self._bouncer.lead_to(self._primary_url)
+
+    def make_standby(self) -> None:
+        assert self._pair is not None
+        self._pair.copy()
 
     # --- processes
 

@@ -106,9 +106,12 @@ def test_a_day_has_each_of_its_faults_and_a_migration_in_the_middle() -> None:
     day = plans.day(["n1", "n2", "n3"], 60)
     assert Counter(one.name for one in day) == {
         "renew": 12,
-        "end_sessions": 12,
-        "server_restart": 4,
-        "deploy": 32,
+        "end_sessions": 6,
+        "restart_pooler": 6,
+        "failover": 3,
+        "standby": 3,
+        "server_restart": 3,
+        "deploy": 27,
         "migrate": 1,
     }
     [middle] = [place for place, one in enumerate(day) if one.name == "migrate"]

@@ -9,14 +9,18 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import django
 import pytest
 
 from quartzpy import JobKey, Scheduler
 from quartzpy.store.postgresql import migrations
+from tests.database import execute
 from tests.waiting import wait_until
 from tests.worlds import installed
 
@@ -40,9 +44,9 @@ def manage(url: str, *words: str, python: str = sys.executable, **more: str) -> 
 
 
 @contextmanager
-def started(url: str, *words: str, **more: str) -> Iterator[subprocess.Popen[str]]:
+def started(url: str, *words: str, python: str = sys.executable, **more: str) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
-        [sys.executable, "manage.py", *words],
+        [python, *words],
         cwd=SITE,
         env=environment(url, **more),
         start_new_session=True,
@@ -67,6 +71,17 @@ def client_of(url: str) -> Iterator[Scheduler]:
     client.shutdown()
 
 
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def answers(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
 @pytest.fixture
 def shop(postgres_dsn: str) -> Iterator[Scheduler]:
     with client_of(postgres_dsn) as client:
@@ -81,17 +96,28 @@ def test_the_tests_of_a_project_pass(fresh_database: Callable[[], str]) -> None:
     assert re.search(r"Ran 2\d tests[^F]*OK", manage(fresh_database(), "test", "shop"))
 
 
-@pytest.fixture
-def python_with_django_6(tmp_path: Path) -> str:
-    """The Python of an environment with Django 6, which needs Python 3.12."""
+@pytest.fixture(scope="module")
+def python_with_django_6(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The Python of an environment with Django 6, which needs Python 3.12, and gunicorn."""
     if OTHER in os.environ:
         return os.environ[OTHER]
     interpreter = installed.python("3.13") or installed.python("3.12")
     if interpreter is None:
         pytest.skip(f"neither Python 3.13 nor 3.12 is installed, and {OTHER} names no environment with Django 6")
-    python = str(tmp_path / "environment" / "bin" / "python")
-    subprocess.run([interpreter, "-m", "venv", str(tmp_path / "environment")], check=True)
-    install = [python, "-m", "pip", "install", "--quiet", "--editable", f"{ROOT}[binary,django]", "django>=6"]
+    place = tmp_path_factory.mktemp("environment")
+    python = str(place / "bin" / "python")
+    subprocess.run([interpreter, "-m", "venv", str(place)], check=True)
+    install = [
+        python,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--editable",
+        f"{ROOT}[binary,django]",
+        "django>=6",
+        "gunicorn",
+    ]
     done = subprocess.run(install, capture_output=True, text=True, timeout=300, check=False)
     if done.returncode:
         pytest.skip(f"Django 6 cannot be installed: {done.stderr.strip()[-300:]}")
@@ -102,6 +128,40 @@ def python_with_django_6(tmp_path: Path) -> str:
 def test_the_tests_of_a_project_pass_on_django_6(fresh_database: Callable[[], str], python_with_django_6: str) -> None:
     printed = manage(fresh_database(), "test", "shop", python=python_with_django_6)
     assert re.search(r"Ran 2\d tests[^F]*OK", printed)
+
+
+@pytest.mark.skipif(django.VERSION >= (6,), reason="the environment is that of the test on Django 6")
+def test_workers_of_gunicorn_enqueue_in_transactions_of_the_orm_and_a_node_runs_each_task_once(
+    fresh_database: Callable[[], str], python_with_django_6: str
+) -> None:
+    url, port = fresh_database(), free_port()
+    manage(url, "migrate", "-v0", python=python_with_django_6)
+    serving = ["-m", "gunicorn", "--workers", "3", "--bind", f"127.0.0.1:{port}"]
+    serving.append("django.core.wsgi:get_wsgi_application()")
+    settings = {"DJANGO_SETTINGS_MODULE": "mysite.settings", "WITH_NODE": "1"}
+
+    def order(number: int) -> str | None:
+        declined = "?declined" if number % 3 == 0 else ""
+        try:
+            with urlopen(f"http://127.0.0.1:{port}/order/{number}{declined}", timeout=60) as answer:
+                return str(answer.read().decode())
+        except HTTPError:
+            if not declined:
+                raise
+            return None
+
+    with client_of(url) as shop, started(url, *serving, python=python_with_django_6, **settings):
+        wait_until(lambda: answers(port), seconds=100)
+        with ThreadPoolExecutor(6) as clients:
+            workers = list(clients.map(order, range(60)))
+        assert workers.count(None) == 20
+        assert len(set(workers) - {None}) > 1
+        assert not shop.nodes().nodes
+        with started(url, "manage.py", "quartzpy", "node", python=python_with_django_6):
+            wait_until(lambda: states(shop).count("SUCCEEDED") >= 40, seconds=100)
+            assert len(shop.nodes().nodes) == 1
+        assert states(shop) == ["SUCCEEDED"] * 40
+    assert execute(url, "SELECT invoiced, count(*) FROM shop_order GROUP BY 1") == [(True, 40)]
 
 
 def test_the_tests_of_a_project_pass_in_parallel(fresh_database: Callable[[], str]) -> None:
@@ -128,7 +188,7 @@ def test_commands_are_passed_on_with_the_database_of_the_project(postgres_dsn: s
 
 def test_a_node_runs_until_it_is_told_to_stop(postgres_dsn: str, shop: Scheduler) -> None:
     manage(postgres_dsn, "shell", "-c", "from shop.tasks import add; add.enqueue(1, 2)")
-    with started(postgres_dsn, "quartzpy", "node") as process:
+    with started(postgres_dsn, "manage.py", "quartzpy", "node") as process:
         wait_until(lambda: states(shop) == ["SUCCEEDED"], seconds=100)
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
@@ -136,17 +196,10 @@ def test_a_node_runs_until_it_is_told_to_stop(postgres_dsn: str, shop: Scheduler
 
 
 def test_the_development_server_runs_one_node_although_it_is_two_processes(postgres_dsn: str, shop: Scheduler) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-
-    def answers() -> bool:
-        with socket.socket() as client:
-            return client.connect_ex(("127.0.0.1", port)) == 0
-
-    with started(postgres_dsn, "runserver", f"127.0.0.1:{port}", WITH_NODE="1"):
+    port = free_port()
+    with started(postgres_dsn, "manage.py", "runserver", f"127.0.0.1:{port}", WITH_NODE="1"):
         wait_until(lambda: shop.nodes().nodes, seconds=100)
-        wait_until(answers, seconds=100)
+        wait_until(lambda: answers(port), seconds=100)
         assert len(shop.nodes().nodes) == 1
 
 
@@ -191,7 +244,7 @@ def test_twenty_periodic_tasks_of_celery_beat_become_tasks(fresh_database: Calla
         def names() -> set[str]:
             return {each.job_key.name for each in shop.executions()}
 
-        with started(url, "quartzpy", "node"):
+        with started(url, "manage.py", "quartzpy", "node"):
             wait_until(lambda: names() >= {"task 1", "task 5", "task 9"}, seconds=100)
         assert set(states(shop)) == {"SUCCEEDED"}
         assert "task 7" not in names()

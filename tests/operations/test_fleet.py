@@ -21,6 +21,7 @@ from quartzpy.dashboard import create_app
 from quartzpy.errors import SettingsError
 from quartzpy.jobs.job import JobDetail
 from quartzpy.operations.fleet import Fleet, FleetRow, FleetState
+from tests.dashboard_api.test_api import schema_of, validate
 from tests.database import Server
 from tests.proxy import Proxy, moved
 
@@ -119,7 +120,10 @@ def test_the_page_and_the_api_wait_for_none_once_each_was_asked(file: Path) -> N
             assert 'aria-current="page"' in text
             assert [row["state"] for row in listed] == ["error"] * ALIVE + ["unreachable"] * 2
             assert "The scheduler s19 does not answer." in incidents
-            assert client.get("/api/v1/fleet-incidents").json()[0]["incident"]["severity"] == "error"
+            troubles = client.get("/api/v1/fleet-incidents").json()
+            assert troubles[0]["incident"]["severity"] == "error"
+            validate(listed, schema_of("/fleet"))
+            validate(troubles, schema_of("/fleet-incidents"))
     finally:
         fleet.close()
         own.shutdown()

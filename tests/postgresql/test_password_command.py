@@ -6,6 +6,7 @@ import shlex
 import sys
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,7 +24,10 @@ from quartzpy.store.postgresql.connection import password_command
 from quartzpy.store.postgresql.connection.password_command import PasswordCommand
 from tests.database import connect_to, libpq_url
 from tests.facade import jobs
+from tests.proxy import moved
 from tests.waiting import wait_until
+from tests.worlds.bouncer import pooler
+from tests.worlds.installed import pgbouncer
 
 FINE = (0, 1)
 """The exit statuses of a command that has read the database: `doctor` finds that the tests' server is not durable."""
@@ -133,6 +137,26 @@ def test_one_run_of_the_command_serves_all_connections_of_a_start(login: Login) 
         assert login.number_of_runs == 1
     finally:
         scheduler.shutdown()
+
+
+@pytest.mark.parametrize("way", ["beside a server that is down", "behind PgBouncer"])
+def test_a_password_that_changed_is_asked_for_at_once(way: str, login: Login) -> None:
+    with ExitStack() as stack:
+        if way == "behind PgBouncer":
+            if pgbouncer() is None:
+                pytest.skip("PgBouncer is not installed")
+            url = moved(login.url, stack.enter_context(pooler(make_url(login.administrator_dsn))).port)
+        else:
+            url = login.url.replace("@", "@127.0.0.1:1,", 1)
+
+        def connect(password: str) -> None:
+            psycopg.connect(libpq_url(url), password=password, connect_timeout=60).close()
+
+        passwords = PasswordCommand(login.command)
+        for number in (1, 2):
+            login.renew()
+            passwords.connect(connect)
+            assert login.number_of_runs == number
 
 
 def test_a_password_that_is_wrong_twice_is_an_error_of_authentication(login: Login) -> None:

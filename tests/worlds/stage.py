@@ -87,7 +87,7 @@ def way(direct: URL, world: World, sockets: Path | None = None) -> Iterator[URL]
         if world.send_buffer is not None:
             change["send_buffer"] = world.send_buffer
         if world.pooled:
-            port = stack.enter_context(bouncer.pooler(direct))
+            port = stack.enter_context(bouncer.pooler(direct)).port
             assert direct.port is not None
             change |= {"pooler": port, "direct": direct.port}
             url = url.set(port=port)

@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from quartzpy.dashboard.api import bodies, definitions, openapi
-from quartzpy.dashboard.api.reads import ENTRY, READS, Read, values_of
+from quartzpy.dashboard.api.reads import ENTRY, FLEET_READS, READS, Read, values_of
 from quartzpy.dashboard.api.responses import HANDLERS, AcceptedAction, problem
 from quartzpy.dashboard.background import BackgroundActions
 from quartzpy.errors import PreconditionFailedError
@@ -24,7 +24,6 @@ from quartzpy.operations import ActionProgress, Actions, Actor, Operations, Sele
 from quartzpy.operations.actions.table import ACTIONS
 from quartzpy.operations.definition_records import DefinitionOutcome, Expected
 from quartzpy.operations.fleet import Fleet
-from quartzpy.operations.lists.fleet import FLEET_LISTS
 from quartzpy.operations.render import to_json
 
 PREFIX = "/api/v1"
@@ -190,10 +189,7 @@ def create_api(
     routes: list[BaseRoute] = [Route("/openapi.json", described)]
     routes += [Route(read.path, read_endpoint(read)) for read in READS]
     if fleet is not None:
-        routes += [
-            Route(f"/{spec.name}", read_endpoint(Read(f"/{spec.name}", spec.method, spec.help), fleet))
-            for spec in FLEET_LISTS
-        ]
+        routes += [Route(read.path, read_endpoint(read, fleet)) for read in FLEET_READS]
     routes += [
         Route(f"/{resource.collection}/{{key:path}}", definition_endpoint(resource), methods=["GET", "PUT", "DELETE"])
         for resource in definitions.RESOURCES

@@ -21,11 +21,11 @@ from quartzpy.dashboard.api.definitions import (
     YAML_TYPES,
     Resource,
 )
-from quartzpy.dashboard.api.reads import READS, Parameter, Read
+from quartzpy.dashboard.api.reads import FLEET_READS, READS, Parameter, Read
 from quartzpy.dashboard.api.responses import PROBLEM_SCHEMA, PROBLEM_TYPE, AcceptedAction
 from quartzpy.definitions.schemas import schemas as schemas_of_documents
 from quartzpy.keys import Key
-from quartzpy.operations import Actions, Operations
+from quartzpy.operations import Actions
 from quartzpy.operations.actions.table import ACTIONS
 from quartzpy.operations.definition_records import AppliedFile, BatchResult, DefinitionResult
 from quartzpy.scheduler.querying import Page
@@ -118,7 +118,7 @@ VERSION = "1"
 def document() -> dict[str, Any]:
     """Return the description of the API as JSON values."""
     schemas = Schemas()
-    paths: dict[str, Any] = {read.path: {"get": _read(read, schemas)} for read in READS}
+    paths: dict[str, Any] = {read.path: {"get": _read(read, schemas)} for read in (*READS, *FLEET_READS)}
     paths |= {f"/actions/{action.replace('_', '-')}": {"post": _action(action, schemas)} for action in bodies.methods()}
     paths |= {resource.path: _definition(resource, schemas) for resource in RESOURCES}
     batch = "/".join(f"{{{part}}}" for part in BATCH_PARTS)
@@ -275,10 +275,10 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
 
 def _read(read: Read, schemas: Schemas) -> dict[str, Any]:
     return {
-        "operationId": f"read_{read.method}",
+        "operationId": f"read_{read.path[1:].replace('-', '_')}",
         "summary": read.summary,
         "parameters": [_parameter(parameter) for parameter in read.parameters],
-        "responses": _responses(schemas.of(returned(Operations, read.method))),
+        "responses": _responses(schemas.of(returned(read.of, read.method))),
     }
 
 

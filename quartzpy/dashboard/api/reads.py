@@ -10,6 +10,8 @@ from typing import Any
 from quartzpy.errors import InvalidValueError
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations import Operations
+from quartzpy.operations.fleet import Fleet
+from quartzpy.operations.lists.fleet import FLEET_LISTS
 from quartzpy.operations.lists.spec import ListSpec
 from quartzpy.operations.lists.table import LISTS
 from quartzpy.scheduler.typed_text import read_filter, read_instant
@@ -142,11 +144,12 @@ class Read:
 
     path: str
     method: str
-    """The method of `Operations`; its return type is the schema of the response."""
+    """The method of `of`; its return type is the schema of the response."""
     summary: str
     parameters: tuple[Parameter, ...] = ()
     key: type[JobKey] | type[TriggerKey] | None = None
     """The type of the key that the parameters name, which the method takes; None passes them by their names."""
+    of: type[Operations] | type[Fleet] = Operations
 
     def answer(self, source: object, values: Mapping[str, Any]) -> Any:
         """Ask the operations, or what else has the method."""
@@ -196,4 +199,8 @@ READS: tuple[Read, ...] = (
     ),
     Read("/system", "system", "The store, its tables and locks.", (EXAMINE,)),
     Read("/search", "search", "What has a text in its name.", (TEXT, FEW, AFTER)),
+)
+FLEET_READS = tuple(
+    Read(f"/{spec.name}", spec.method, f"{spec.help} Only where the page has such a file.", of=Fleet)
+    for spec in FLEET_LISTS
 )

@@ -101,9 +101,20 @@ def _of_driver(original: BaseException) -> QuartzpyError:
     return JobStoreError(f"unexpected error of the database ({sqlstate}): {message}{hint}")
 
 
+def is_login_refused(error: psycopg.Error) -> bool:
+    """Return whether a server, or one of several, refused the login, so that another password may help."""
+    return isinstance(_of_driver(error), AuthenticationError) or any(map(_is_refusal, _tries(_message(error).lower())))
+
+
+def _tries(message: str) -> list[str]:
+    """Return what each host has answered, by the message of a connection that failed."""
+    return [line for line in message.splitlines() if line.startswith("- host:")] or [message]
+
+
 def _is_refusal(message: str) -> bool:
-    # "password authentication failed", and that of PAM, LDAP, GSSAPI, certificates, which providers use for tokens.
-    return " authentication failed for user" in message or (
+    # "password authentication failed for user", and that of PAM, LDAP, GSSAPI, certificates, which providers use for
+    # tokens. PgBouncer says "SASL authentication failed".
+    return "authentication failed" in message or (
         "does not exist" in message and ("database" in message or "role" in message)
     )
 
@@ -117,8 +128,7 @@ def _without_sqlstate(error: BaseException, message: str) -> QuartzpyError:
         # libpq takes the name of the user of this process where the URL has none, and this user id has no name.
         return SettingsError(f"database URL: name the user, as in postgresql+psycopg://USER@host/database: {message}")
     # With several hosts, it is an authentication error only if all refuse: a host that is down may accept us later.
-    tries = [line for line in lowered.splitlines() if line.startswith("- host:")] or [lowered]
-    if all(map(_is_refusal, tries)):
+    if all(map(_is_refusal, _tries(lowered))):
         return AuthenticationError(f"the database refused us: {message}")
     if isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError, OSError)):
         hint = _POOLER_HINT if "unsupported startup parameter" in lowered else ""

@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 import psycopg
 
 from quartzpy.config.setting_checks import words_of_command
-from quartzpy.errors import AuthenticationError, StoreUnavailableError
-from quartzpy.store.postgresql.connection.error_translation import translate
+from quartzpy.errors import StoreUnavailableError
+from quartzpy.store.postgresql.connection.error_translation import is_login_refused
 from quartzpy.store.postgresql.connection.urls import connect_once, scrubbed
 from quartzpy.texts import quoted
 
@@ -51,7 +51,7 @@ class PasswordCommand:
         try:
             return connect(password)
         except psycopg.OperationalError as error:
-            if not isinstance(translate(error), AuthenticationError):
+            if not is_login_refused(error):
                 raise
             self._forget(password)
             if is_new:
