@@ -133,11 +133,12 @@ class DaskEngine:
         }
 
     def adopt(self, call: Call) -> bool:
-        if self.find([call.token]).get(call.token) == Found.GONE:
-            return False
-        # The next look begins to watch it, or loses it.
-        self._tasks.setdefault(call.token, _Task())
-        return True
+        try:
+            return self._wait(self._attach(call.token), ANSWER_SECONDS)
+        except (OSError, TimeoutError):
+            # The next look begins to watch it, or loses it.
+            self._tasks.setdefault(call.token, _Task())
+            return True
 
     def close(self, timeout: float) -> None:
         thread, self._thread = self._thread, None
@@ -256,6 +257,12 @@ class DaskEngine:
         keys = {_key(token): token for token in tokens}
         states = await self._connected().scheduler.get_task_status(keys=list(keys))
         return {keys[key]: state for key, state in states.items()}
+
+    async def _attach(self, token: str) -> bool:
+        state = (await self._states([token]))[token]
+        if state is not None and (task := self._tasks.setdefault(token, _Task())).future is None:
+            self._settle(self._connected(), token, task, state)
+        return state is not None
 
     def _settle(self, client: Any, token: str, task: _Task, state: str | None) -> None:
         if task.future is None and state is not None:

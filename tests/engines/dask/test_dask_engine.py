@@ -125,6 +125,7 @@ def test_a_scheduler_that_hangs_is_unavailable(
     new_cluster: NewCluster, new_engine: NewEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dask_cluster, "ANSWER_SECONDS", 1.0)
+    monkeypatch.setattr(dask_cluster, "CONNECT_SECONDS", 1.0)
     cluster = new_cluster()
     cluster.add_worker()
     engine, events = new_engine(cluster.address)
@@ -144,18 +145,20 @@ def test_a_scheduler_that_hangs_is_unavailable(
 def test_a_connection_that_is_cut_loses_no_call(
     shared_cluster: DaskProcesses, new_engine: NewEngine, tmp_path: Path
 ) -> None:
+    tokens = [f"{number}.1.3" for number in range(6)]
     with Proxy("127.0.0.1", shared_cluster.port) as network:
         engine, events = new_engine(f"tcp://127.0.0.1:{network.port}")
-        for number in range(6):
-            engine.submit(call(f"{number}.1.3", append_to=str(tmp_path / "runs"), seconds=1, answer=str(number)))
+        for token in tokens:
+            engine.submit(call(token, append_to=str(tmp_path / "runs"), until=str(tmp_path / "go"), answer=token))
         wait_until(lambda: all(task.is_kept for task in engine._tasks.values()))
         network.cut()
-        for number in range(2, 6):
-            if any(event[0] == "unavailable" for event in events.all):
-                events.all = [event for event in events.all if event[0] != "unavailable"]
-                engine.start(events)
-            events.wait_for("ended", f"{number}.1.3")
-    wait_until(lambda: len({event[1] for event in events.all if event[0] in ("ended", "lost")}) == 6)
+        wait_until(lambda: engine._client is None or all(task.is_adopted for task in engine._tasks.values()))
+        if engine._client is None:  # Dask's client has not connected again before the next look.
+            engine.start(events)
+        wait_until(lambda: all(task.is_adopted for task in engine._tasks.values()))
+        (tmp_path / "go").touch()
+        for token in tokens:
+            assert events.wait_for("ended", token)[2] == token
     assert runs(tmp_path / "runs") == 6
 
 
