@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 from quartzpy.errors import SettingsError
 from quartzpy.installing import install_line
-from quartzpy.node.engines.protocol import Abilities, Call, Engine, EngineEvents, EngineSettings, Found
+from quartzpy.node.engines.protocol import Abilities, Call, EngineEvents, EngineSettings, Found
 from quartzpy.texts import quoted, reason
 
 try:
@@ -42,12 +42,11 @@ LOOK_EVERY = 1.0
 _RUN = "__import__('quartzpy.node.engines.worker', fromlist=['run']).run(message)"
 """What a worker evaluates. As text: if the function itself were sent, a worker that cannot import it would lose its
 connection and everything it has, and the scheduler would have to import it too."""
-_PACKAGES = ("quartzpy", "distributed")
 _PROBE = (
     "(getattr(__import__('importlib.util').util.find_spec('quartzpy'), 'origin', None) is not None,"
     " 'QUARTZPY_WORKER_URL' in __import__('os').environ,"
-    f" {{name: found.version for name in {_PACKAGES}"
-    " for found in __import__('importlib.metadata').metadata.distributions(name=name)})"
+    " next((found.version for found in"
+    " __import__('importlib.metadata').metadata.distributions(name='quartzpy')), None))"
 )
 _FOUND = {"memory": Found.DONE, "erred": Found.FAILED, None: Found.GONE}
 """The states of a task that are not RUNNING."""
@@ -82,7 +81,8 @@ class DaskEngine:
         self._tasks: dict[str, _Task] = {}
         self._threads: dict[str, int] = {}
         self._checked: set[str] = set()
-        self._differing: set[str] = set()
+        self._other_version: str | None = None
+        """That of a worker, which was logged last."""
         self._looking: asyncio.Task[None] | None = None
         self._watching: set[asyncio.Task[None]] = set()
         """The loop keeps only weak references to its tasks."""
@@ -95,9 +95,8 @@ class DaskEngine:
         self._events = events
         if self._thread is None:
             self._loop = asyncio.new_event_loop()
-            self._thread = threading.Thread(
-                target=self._loop.run_forever, name=f"{self._settings.name}-dask", daemon=True
-            )
+            name = f"{self._settings.name}-dask"
+            self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
             self._thread.start()
         self._wait(self._connect(), 2 * CONNECT_SECONDS + 2 * ANSWER_SECONDS)
 
@@ -107,8 +106,7 @@ class DaskEngine:
 
     def submit(self, call: Call) -> None:
         client = self._connected()
-        arguments = {"message": call.message}
-        future = client.submit(eval, _RUN, arguments, key=_key(call.token), pure=False, retries=0)
+        future = client.submit(eval, _RUN, {"message": call.message}, key=_key(call.token), pure=False, retries=0)
         task = self._tasks[call.token] = _Task(future)
         self._loop.call_soon_threadsafe(self._watch, call.token, task)
 
@@ -123,12 +121,9 @@ class DaskEngine:
             states = self._wait(self._states(tokens), ANSWER_SECONDS)
         except (OSError, TimeoutError):
             return {}
-        # Dask has told the end of no call that is watched; it may not yet have read a new one.
-        watched = {
-            token for token in tokens if (task := self._tasks.get(token)) and task.future and not task.is_adopted
-        }
         return {
-            token: Found.RUNNING if token in watched else _FOUND.get(state, Found.RUNNING)
+            # Dask's client is told the end of what it has submitted, which the scheduler may not yet have read.
+            token: Found.RUNNING if token in self._tasks and state is None else _FOUND.get(state, Found.RUNNING)
             for token, state in states.items()
         }
 
@@ -154,11 +149,7 @@ class DaskEngine:
     # --- the connection
 
     def _wait(self, work: Coroutine[Any, Any, T], seconds: float) -> T:
-        async def within() -> T:
-            async with asyncio.timeout(seconds):
-                return await work
-
-        return asyncio.run_coroutine_threadsafe(within(), self._loop).result()
+        return asyncio.run_coroutine_threadsafe(asyncio.wait_for(work, seconds), self._loop).result()
 
     def _connected(self) -> Any:
         if self._client is None or self._client.status != "running":
@@ -237,21 +228,19 @@ class DaskEngine:
         Raises:
             SettingsError: a worker lacks it. It would fail each call at once, and so get most of them.
         """
-        ours = {name: version(name) for name in _PACKAGES}
+        ours = version("quartzpy")
         answers = await client.run(eval, _PROBE, workers=list(workers), on_error="ignore")
-        for worker, (has_quartzpy, has_url, versions) in answers.items():
+        for worker, (has_quartzpy, has_url, theirs) in answers.items():
             if not has_quartzpy:
-                raise SettingsError(f"the Dask worker {worker} has no quartzpy: install {ours['quartzpy']} there")
+                raise SettingsError(f"the Dask worker {worker} has no quartzpy: install {ours} there")
             if not has_url:
                 raise SettingsError(
                     f"the Dask worker {worker} has no QUARTZPY_WORKER_URL in its environment: start it with the URL of"
-                    " the database, with the role quartzpy_worker"
+                    " the database, with a role that is a member of quartzpy_worker"
                 )
-            for name in ours:
-                differing = f"{name} {versions.get(name, 'without a version')}"
-                if versions.get(name) != ours[name] and differing not in self._differing:
-                    self._differing.add(differing)
-                    logger.warning("the Dask worker %s has %s, and this node has %s", worker, differing, ours[name])
+            if theirs not in (None, ours, self._other_version):
+                self._other_version = theirs
+                logger.warning("the Dask worker %s has quartzpy %s, and this node %s", worker, theirs, ours)
 
     async def _states(self, tokens: Collection[str]) -> dict[str, str | None]:
         keys = {_key(token): token for token in tokens}
@@ -305,18 +294,22 @@ class DaskEngine:
 
     async def _withdraw(self, token: str) -> bool:
         """Cancel a call that no worker has, and return True if none has got it meanwhile."""
-        client, key, task = self._connected(), _key(token), self._tasks.get(token)
+        client, task = self._connected(), self._tasks.get(token)
         if task is None or task.future is None or (await self._states([token]))[token] not in _WAITS:
             return False
         del self._tasks[token]
-        await client.cancel([task.future], force=True)
-        while (await self._states([token]))[token] is not None:
-            await asyncio.sleep(0.05)
-        story = await client.scheduler.get_story(keys_or_stimuli=[key])
-        if not any("processing" in (start, finish) for _, start, finish, *_ in story):
-            return True
-        self._events.lost(token, "a worker took the call while it was cancelled", may_have_begun=True)
-        return False
+        is_over = False
+        try:
+            await client.cancel([task.future], force=True)
+            while (await self._states([token]))[token] is not None:
+                await asyncio.sleep(0.05)
+            story = await client.scheduler.get_story(keys_or_stimuli=[_key(token)])
+            is_over = not any("processing" in (start, finish) for _, start, finish, *_ in story)
+        finally:
+            if not is_over:
+                # The next look loses it.
+                self._tasks[token] = _Task()
+        return is_over
 
 
 def _key(token: str) -> str:
@@ -344,10 +337,4 @@ def _where(settings: EngineSettings) -> dict[str, str]:
     return {}
 
 
-def engine(settings: EngineSettings) -> Engine:
-    """Return the engine of an executor of the kind "dask".
-
-    Raises:
-        SettingsError: there is no address.
-    """
-    return DaskEngine(settings)
+engine = DaskEngine
