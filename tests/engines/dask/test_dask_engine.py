@@ -292,5 +292,6 @@ def test_other_versions_on_a_worker_are_logged(
     monkeypatch.setattr(dask_cluster, "version", lambda name: "9.9")
     with caplog.at_level(logging.WARNING, logger=dask_cluster.__name__):
         new_engine(shared_cluster.address)
+        wait_until(lambda: caplog.messages)
     [message] = caplog.messages
     assert message.endswith("and this node 9.9")
