@@ -9,6 +9,7 @@ import pytest
 
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.store.postgresql.store import SqlJobStore
+from quartzpy.store.postgresql.worker_store import WorkerStore
 from quartzpy.store.protocol import DispatchKey, Node
 from tests.database import connect_to
 from tests.full_reads import _every_read_is_full as _every_read_is_full
@@ -47,6 +48,23 @@ def connect(postgres_dsn: str) -> Iterator[Callable[[], psycopg.Connection[Any]]
     yield one
     for connection in made:
         connection.close()
+
+
+@pytest.fixture
+def worker(postgres_dsn: str) -> Iterator[WorkerStore]:
+    store = WorkerStore(postgres_dsn)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def other(connect: Callable[[], psycopg.Connection[Any]]) -> Iterator[psycopg.Connection[Any]]:
+    """A connection of somebody else, and a table that jobs write."""
+    connection = connect()
+    connection.execute("CREATE TABLE saved (number int)")
+    yield connection
+    connection.execute("ROLLBACK")
+    connection.execute("DROP TABLE saved")
 
 
 RUN_HERE = ("report", "known", "work", "expected", "announced", "limited", "plain", "fenced", "round-trips", "early")

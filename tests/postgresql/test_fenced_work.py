@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from threading import Event
@@ -21,27 +21,13 @@ from quartzpy.store.protocol import AvailableSlots, Completion, FiredTrigger, Jo
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import prepare
 from tests.postgresql.conftest import register
+from tests.postgresql.submitting import SLOW_TO_COMMIT
 
 JOB = JobDetail("fenced", "job", disallow_concurrent=True, requests_recovery=True)
 WAITS_FOR_A_LOCK = """
 SELECT count(*) FROM pg_stat_activity
  WHERE wait_event_type = 'Lock' AND application_name LIKE %s AND datname = current_database()
 """
-# A COMMIT that waits as long as somebody holds advisory lock 1.
-SLOW_TO_COMMIT = """
-CREATE OR REPLACE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS
-    $$ BEGIN PERFORM pg_advisory_xact_lock(1); RETURN NULL; END $$;
-CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON saved DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION slow();
-"""
-
-
-@pytest.fixture
-def other(connect: Callable[[], psycopg.Connection[Any]]) -> Iterator[psycopg.Connection[Any]]:
-    connection = connect()
-    connection.execute("CREATE TABLE saved (number int)")
-    yield connection
-    connection.execute("ROLLBACK")
-    connection.execute("DROP TABLE saved")
 
 
 def executing(store: SqlJobStore, node: Node) -> FiredTrigger:

@@ -1,11 +1,7 @@
-"""The submissions of executions to engines: of all who may want an execution, one has it."""
+"""The submissions of executions to engines, and what a worker does with the rows of its executions."""
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from typing import Any
 
 import psycopg
@@ -17,63 +13,9 @@ from quartzpy.errors import LeaseLostError
 from quartzpy.jobs.context import Progress
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.postgresql.worker_store import Ticket, WorkerReport, WorkerStore
-from quartzpy.store.protocol import Node, Submitted
+from quartzpy.store.protocol import Submitted
 from tests.postgresql.conftest import NAME, register
-from tests.postgresql.test_faults import acquire, store_due
-
-Connect = Callable[[], psycopg.Connection[Any]]
-WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-ROWS = "SELECT ending, submission, worker, epoch, instance_id FROM qrtz_fired_triggers ORDER BY fire_id"
-
-
-@pytest.fixture
-def worker(postgres_dsn: str) -> Iterator[WorkerStore]:
-    store = WorkerStore(postgres_dsn)
-    yield store
-    store.close()
-
-
-@pytest.fixture
-def other(connect: Connect) -> Iterator[psycopg.Connection[Any]]:
-    connection = connect()
-    connection.execute("CREATE TABLE saved (number int)")
-    yield connection
-    connection.execute("ROLLBACK")
-    connection.execute("DROP TABLE saved")
-
-
-def executing(store: SqlJobStore, node: Node, number: int = 1) -> list[int]:
-    store_due(store, *(f"t{n}" for n in range(number)))
-    acquire(store, node)
-    return sorted(fired.fire_id for fired in acquire(store, node).fired) or sorted(store.holdings(node).executions)
-
-
-def submitted(store: SqlJobStore, node: Node, *, outlives: bool = False) -> Ticket:
-    [fire_id] = executing(store, node)
-    return Ticket(NAME, fire_id, store.submit(node, {fire_id: outlives})[fire_id])
-
-
-def forget(connection: psycopg.Connection[Any], node: Node) -> None:
-    """Let the epoch end without a recovery."""
-    connection.execute("DELETE FROM qrtz_scheduler_state WHERE epoch = %s", [node.epoch])
-
-
-def saving(worker: WorkerStore, ticket: Ticket, ending: str | None = None) -> None:
-    with worker.transaction(ticket, None if ending is None else lambda: ending) as connection:
-        connection.execute(text("INSERT INTO saved VALUES (1)"))
-
-
-def saved(connection: psycopg.Connection[Any]) -> int:
-    [(count,)] = connection.execute("SELECT count(*) FROM saved").fetchall()
-    return int(count)
-
-
-def until_one_waits(connection: psycopg.Connection[Any], call: Future[Any]) -> None:
-    deadline = time.monotonic() + 20
-    while connection.execute(WAITING).fetchone() != (1,):
-        assert not call.done(), "it did not wait"
-        assert time.monotonic() < deadline
-        threading.Event().wait(0.01)
+from tests.postgresql.submitting import ROWS, executing, forget, saved, saving, submitted
 
 
 def test_a_submission_has_a_number_a_worker_and_an_ending(store: SqlJobStore, worker: WorkerStore) -> None:

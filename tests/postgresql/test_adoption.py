@@ -1,0 +1,105 @@
+"""Executions of engines that go on without their node, or have ended on a worker, become those of another node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+
+from quartzpy.placement import Capabilities
+from quartzpy.store.postgresql.store import SqlJobStore
+from quartzpy.store.postgresql.worker_store import Ticket, WorkerReport, WorkerStore
+from tests.postgresql.conftest import NAME, register
+from tests.postgresql.submitting import executing, submitted
+from tests.postgresql.test_faults import ended
+
+
+def test_an_execution_that_outlives_its_node_is_adopted_and_keeps_what_it_holds(
+    store: SqlJobStore, worker: WorkerStore, other: psycopg.Connection[Any]
+) -> None:
+    node = register(store)
+    fire_ids = executing(store, node, 4)
+    outlives, ended_there, running, _ = fire_ids
+    store.submit(node, {outlives: True, ended_there: False, running: False})
+    tickets = {fire_id: Ticket(NAME, fire_id, 1) for fire_id in fire_ids}
+    for fire_id in (outlives, ended_there, running):
+        assert worker.take(tickets[fire_id], "gpu:1")
+    assert worker.end(tickets[ended_there], "{}")
+    store.request_cancel(outlives)
+    other.execute("UPDATE qrtz_fired_triggers SET requests_recovery = true")
+    heir = register(store, "heir")
+    store.leave(node)
+    outcome = store.recover(heir, [])
+    assert (outcome.adopted, outcome.recovered, outcome.lost) == (2, 2, 0)
+    assert store.holdings(heir).executions == {outlives, ended_there}
+    assert store.cancel_requests(heir) == {outlives}
+    assert worker.touch({ticket: WorkerReport() for ticket in tickets.values()}) == {tickets[outlives]: True}
+    unknown = store.reconcile(heir, executions=[])
+    assert {fired.fire_id for fired in unknown.fired} == {outlives, ended_there}
+    assert {one.fire_id: one.ending for one in unknown.submitted.values()} == {outlives: None, ended_there: "{}"}
+    assert store.reconcile(heir, executions=[outlives]).submitted.keys() == {ended_there}
+    assert not store.recover(heir, []).changed_anything
+    assert worker.end(tickets[outlives], "done")
+    # The heir dies as well, with its record.
+    third = register(store, "third")
+    dead = [record for record in store.list_nodes().nodes if record.instance_id == "heir"]
+    outcome = store.recover(third, dead)
+    assert (outcome.nodes, outcome.adopted, outcome.lost) == (["heir"], 2, 0)
+    assert store.settle(third, {outlives: 1, ended_there: 1}) == {outlives: "done", ended_there: "{}"}
+    unknown = store.reconcile(third, executions=[])
+    store.complete(third, [ended(fired) for fired in unknown.fired])
+    assert store.holdings(third).executions == frozenset()
+    states = other.execute("SELECT fire_id, outcome FROM qrtz_executions ORDER BY 1").fetchall()
+    assert states == [(outlives, "SUCCEEDED"), (ended_there, "SUCCEEDED")]
+    deaths = other.execute("SELECT node_deaths FROM qrtz_job_details").fetchall()
+    assert deaths == [(0,)], "no node has died of it"
+    [(audit,)] = other.execute(
+        "SELECT after FROM qrtz_audit WHERE subject = 'node heir' AND action = 'lost'"
+    ).fetchall()
+    assert audit == {"repeated": 0, "lost": 0}
+
+
+def test_a_node_that_comes_back_under_its_name_ends_nothing_that_outlives_it(
+    store: SqlJobStore, worker: WorkerStore, other: psycopg.Connection[Any]
+) -> None:
+    node = register(store)
+    ticket = submitted(store, node, outlives=True)
+    assert worker.take(ticket, "gpu:1")
+    other.execute("UPDATE qrtz_scheduler_state SET last_checkin = now() - interval '1 hour'")
+    again = register(store)
+    assert store.holdings(again).executions == frozenset()
+    assert store.repair().executions == 0
+    assert store.recover(again, []).adopted == 1
+    assert worker.end(ticket, "{}")
+
+
+def test_a_node_adopts_only_what_its_executors_can_watch(
+    store: SqlJobStore, worker: WorkerStore, other: psycopg.Connection[Any]
+) -> None:
+    node = register(store)
+    submitted(store, node, outlives=True)
+    other.execute("""UPDATE qrtz_job_details SET placement = '{"executor":"big"}'""")
+    small, big = register(store, "small"), register(store, "big")
+    store.publish(small, Capabilities(executors=frozenset({"default"})))
+    store.publish(big, Capabilities(executors=frozenset({"default", "big"})))
+    store.leave(node)
+    assert not store.recover(small, []).changed_anything
+    assert store.recover(big, []).adopted == 1
+    store.leave(big)
+    assert store.recover(small, []).adopted == 1, "nobody else has the executor either"
+
+
+def test_a_recovery_passes_over_a_row_that_its_worker_writes(
+    store: SqlJobStore, worker: WorkerStore, other: psycopg.Connection[Any]
+) -> None:
+    node = register(store)
+    ticket = submitted(store, node)
+    assert worker.take(ticket, "gpu:1")
+    heir = register(store, "heir")
+    other.execute("BEGIN")
+    other.execute("UPDATE qrtz_fired_triggers SET ending = '{}'")
+    dead = [record for record in store.list_nodes().nodes if record.instance_id == "node"]
+    outcome = store.recover(heir, dead)
+    assert (outcome.nodes, outcome.adopted, outcome.lost) == (["node"], 0, 0)
+    other.execute("COMMIT")
+    assert store.recover(heir, []).adopted == 1, "what it has written counts"
