@@ -44,6 +44,7 @@ class Settings(TypedDict, total=False):
     execution_groups: Mapping[str, int]
     checkin_interval: Span
     failure_window: Span
+    engine_window: Span
     max_node_deaths: int
     history_max_rows: int | None
     audit_retention: Span | None

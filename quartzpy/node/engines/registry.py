@@ -68,6 +68,7 @@ def new_engine_runs(
         "job_factory": None if is_ours else factory_reference(job_factory),
         "within": None if is_ours or tracing is None else reference_of(tracing.within, "the tracing of workers"),
         "max_job_data_bytes": settings.max_job_data_bytes,
+        "max_captured_log_bytes": settings.max_captured_log_bytes,
     }
     return EngineRuns(
         f"{name}-engine-{executor}",
