@@ -39,6 +39,7 @@ EXTRAS = {
     "all": "import psycopg, rich, quartzpy.dashboard, quartzpy.ext.celery, quartzpy.otel",
     "binary": "import psycopg; assert psycopg.pq.__impl__ == 'binary'",
     "celery": "import quartzpy.ext.celery.beat",
+    "dask": "import quartzpy.node.engines.dask_cluster",
     "dashboard": "import quartzpy.dashboard.server; from quartzpy.dashboard import create_app",
     "django": (
         "from django.conf import settings; settings.configure(); import django; django.setup();"
