@@ -21,7 +21,7 @@ from quartzpy.store.postgresql import migrations
 from tests.chaos.options import add_chaos_option
 from tests.cluster.options import add_restart_option
 from tests.conformance.options import add_conformance_option
-from tests.contract.options import add_contract_option, given_harness
+from tests.contract.options import add_contract_option, given_engine, given_harness
 from tests.database import TEMPLATE, Server, empty_tables, given_server
 from tests.ha import options as ha
 from tests.kept_sessions import KeptSessions
@@ -64,6 +64,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_KEPT] = KeptSessions(TEMPLATE)
     # A wrong name is refused before any test.
     given_harness(config)
+    given_engine(config)
 
 
 @pytest.hookimpl(optionalhook=True)

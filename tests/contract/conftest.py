@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.contract.engine_harness import OURS
 from tests.contract.harness import Harness, RamHarness, SqlBackend, SqlHarness
-from tests.contract.options import given_harness
+from tests.contract.options import given_engine, given_harness
 from tests.database import Server
 from tests.full_reads import _every_read_is_full as _every_read_is_full
 from tests.moves import LISTED, MovesInMemory, MovesOfDatabase, recorded_in_database, recorded_in_memory
@@ -27,6 +28,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "store" in metafunc.fixturenames and not named:
         stores = ["given"] if given_harness(metafunc.config) else ["ram", "postgresql"]
         metafunc.parametrize("store", stores, indirect=True)
+    if metafunc.module.__name__ == "tests.contract.test_engines":
+        engines = ["given"] if given_engine(metafunc.config) else list(OURS)
+        metafunc.parametrize("harness", engines, indirect=True, scope="module")
 
 
 @pytest.fixture
