@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property, lru_cache
-from typing import Self
+from typing import Any, Self
 
 from quartzpy.errors import InvalidJobError, InvalidKeyError
 from quartzpy.keys import check_name
@@ -101,12 +101,36 @@ NO_GROUP = "_"
 
 
 @dataclass(frozen=True, slots=True)
+class EngineCapability:
+    """What a node says about the engine of an executor."""
+
+    engine: str
+    """The engine and its address, as in the setting."""
+    cannot: tuple[str, ...] = ()
+    """What it cannot do, in words: "kill a job"."""
+    takes_tickets: bool = False
+    """True if its calls take a ticket in the database."""
+    may_repeat: bool = False
+    """True if it may run a job twice, because it repeats calls and they take no ticket."""
+
+    @classmethod
+    def from_stored(cls, values: Mapping[str, Any]) -> Self:
+        """Return what a node has stored, which may be of another release."""
+        entries = {entry.name: values[entry.name] for entry in fields(cls) if entry.name in values}
+        return cls(**{**entries, "cannot": tuple(values.get("cannot", ()))})
+
+    def __str__(self) -> str:
+        cannot = f", cannot {' or '.join(self.cannot)}" if self.cannot else ""
+        return f"{self.engine}{cannot}{', may run a job twice' if self.may_repeat else ''}"
+
+
+@dataclass(frozen=True, slots=True)
 class Capabilities:
     """The capabilities of a node: which jobs it can run, and how many of them at the same time.
 
     `groups` are the limits of execution groups on the node: "*" is the limit of each group that is not named, "_" that
     of jobs without a group, and a limit of 0 leaves a group to other nodes. `workers` is the number of workers of each
-    executor.
+    executor, and `engines` are the engines of those that have one.
     """
 
     job_types: frozenset[str] = frozenset()
@@ -114,6 +138,7 @@ class Capabilities:
     labels: frozenset[str] = frozenset()
     groups: Mapping[str, int] = field(default_factory=dict, hash=False)
     workers: Mapping[str, int] = field(default_factory=dict, hash=False)
+    engines: Mapping[str, EngineCapability] = field(default_factory=dict, hash=False)
     performs_maintenance: bool = True
     """True if the node always does maintenance (misfires, old history, repairs), even if other nodes could."""
 
@@ -140,6 +165,7 @@ class Capabilities:
                 "labels": sorted(self.labels),
                 "groups": dict(self.groups),
                 "workers": dict(self.workers),
+                "engines": {name: asdict(engine) for name, engine in self.engines.items()},
                 "performs_maintenance": self.performs_maintenance,
             }
         )
@@ -154,5 +180,6 @@ class Capabilities:
             frozenset(stored.get("labels", ())),
             stored.get("groups", {}),
             stored.get("workers", {}),
+            {name: EngineCapability.from_stored(engine) for name, engine in stored.get("engines", {}).items()},
             stored.get("performs_maintenance", True),
         )

@@ -303,6 +303,7 @@ def _draw_node(details: DetailView, parts: dict[str, Any]) -> None:
             "clock ahead": record.clock_ahead,
             "workers": f"{record.executing} of {record.workers} busy, {record.claimed} claimed",
             "executors": record.executors,
+            "engines": record.engines,
             "labels": record.labels,
             "group limits": record.group_limits,
             "job types": record.job_types,

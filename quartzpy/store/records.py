@@ -425,6 +425,11 @@ class RunningRecord:
     """Who asked for it, if it is a run by hand that names somebody, or repeats one."""
     is_unrecorded: bool = False
     """True if it has ended, and its node reports that it cannot record that."""
+    submission: int | None = None
+    """The number of its submission to an engine whose calls take tickets; None for all others."""
+    worker: str | None = None
+    """The worker of the engine that has taken the ticket; None if none has."""
+    worker_since: datetime | None = None
 
     @property
     def recovering(self) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 
 from quartzpy.jobs.job import Job, JobDetail
 from quartzpy.node.engines import worker
-from quartzpy.node.engines.process_messages import fired_to_json
+from quartzpy.node.engines.messages import MessageMaker, addressed
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import AvailableSlots, DispatchKey, FiredTrigger, JobEntry, Node
 from quartzpy.triggers.simple import SimpleTrigger
@@ -127,22 +127,19 @@ class Submitter:
     def message(
         self, fired: FiredTrigger, submission: int | None, job_class: type[Job], touch_every: float
     ) -> dict[str, Any]:
-        return {
-            "token": f"{fired.fire_id}.{fired.attempt}.{submission}",
+        common = {
             "scheduler": NAME,
             "schema": None,
             "prefix": "qrtz_",
-            "fire_id": fired.fire_id,
-            "submission": submission,
             "touch_every": touch_every,
             "window": 60.0,
-            "fired": fired_to_json(fired, job_class),
-            "trace": {},
-            "refire_count": 0,
-            "instance_id": self.node.instance_id,
             "job_factory": None,
             "max_job_data_bytes": 65_536,
         }
+        message = MessageMaker(common, None).message_of(fired, job_class, None)
+        token = f"{fired.fire_id}.{fired.attempt}.{submission}"
+        addressed_to: dict[str, Any] = json.loads(addressed(message, token, submission))
+        return addressed_to
 
     def written(self, call: Call) -> dict[str, Any] | None:
         """Return the ending in the row of a call."""

@@ -21,6 +21,36 @@ from quartzpy.store.protocol import NamedTriggers
 from quartzpy.store.queries import TriggerQuery
 from quartzpy.triggers.cron import CronTrigger
 from tests.contract.harness import HOUR, MINUTE, SECOND, START, Harness, at, every, job, key, once, serial
+from tests.database import connect_to
+
+
+def test_an_execution_on_an_engine_says_its_worker_and_the_name_of_its_call(
+    postgres_dsn: str, store: Harness, operations: Operations
+) -> None:
+    node = store.node()
+    store.schedule(job("heavy", timeout=5 * SECOND), once())
+    store.schedule(job("local"), once("local"))
+    fires = {fired.job_name: fired.fire_id for fired in store.fire_due(node)}
+    [number] = store.store.submit(node, {fires["heavy"]: False}).values()
+    call = f"its call there is {fires['heavy']}.1.{number}."
+    view = operations.execution(fires["heavy"])
+    assert view.why[1] == f"No worker of the engine of node {node.instance_id} has begun it; {call}"
+    with connect_to(postgres_dsn) as connection:
+        connection.execute(
+            "UPDATE qrtz_fired_triggers SET worker = 'tcp://w1', worker_since = %s WHERE fire_id = %s",
+            (START, fires["heavy"]),
+        )
+    store.clock.advance(30 * SECOND)
+    rows = {row.fire_id: row for row in operations.running()}
+    heavy, local = rows[fires["heavy"]], rows[fires["local"]]
+    assert (heavy.worker, heavy.worker_since, heavy.submission) == ("tcp://w1", START, number)
+    assert (local.worker, local.worker_since, local.submission) == (None, None, None)
+    assert operations.execution(heavy.fire_id).why[1:] == (
+        f"Worker tcp://w1 began it 30 s ago; {call}",
+        "It ignores its timeout of 5.0 s, and occupies a worker. Its engine has not ended it, and it can no longer"
+        " write: restart the worker of the engine.",
+    )
+    assert len(operations.execution(local.fire_id).why) == 1
 
 
 def test_jobs_are_listed_page_by_page(store: Harness, operations: Operations) -> None:

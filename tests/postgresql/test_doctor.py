@@ -16,7 +16,7 @@ from quartzpy.cli.main import cli
 from quartzpy.events.events import Event, NodesDiffer
 from quartzpy.operations import Operations
 from quartzpy.operations.views.system import examine
-from quartzpy.placement import Capabilities
+from quartzpy.placement import Capabilities, EngineCapability
 from quartzpy.store import node_metadata
 from quartzpy.store.health_findings import Finding, Severity
 from quartzpy.store.node_problems import NodeProblem
@@ -139,6 +139,32 @@ def test_an_executor_that_jobs_name_and_no_node_has_is_found(stored: SqlJobStore
     assert finding.what == "1 executor that jobs name is on no living node"
     stored.publish(node, Capabilities(executors=frozenset({"default", "big"})))
     assert checks_of(stored) == {}
+
+
+def test_engines_that_may_run_a_job_twice_are_found_and_workers_without_a_role(
+    stored: SqlJobStore, connect: Connect
+) -> None:
+    node = register(stored, "a")
+    engines = {
+        "big": EngineCapability("dask:tcp://scheduler:8786", ("kill a job",), takes_tickets=True),
+        "twice": EngineCapability("dask:8:tcp://scheduler:8786", may_repeat=True),
+    }
+    can = Capabilities(engines=engines)
+    assert Capabilities.from_text(can.as_text()) == can
+    stored.publish(node, can)
+    findings = findings_of(stored)
+    assert findings["repeated-jobs"].severity is Severity.WARNING
+    assert findings["repeated-jobs"].rows == (
+        "executor 'twice' of node a: dask:8:tcp://scheduler:8786, may run a job twice",
+    )
+    assert findings["worker-role"].severity is Severity.INFO
+    assert findings["worker-role"].rows == ("executor 'big' of node a",)
+    connect().execute("CREATE ROLE takes_tickets")
+    connect().execute("GRANT UPDATE (worker) ON qrtz_fired_triggers TO takes_tickets")
+    try:
+        assert "worker-role" not in checks_of(stored)
+    finally:
+        connect().execute("DROP OWNED BY takes_tickets; DROP ROLE takes_tickets")
 
 
 def test_overdue_triggers_that_no_node_can_run_are_found(stored: SqlJobStore, connect: Connect) -> None:

@@ -24,7 +24,8 @@ def runs(row: RunningView) -> str:
     if row.is_unrecorded:
         elapsed = "it has ended, and its node cannot record that"
     cancelled = ", and asked to stop" if row.cancel_requested else ""
-    return Naming(f"Execution {row.fire_id} of job {row.job} on node {row.node}: {elapsed}{cancelled}.", row.job)
+    place = f"node {row.node}" if row.worker is None else f"worker {row.worker} of node {row.node}"
+    return Naming(f"Execution {row.fire_id} of job {row.job} on {place}: {elapsed}{cancelled}.", row.job)
 
 
 def longest(rows: Iterable[RunningView]) -> list[RunningView]:

@@ -33,6 +33,7 @@ NODES: ListSpec[NodeView] = ListSpec(
         Column("epoch", lambda row: row.epoch, Look.NUMBER, drop=1, aside=True),
         Column("labels", lambda row: row.labels, extra=True, aside=True),
         Column("executors", lambda row: row.executors, extra=True, classes="wide less"),
+        Column("engines", lambda row: row.engines, extra=True, aside=True),
         Column("groups", lambda row: row.group_limits, label="Group limits", extra=True, aside=True),
         Column("every", lambda row: row.checkin_interval, Look.SPAN, "Checks in every", extra=True, aside=True),
         Column("dead after", lambda row: row.failure_window, Look.SPAN, extra=True, aside=True),

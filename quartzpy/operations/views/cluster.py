@@ -54,6 +54,8 @@ class NodeView:
     """The busy workers as a fraction of all, from 0 to 1; None if it has none."""
     executors: Mapping[str, int]
     """The number of workers by executor."""
+    engines: Mapping[str, str]
+    """The engines of executors that have one, each with what it cannot do."""
     labels: tuple[str, ...]
     group_limits: Mapping[str, int]
     """Its limits of execution groups."""
@@ -181,6 +183,7 @@ def _node(
         workers=workers,
         load=min(1.0, executing / workers) if workers else None,
         executors=dict(can.workers),
+        engines={executor: str(engine) for executor, engine in can.engines.items()},
         labels=tuple(sorted(can.labels)),
         group_limits=dict(can.groups),
         job_types=tuple(sorted(can.job_types)),

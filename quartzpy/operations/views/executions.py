@@ -153,6 +153,11 @@ class RunningView:
     """Who asked for it, if it is a run by hand that names somebody, or repeats one."""
     is_unrecorded: bool = False
     """True if it has ended, and its node reports that it cannot record that: it does not run any more."""
+    submission: int | None = None
+    """The number of its submission to an engine whose calls take tickets; None for all others."""
+    worker: str | None = None
+    """The worker of the engine that has taken the ticket; None if none has."""
+    worker_since: datetime | None = None
     actions: tuple[str, ...] = ()
     """The names of the actions that are possible now, whatever the role of the actor."""
 
@@ -240,7 +245,7 @@ def view(context: ReadContext, fire_id: int) -> ExecutionView:
         progress_message=None if running is None else running.progress_message,
         # It may have moved to the history meanwhile.
         attempts=tuple(map(summary, attempts().get(fire_id, [record]))),
-        why=(*_why(record, elapsed, now), *past_timeout()),
+        why=(*_why(record, elapsed, now), *_on_engine(running, now), *past_timeout(running)),
         unreadable=bad_data or bad_result,
         actions=allowed_actions.on_execution(
             record.state,
@@ -291,20 +296,32 @@ def _why(record: ExecutionRecord, elapsed: timedelta | None, now: datetime) -> l
     return said
 
 
-def _past_timeout(reading: BatchedReads, record: ExecutionRecord, elapsed: timedelta | None) -> Callable[[], list[str]]:
-    """Ask for the timeout of a running execution, and return the sentence about it."""
+def _on_engine(running: RunningRecord | None, now: datetime) -> list[str]:
+    """Return the sentence about the call of an execution that is on an engine."""
+    if running is None or running.submission is None:
+        return []
+    call = f"its call there is {running.fire_id}.{running.attempt}.{running.submission}"
+    if running.worker is None or running.worker_since is None:
+        return [f"No worker of the engine of node {running.instance_id} has begun it; {call}."]
+    return [f"Worker {running.worker} began it {_seconds(max(timedelta(), now - running.worker_since))} ago; {call}."]
+
+
+def _past_timeout(
+    reading: BatchedReads, record: ExecutionRecord, elapsed: timedelta | None
+) -> Callable[[RunningRecord | None], list[str]]:
+    """Ask for the timeout of a running execution, and return what returns the sentence about it."""
     if elapsed is None or elapsed <= GRACE:
-        return list
+        return lambda _: []
     answer = reading.defer(lambda store: store.jobs([record.job_key]).get(record.job_key))
 
-    def sentences() -> list[str]:
+    def sentences(running: RunningRecord | None) -> list[str]:
         job, _ = attempt(answer)
         if job is None or job.timeout is None or elapsed <= job.timeout + GRACE:
             return []
-        return [
-            f"It ignores its timeout of {_seconds(job.timeout)}, and occupies a worker. A thread cannot be stopped from"
-            " outside: restart the node to free the worker."
-        ]
+        way = "A thread cannot be stopped from outside: restart the node to free the worker."
+        if running is not None and running.submission is not None:
+            way = "Its engine has not ended it, and it can no longer write: restart the worker of the engine."
+        return [f"It ignores its timeout of {_seconds(job.timeout)}, and occupies a worker. {way}"]
 
     return sentences
 

@@ -125,7 +125,7 @@ SELECT f.fire_id, f.trigger_group, f.trigger_name, f.job_group, f.job_name, f.in
             THEN f.trigger_data ->> 'QRTZ_TRIGGERED_BY' END AS triggered_by,
        n.problems IS NOT NULL
        AND jsonb_path_exists(n.problems, '$[*].fire_ids[*] ? (@ == $id)', jsonb_build_object('id', f.fire_id))
-       AS is_unrecorded
+       AS is_unrecorded, f.submission, f.worker, f.worker_since
   FROM qrtz_fired_triggers f
   LEFT JOIN qrtz_scheduler_state n
          ON n.sched_name = f.sched_name AND n.instance_id = f.instance_id AND n.epoch = f.epoch

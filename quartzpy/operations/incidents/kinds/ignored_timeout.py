@@ -59,7 +59,8 @@ def ignored_timeouts(running: Sequence[RunningView], timeouts: Mapping[JobKey, t
                 (
                     *map(runs, longest(rows)[:MAX_NAMED]),
                     "A thread cannot be stopped from outside: restart the node to free the worker. A job that calls"
-                    " context.raise_if_cancelled() stops by itself, and one in a worker process is killed.",
+                    " context.raise_if_cancelled() stops by itself, and one in a worker process is killed. On an engine"
+                    " that cannot kill, restart its worker.",
                 ),
                 None if first.fire_time is None else first.fire_time + min(timeout, first.elapsed or timedelta()),
                 trigger=first.trigger,

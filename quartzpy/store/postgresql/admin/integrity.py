@@ -51,6 +51,7 @@ def audit(session: SqlSession, config: SchedulerConfig) -> list[Finding]:
         (_SQL.in_error, {"limit": MAX_LISTED_ROWS}, _in_error),
         (_SQL.missing_limits, {}, _missing_limits),
         (_SQL.executors, {}, partial(_executors, nodes.alive())),
+        (_SQL.worker_roles, {}, partial(_worker_roles, nodes.alive())),
         (_SQL.indexes, prefix, partial(_indexes, config.table_prefix)),
         (_SQL.constraints, prefix, partial(_constraints, config.table_prefix)),
         (_SQL.autovacuum, {}, _autovacuum),
@@ -177,6 +178,22 @@ def _executors(alive: Sequence[NodeRecord], rows: _Rows) -> Iterator[Finding]:
     what = "executor that jobs name is on no living node", "executors that jobs name are on no living node"
     advice = "give it to a node by the setting `executors`, or change the jobs, which wait"
     return _warning("missing-executor", lacking if alive else [], what, advice)
+
+
+def _worker_roles(alive: Sequence[NodeRecord], rows: _Rows) -> Iterator[Finding]:
+    engines = [
+        (f"executor {name!r} of node {node.instance_id}", engine)
+        for node in alive
+        for name, engine in node.capabilities.engines.items()
+    ]
+    repeating = [f"{executor}: {engine}" for executor, engine in engines if engine.may_repeat]
+    what = "executor may run a job twice", "executors may run a job twice"
+    advice = "its engine repeats calls, and the setting says that they take no tickets: are all of its jobs harmless?"
+    yield from _warning("repeated-jobs", repeating, what, advice)
+    taking = [executor for executor, engine in engines if engine.takes_tickets]
+    what = "executor has workers in the database", "executors have workers in the database"
+    advice = "no role is for them alone, with the least privileges: `quartzpy db roles` creates quartzpy_worker"
+    yield from _found(Severity.INFO, "worker-role", [] if rows else taking, what, advice)
 
 
 def _indexes(prefix: str, rows: _Rows) -> Iterator[Finding]:

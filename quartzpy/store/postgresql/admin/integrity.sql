@@ -67,6 +67,12 @@ SELECT j.placement::jsonb ->> 'executor', count(*)::int, min(j.job_group || '.' 
  GROUP BY 1
  ORDER BY 1;
 
+-- name: worker_roles
+-- The roles that may take a ticket, and may not end an execution.
+SELECT r.rolname FROM pg_roles r
+ WHERE has_column_privilege(r.oid, 'qrtz_fired_triggers', 'worker', 'UPDATE')
+   AND NOT has_table_privilege(r.oid, 'qrtz_fired_triggers', 'DELETE');
+
 -- name: in_error
 -- The last line of a traceback has the error itself.
 SELECT (SELECT count(*) FROM qrtz_triggers WHERE sched_name = :'sched' AND trigger_state = 'ERROR'),
