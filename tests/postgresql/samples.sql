@@ -216,6 +216,7 @@
 \set reasons '{"cannot be computed","has no next fire time"}'
 \set replace true
 \set reports {t,f}
+\set refires {f,t}
 \set requests_recovery_list {f,t}
 \set results {42,NULL}
 \set retry_after '{NULL,1 hour}'

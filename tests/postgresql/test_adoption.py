@@ -20,8 +20,8 @@ def test_an_execution_that_outlives_its_node_is_adopted_and_keeps_what_it_holds(
     node = register(store)
     fire_ids = executing(store, node, 4)
     outlives, ended_there, running, _ = fire_ids
-    store.submit(node, {outlives: True, ended_there: False, running: False})
-    tickets = {fire_id: Ticket(NAME, fire_id, 1) for fire_id in fire_ids}
+    numbers = dict.fromkeys(fire_ids, 1) | store.submit(node, {outlives: True, ended_there: False, running: False})
+    tickets = {fire_id: Ticket(NAME, fire_id, numbers[fire_id]) for fire_id in fire_ids}
     for fire_id in (outlives, ended_there, running):
         assert worker.take(tickets[fire_id], "gpu:1")
     assert worker.end(tickets[ended_there], "{}")
@@ -45,7 +45,10 @@ def test_an_execution_that_outlives_its_node_is_adopted_and_keeps_what_it_holds(
     dead = [record for record in store.list_nodes().nodes if record.instance_id == "heir"]
     outcome = store.recover(third, dead)
     assert (outcome.nodes, outcome.adopted, outcome.lost) == (["heir"], 2, 0)
-    assert store.settle(third, {outlives: 1, ended_there: 1}) == {outlives: "done", ended_there: "{}"}
+    assert store.settle(third, {fire_id: numbers[fire_id] for fire_id in (outlives, ended_there)}) == {
+        outlives: "done",
+        ended_there: "{}",
+    }
     unknown = store.reconcile(third, executions=[])
     store.complete(third, [ended(fired) for fired in unknown.fired])
     assert store.holdings(third).executions == frozenset()

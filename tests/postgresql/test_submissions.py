@@ -15,23 +15,23 @@ from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.postgresql.worker_store import Ticket, WorkerReport, WorkerStore
 from quartzpy.store.protocol import Submitted
 from tests.postgresql.conftest import NAME, register
-from tests.postgresql.submitting import ROWS, executing, forget, saved, saving, submitted
+from tests.postgresql.submitting import ROWS, executing, forget, many_submitted, saved, saving, submitted
 
 
 def test_a_submission_has_a_number_a_worker_and_an_ending(store: SqlJobStore, worker: WorkerStore) -> None:
     node = register(store)
     [fire_id] = executing(store, node)
     assert store.submitted(node, [fire_id]) == {}
-    assert store.submit(node, {fire_id: False}) == {fire_id: 1}
-    assert store.submitted(node, [fire_id, 1]) == {fire_id: Submitted(fire_id, 1, None, None, None)}
-    assert store.submit(node, {fire_id: True, 1: False}) == {fire_id: 2}
-    ticket = Ticket(NAME, fire_id, 2)
+    number = store.submit(node, {fire_id: False})[fire_id]
+    assert store.submitted(node, [fire_id, 1]) == {fire_id: Submitted(fire_id, number, None, None, None)}
+    assert store.submit(node, {fire_id: True, 1: False}) == {fire_id: number + 1}
+    ticket = Ticket(NAME, fire_id, number + 1)
     assert not worker.end(ticket, "{}"), "nobody has taken it"
-    assert not worker.take(ticket._replace(submission=1), "gpu:1")
+    assert not worker.take(ticket._replace(submission=number), "gpu:1")
     assert not worker.take(ticket._replace(scheduler="another"), "gpu:1")
     assert worker.take(ticket, "gpu:1")
     assert not worker.take(ticket, "gpu:1")
-    assert store.submit(node, {fire_id: False}) == {}, "somebody runs it"
+    assert store.submit(node, {fire_id: False}, refires=[fire_id]) == {}, "somebody runs it"
     [row] = store.submitted(node, [fire_id]).values()
     assert row.worker is not None
     assert row.worker.startswith("gpu:1:")
@@ -39,9 +39,8 @@ def test_a_submission_has_a_number_a_worker_and_an_ending(store: SqlJobStore, wo
     assert 0 <= row.silent_for < 20
     assert worker.touch({ticket: WorkerReport()}) == {ticket: False}
     store.request_cancel(fire_id)
-    assert worker.touch(
-        {ticket: WorkerReport(Progress(0.5, "half"), "a line"), ticket._replace(fire_id=1): WorkerReport()}
-    ) == {ticket: True}
+    half = {ticket: WorkerReport(Progress(0.5, "half"), "a line"), ticket._replace(fire_id=1): WorkerReport()}
+    assert worker.touch(half) == {ticket: True}
     assert worker.touch({ticket: WorkerReport(log="two lines")}) == {ticket: True}
     [running] = store.list_running()
     assert (running.progress, running.progress_message) == (0.5, "half")
@@ -49,10 +48,17 @@ def test_a_submission_has_a_number_a_worker_and_an_ending(store: SqlJobStore, wo
     assert worker.end(ticket, '{"outcome": "SUCCEEDED"}'), "its answer may have been lost"
     assert not worker.end(ticket, '{"outcome": "FAILED"}')
     assert worker.touch({ticket: WorkerReport()}) == {}
-    assert store.settle(node, {fire_id: 2, 1: 1}) == {fire_id: '{"outcome": "SUCCEEDED"}'}
-    assert store.settle(node, {fire_id: 1}) == {}
-    assert store.submit(node, {fire_id: False}) == {fire_id: 3}, "the job runs again in the same attempt"
-    assert store.submitted(node, [fire_id])[fire_id] == Submitted(fire_id, 3, None, None, None)
+    assert store.settle(node, {fire_id: number + 1, 1: 1}) == {fire_id: '{"outcome": "SUCCEEDED"}'}
+    assert store.settle(node, {fire_id: number}) == {}
+    assert store.submit(node, {fire_id: False}) == {}, "it has run, and was not lost"
+    again = store.submit(node, {fire_id: False}, refires=[fire_id])
+    assert again == {fire_id: number + 2}, "the job runs again in the same attempt"
+    assert store.submitted(node, [fire_id])[fire_id] == Submitted(fire_id, number + 2, None, None, None)
+
+
+def test_the_submissions_of_two_databases_have_different_numbers(store: SqlJobStore) -> None:
+    node = register(store)
+    assert len({ticket.submission for ticket in many_submitted(store, node, 20)}) == 20
 
 
 def test_a_void_submission_can_do_nothing_and_is_not_submitted_again(
@@ -62,7 +68,7 @@ def test_a_void_submission_can_do_nothing_and_is_not_submitted_again(
     ticket = submitted(store, node)
     assert worker.take(ticket, "gpu:1")
     saving(worker, ticket)
-    assert store.settle(node, {ticket.fire_id: 1}) == {ticket.fire_id: None}
+    assert store.settle(node, {ticket.fire_id: ticket.submission}) == {ticket.fire_id: None}
     assert worker.touch({ticket: WorkerReport()}) == {}
     assert not worker.end(ticket, "{}")
     for ending in ("{}", None):
@@ -70,9 +76,9 @@ def test_a_void_submission_can_do_nothing_and_is_not_submitted_again(
             saving(worker, ticket, ending)
     assert saved(other) == 1
     [row] = store.submitted(node, [ticket.fire_id]).values()
-    assert (row.submission, row.worker is not None, row.ending) == (2, True, None)
+    assert (row.submission, row.worker is not None, row.ending) == (ticket.submission + 1, True, None)
     assert store.submit(node, {ticket.fire_id: False}) == {}, "it may have run to its end"
-    assert store.settle(node, {ticket.fire_id: 1}) == {}
+    assert store.settle(node, {ticket.fire_id: ticket.submission}) == {}
 
 
 def test_a_submission_that_nobody_took_is_void_and_can_be_submitted_again(
@@ -80,9 +86,9 @@ def test_a_submission_that_nobody_took_is_void_and_can_be_submitted_again(
 ) -> None:
     node = register(store)
     ticket = submitted(store, node)
-    assert store.settle(node, {ticket.fire_id: 1}) == {ticket.fire_id: None}
+    assert store.settle(node, {ticket.fire_id: ticket.submission}) == {ticket.fire_id: None}
     assert not worker.take(ticket, "gpu:1")
-    assert store.submit(node, {ticket.fire_id: False}) == {ticket.fire_id: 3}
+    assert store.submit(node, {ticket.fire_id: False}) == {ticket.fire_id: ticket.submission + 2}
 
 
 def test_each_step_is_refused_by_a_dead_epoch_and_changes_nothing(
@@ -95,7 +101,7 @@ def test_each_step_is_refused_by_a_dead_epoch_and_changes_nothing(
     with pytest.raises(LeaseLostError):
         store.submit(node, {ticket.fire_id: False})
     with pytest.raises(LeaseLostError):
-        store.settle(node, {ticket.fire_id: 1})
+        store.settle(node, {ticket.fire_id: ticket.submission})
     assert not worker.take(ticket, "gpu:1")
     assert other.execute(ROWS).fetchall() == before
 
@@ -127,7 +133,10 @@ def test_a_transaction_stores_the_ending_with_the_work_of_the_job(
         connection.execute(text("INSERT INTO saved VALUES (1); SELECT FROM nothing"))
     assert (saved(other), store.submitted(node, [ticket.fire_id])[ticket.fire_id].ending) == (0, None)
     saving(worker, ticket, "x" * 500_000)
-    assert (saved(other), store.settle(node, {ticket.fire_id: 1})) == (1, {ticket.fire_id: "x" * 500_000})
+    assert (saved(other), store.settle(node, {ticket.fire_id: ticket.submission})) == (
+        1,
+        {ticket.fire_id: "x" * 500_000},
+    )
     with pytest.raises(LeaseLostError):
         saving(worker, ticket)
     assert saved(other) == 1

@@ -90,7 +90,7 @@ def test_a_ticket_is_taken_before_or_after_it_is_void(
     with ThreadPoolExecutor(1) as pool:
         for ticket, waits, voids in (
             (first, lambda: worker.take(first, "gpu:1"), "submission = submission + 1"),
-            (second, lambda: store.settle(node, {second.fire_id: 1}), "worker = 'gpu:1'"),
+            (second, lambda: store.settle(node, {second.fire_id: second.submission}), "worker = 'gpu:1'"),
         ):
             other.execute("BEGIN")
             other.execute(f"UPDATE qrtz_fired_triggers SET {voids} WHERE fire_id = {ticket.fire_id}".encode())
@@ -113,7 +113,7 @@ def test_who_settles_waits_for_a_commit_that_came_first(
     with ThreadPoolExecutor(2) as pool:
         commit = pool.submit(saving, worker, ticket, ending)
         until_one_waits(watching, commit)
-        settle = pool.submit(store.settle, node, {ticket.fire_id: 1})
+        settle = pool.submit(store.settle, node, {ticket.fire_id: ticket.submission})
         wait_until(lambda: watching.execute(WAITING).fetchone() == (2,))
         # A recovery passes over it, and comes again.
         forget(watching, node)
@@ -156,11 +156,11 @@ def test_of_a_hundred_workers_whose_executions_were_given_to_others_each_is_refu
         "UPDATE qrtz_fired_triggers SET outlives_node = true WHERE fire_id = ANY(%s)",
         [[ticket.fire_id for ticket in adopted]],
     )
-    assert len(store.settle(node, {ticket.fire_id: 1 for ticket in void})) == 34
+    assert len(store.settle(node, {ticket.fire_id: ticket.submission for ticket in void})) == 34
     forget(other, node)
     heir = register(store, "heir")
     assert store.recover(heir, []).adopted == 33
-    assert len(store.settle(heir, {ticket.fire_id: 1 for ticket in adopted})) == 33
+    assert len(store.settle(heir, {ticket.fire_id: ticket.submission for ticket in adopted})) == 33
     refused = 0
     for number, ticket in enumerate(tickets):
         with pytest.raises(LeaseLostError):
@@ -189,7 +189,7 @@ def test_a_transaction_whose_commit_was_not_answered_is_decided_by_the_next_endi
         connection.execute(text("INSERT INTO saved VALUES (1)"))
     assert saved(other) == 1
     assert not worker.end(tickets[0], "failed"), "it was committed"
-    assert store.settle(node, {tickets[0].fire_id: 1}) == {tickets[0].fire_id: "done"}
+    assert store.settle(node, {tickets[0].fire_id: tickets[0].submission}) == {tickets[0].fire_id: "done"}
     far.close()
     # The COMMIT of another one is still under way, with all that came before it, when its worker has given up.
     assert worker.end(tickets[1], "failed")

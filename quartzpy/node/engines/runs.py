@@ -451,7 +451,9 @@ class EngineRuns(Service):
         for node, runs in with_tickets.items():
             fires = {run.fire_id: run.outlives for run in runs}
             try:
-                numbers = self._store.submit(node, fires)
+                # A call without a name is the first one, or that of a refire.
+                refires = [run.fire_id for run in runs if not run.token]
+                numbers = self._store.submit(node, fires, refires=refires)
             except LeaseLostError as error:
                 for run in runs:
                     self._end(run, error)

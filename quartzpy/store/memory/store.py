@@ -100,7 +100,7 @@ class RamJobStore:
     def begin_job_transaction(self) -> OpenJobTransaction:
         raise InvalidValueError("transaction: memory:// has no transactions; use a database")
 
-    def submit(self, node: Node, fires: Mapping[int, bool]) -> NoReturn:
+    def submit(self, node: Node, fires: Mapping[int, bool], *, refires: Collection[int] = ()) -> NoReturn:
         raise InvalidValueError("memory:// has no engines that need tickets; use a database")
 
     def submitted(self, node: Node, fire_ids: Collection[int]) -> dict[int, Submitted]:

@@ -28,14 +28,16 @@ class SubmissionStore(Protocol):
         InvalidValueError: the store is not on a database.
     """
 
-    def submit(self, node: Node, fires: Mapping[int, bool]) -> dict[int, int]:
+    def submit(self, node: Node, fires: Mapping[int, bool], *, refires: Collection[int] = ()) -> dict[int, int]:
         """Begin a new submission of these executions of the epoch, and return its number for each.
 
         The value says whether the execution goes on if its node ends. Earlier submissions of it are void: their tickets
-        cannot be taken any more. An earlier ending is forgotten, so that a job can be run again in the same attempt.
+        cannot be taken any more. The first number of an execution is random, so that the names of calls of several
+        databases differ, and each further one is greater by one.
 
         An execution is missing in the answer if it is not this epoch's any more, or if a worker has taken the ticket of
-        an earlier submission and has not ended: `submitted` tells which.
+        an earlier submission: `submitted` tells which. One of `refires`, whose node has dealt with its ending and runs
+        the job again in the same attempt, may have an ending, which is forgotten.
         """
         ...
 

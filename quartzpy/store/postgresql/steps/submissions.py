@@ -13,11 +13,17 @@ _SQL = SqlFile("steps/submissions.sql")
 UNKNOWN = _SQL("unknown")
 
 
-def submit(session: SqlSession, node: Node, fires: Mapping[int, bool]) -> dict[int, int]:
+def submit(
+    session: SqlSession, node: Node, fires: Mapping[int, bool], *, refires: Collection[int] = ()
+) -> dict[int, int]:
     """Begin new submissions; see `SubmissionStore.submit`."""
     # All who wait for several rows take them in this order.
     fire_ids = sorted(fires)
-    values = {"fire_ids": fire_ids, "outlives": [fires[fire_id] for fire_id in fire_ids]}
+    values = {
+        "fire_ids": fire_ids,
+        "outlives": [fires[fire_id] for fire_id in fire_ids],
+        "refires": [fire_id in refires for fire_id in fire_ids],
+    }
     at_node = {"instance": node.instance_id, "epoch": node.epoch}
     [changed] = session.unlocked(session.bind(_SQL.submit, **values, **at_node))
     return dict(zip(*require_epoch(node, changed), strict=True))

@@ -4,15 +4,17 @@
 -- again of the new version of a row, which is looked up by its key and not by its place.
 
 -- name: submit
--- Begins submissions. One whose ticket a worker has stays as it is until that has ended, or the job would run twice.
--- No row: the epoch is no longer registered.
+-- Begins submissions. One whose ticket somebody has taken stays as it is, or the job would run twice. The first number is
+-- random: an engine that serves several databases has names of calls from all of them, in each of which fire ids begin
+-- at 1. No row: the epoch is no longer registered.
 WITH changed AS (
     UPDATE qrtz_fired_triggers f
-       SET submission = coalesce(f.submission, 0) + 1, outlives_node = w.outlives_node, worker = NULL,
+       SET submission = coalesce(f.submission, floor(random() * 2000000000)::int) + 1, outlives_node = w.outlives_node, worker = NULL,
            worker_since = NULL, worker_seen = NULL, ending = NULL
-      FROM unnest(:'fire_ids'::bigint[], :'outlives'::bool[]) AS w(fire_id, outlives_node)
+      FROM unnest(:'fire_ids'::bigint[], :'outlives'::bool[], :'refires'::bool[])
+           AS w(fire_id, outlives_node, is_refire)
      WHERE f.fire_id = w.fire_id AND f.sched_name = :'sched' AND f.epoch = :'epoch'::bigint
-       AND (f.worker IS NULL OR f.ending IS NOT NULL)
+       AND CASE WHEN f.ending IS NULL THEN f.worker IS NULL ELSE w.is_refire END
        AND EXISTS (
         -- include: registered
         OFFSET 0)
