@@ -12,7 +12,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, Unpack, cast, overload
 from quartzpy.errors import InvalidJobTypeError
 from quartzpy.jobs.context import JobExecutionContext
 from quartzpy.jobs.function_arguments import OF_CLASS, FunctionArguments
-from quartzpy.jobs.job import Job, JobData, JobDetail, checked_entries, checked_former_names
+from quartzpy.jobs.job import Job, JobData, JobDetail, checked_entries, checked_flag, checked_former_names
 from quartzpy.jobs.options import JobOptions
 from quartzpy.jobs.typed_data import checked_type
 from quartzpy.keys import DEFAULT_GROUP, UNNAMED
@@ -21,7 +21,8 @@ from quartzpy.name_hints import FUNCTION_NAMES, OPTION_NAMES, NameHints, hint_of
 from quartzpy.texts import quoted
 
 DATA_TYPE, OPERATORS_SET, FORMER_NAMES = "data_type", "operators_set", "former_names"
-_OF_TYPE = frozenset({DATA_TYPE, OPERATORS_SET, FORMER_NAMES})
+_ON_ENGINES = ("may_repeat", "outlives_node")
+_OF_TYPE = frozenset({DATA_TYPE, OPERATORS_SET, FORMER_NAMES, *_ON_ENGINES})
 """The options that are facts of the type, and no defaults of its jobs."""
 _OPTIONS = sorted(
     {field.name for field in fields(JobDetail)} - {"job", "name", "group", "data"} | {"type_name"} | _OF_TYPE
@@ -57,6 +58,8 @@ class JobFunction(NameHints, Generic[_P, _R]):
         stored_name = type_name or import_path(function)
         self._arguments = FunctionArguments(cast(FunctionType, function), stored_name, data_type)
         self.job_class = self._new_class(stored_name, data_type, operators_set)
+        for name in _ON_ENGINES:
+            setattr(self.job_class, name, checked_flag(defaults.get(name, False), name, function.__qualname__))
         """The subclass of `Job` that calls the function."""
 
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -138,6 +141,8 @@ def job(
     data_type: type[Any] | None = None,
     operators_set: Sequence[str] | None = None,
     former_names: Sequence[str] = (),
+    may_repeat: bool = False,
+    outlives_node: bool = False,
     **defaults: Unpack[JobOptions],
 ) -> Callable[[Callable[_P, _R]], JobFunction[_P, _R]]: ...
 
@@ -151,7 +156,8 @@ def job(
     instead of the import path. `data_type` is the type of the job's data, as for `Job`: the parameter that is annotated
     with it receives the data, and `context.data` is the data as well. `operators_set` are the entries of the data that
     operators may set, as for `Job`. `former_names` are names under which jobs of it may be stored, because it was moved
-    or renamed: ["old.module:report"]. The other options are defaults for the function's `JobDetail`s.
+    or renamed: ["old.module:report"]. `may_repeat` and `outlives_node` are those of `Job`. The other options are
+    defaults for the function's `JobDetail`s.
 
     Raises:
         InvalidJobTypeError: the object is not a function of a module, so other processes could not import it; it is a

@@ -246,6 +246,9 @@ class Job(ABC):
     `class Report(Job, operators_set=["region"])` names the entries of the data that operators may set when they run
     such a job by hand: the others are left to those who may define jobs. Subclasses inherit both.
 
+    Of a job that runs on an engine such as Dask, `may_repeat = True` in the class says that it does no harm to run it
+    twice, and `outlives_node = True` that it goes on when its node ends.
+
     `class Report(Job, former_names=["old.module:Report"])` was moved or renamed: jobs that are stored under a former
     name run, too.
     """
@@ -303,6 +306,17 @@ def checked_former_names(names: object, of: str) -> tuple[str, ...]:
             f'{of}: former_names is a sequence of names, such as ["old.module:report"] (got {quoted(names)})'
         )
     return tuple(check_name(name, "former name of a job type") for name in names)
+
+
+def checked_flag(value: object, name: str, of: str) -> bool:
+    """Return a flag of a job type. The error message begins with `of`.
+
+    Raises:
+        InvalidJobTypeError: this is no flag.
+    """
+    if not isinstance(value, bool):
+        raise InvalidJobTypeError(f"{of}: {name} must be True or False (got {quoted(value)})")
+    return value
 
 
 def checked_entries(names: object, of: str) -> tuple[str, ...]:

@@ -255,6 +255,8 @@ class SchedulerNode:
 
     def _have_executions_ended(self, seconds: float) -> bool:
         parts = self.parts
+        # Those that it has just begun outlive it as soon as their engine has them.
+        parts.executors.hand_over()
         if self._interrupts:
             parts.runner.interrupt(lambda execution: not execution.cancelled.is_requested)
         until = self._clock.monotonic() + seconds

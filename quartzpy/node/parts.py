@@ -88,7 +88,7 @@ class NodeParts:
         self.deadlines = Deadlines(f"{name}-deadlines", clock)
         self.engines: list[EngineRuns] = []
 
-        def new_engine(executor: str, kind: ExecutorConfig, pool: WorkerPool) -> EngineRuns:
+        def new_engine(executor: str, kind: ExecutorConfig | None, pool: WorkerPool) -> EngineRuns:
             runs = new_engine_runs(
                 executor,
                 kind,
@@ -104,6 +104,9 @@ class NodeParts:
                 has_grown=signals.scheduler.look_again,
             )
             self.engines.append(runs)
+            if kind is None:
+                # The node has started already.
+                runs.start()
             return runs
 
         self.executors = Executors(
@@ -199,6 +202,7 @@ class NodeParts:
             decide=self.known_types.decide,
             executors=self.executors,
             submit=self.dispatcher.submit,
+            adopt=self.dispatcher.adopt,
             hand_back=self.dispatcher.hand_back,
             running=self.runner.fire_ids_of,
             abandon=self.dispatcher.abandon,

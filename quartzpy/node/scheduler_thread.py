@@ -9,7 +9,7 @@ bug.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -37,6 +37,7 @@ from quartzpy.store.protocol import (
     Node,
     Refill,
     SkippedTrigger,
+    Submitted,
     UnfilledTrigger,
 )
 from quartzpy.store.store_time import StoreTime
@@ -81,6 +82,7 @@ class SchedulerThread(EpochService):
         config: SchedulerConfig,
         epoch: Callable[[], Epoch],
         submit: Callable[[Sequence[FiredTrigger], Epoch], None],
+        adopt: Callable[[Sequence[FiredTrigger], Epoch, Mapping[int, Submitted]], None],
         hand_back: Callable[[float], None],
         running: Callable[[Epoch], Collection[int]],
         abandon: Callable[[Collection[int]], None],
@@ -100,6 +102,7 @@ class SchedulerThread(EpochService):
         self._executors = executors
         self._config = config
         self._submit = submit
+        self._adopt = adopt
         self._hand_back = hand_back
         self._running_fire_ids = running
         self._abandon = abandon
@@ -357,15 +360,22 @@ class SchedulerThread(EpochService):
         running = self._running(epoch)
         reconciliation = self._store.reconcile(epoch.node, executions=epoch.unrecorded())
         self._answer_lost = False
-        if reconciliation.fired:
-            self.differences += len(reconciliation.fired)
+        adopted = [fire for fire in reconciliation.fired if fire.fire_id in reconciliation.submitted]
+        if adopted:
+            self._logger.warning(
+                "%s: it adopts %d executions that were begun on engines by nodes that are gone", self.name, len(adopted)
+            )
+            epoch.add_unrecorded([fire.fire_id for fire in adopted])
+            self._adopt(adopted, epoch, reconciliation.submitted)
+        if unknown := [fire for fire in reconciliation.fired if fire.fire_id not in reconciliation.submitted]:
+            self.differences += len(unknown)
             self._logger.warning(
                 "%s: the store had %d executions of this node that it did not know, because the answer to a step was"
                 " lost; it started them",
                 self.name,
-                len(reconciliation.fired),
+                len(unknown),
             )
-        self._start(reconciliation.fired, epoch)
+            self._start(unknown, epoch)
         self._abandon_missing(epoch, running, reconciliation.holdings)
 
     def _abandon_missing(self, epoch: Epoch, running: Collection[int], holdings: Holdings) -> None:

@@ -115,6 +115,7 @@ class SimulatedNode:
             ),
             config=SchedulerConfig(**settings),
             epoch=lambda: self.epoch,
+            adopt=lambda fired, epoch, rows: None,
             submit=self._submit,
             hand_back=lambda patience: None,
             running=lambda epoch: [one.fired.fire_id for one in self.running],

@@ -40,6 +40,7 @@ def _thread(passes: list[str], error: Exception | None = None) -> SchedulerThrea
         executors=unused,
         config=unused,
         epoch=lambda: epoch,
+        adopt=lambda fired, epoch, rows: None,
         submit=unused,
         hand_back=unused,
         running=unused,

@@ -10,8 +10,9 @@ from quartzpy.config.engine_names import engine_reference
 from quartzpy.config.pools import ExecutorConfig, ExecutorKind, as_bytes
 from quartzpy.jobs.internal_entries import Tracing
 from quartzpy.jobs.job import JobFactory, JobTypes
+from quartzpy.node.engines.absent import AbsentEngine
 from quartzpy.node.engines.messages import MessageMaker, factory_reference, reference_of
-from quartzpy.node.engines.protocol import EngineSettings
+from quartzpy.node.engines.protocol import Engine, EngineSettings
 from quartzpy.node.engines.runs import EngineRuns
 from quartzpy.node.service import StoreWatch
 from quartzpy.node.workers.worker_pool import WorkerPool
@@ -21,7 +22,7 @@ from quartzpy.store.protocol import JobStore
 
 def new_engine_runs(
     executor: str,
-    config: ExecutorConfig,
+    config: ExecutorConfig | None,
     pool: WorkerPool,
     *,
     name: str,
@@ -36,13 +37,60 @@ def new_engine_runs(
 ) -> EngineRuns:
     """Return what runs the jobs of an executor on its engine. `name` begins the names of all threads of the node.
 
+    Without a configuration, it waits for the jobs of executors that the node does not have.
+
     Raises:
         SettingsError: the engine cannot be imported, or refuses its settings.
         InvalidValueError: the engine cannot use `job_factory`.
     """
+    kind = None if config is None else config.kind
+    engine = (
+        AbsentEngine() if config is None else _new_engine(executor, config, name, settings, job_factory, tracing, clock)
+    )
+    is_named = kind not in (None, ExecutorKind.PROCESSES)
+    touch_every, window = settings.checkin_interval.total_seconds(), settings.engine_window.total_seconds()
+    common = {
+        "scheduler": settings.name,
+        "schema": settings.schema,
+        "prefix": settings.table_prefix,
+        "touch_every": touch_every,
+        "window": window,
+        # Child processes get these two when they start, and can use more than names.
+        "job_factory": factory_reference(job_factory) if is_named else None,
+        "within": reference_of(tracing.within, "the tracing of workers") if is_named and tracing else None,
+        "max_job_data_bytes": settings.max_job_data_bytes,
+        "max_captured_log_bytes": settings.max_captured_log_bytes,
+    }
+    return EngineRuns(
+        f"{name}-engine-{executor}",
+        engine,
+        executor=executor,
+        workers=None if config is None else config.workers,
+        tickets=None if config is None else config.tickets,
+        pool=pool,
+        store=store,
+        job_types=job_types,
+        messages=MessageMaker(common, tracing),
+        touch_every=touch_every,
+        window=window,
+        clock=clock,
+        watch=watch,
+        has_grown=has_grown,
+    )
+
+
+def _new_engine(
+    executor: str,
+    config: ExecutorConfig,
+    name: str,
+    settings: SchedulerConfig,
+    job_factory: JobFactory,
+    tracing: Tracing | None,
+    clock: Clock,
+) -> Engine:
     # Most nodes have no engine, and do not need its modules.
     make = object_at(engine_reference(config.kind), f"executors: {executor}", "my_program.engines:engine")
-    engine = make(
+    engine: Engine = make(
         EngineSettings(
             executor=executor,
             kind=config.kind,
@@ -56,33 +104,4 @@ def new_engine_runs(
             monotonic=clock.monotonic,
         )
     )
-    is_ours = config.kind == ExecutorKind.PROCESSES
-    touch_every, window = settings.checkin_interval.total_seconds(), settings.engine_window.total_seconds()
-    common = {
-        "scheduler": settings.name,
-        "schema": settings.schema,
-        "prefix": settings.table_prefix,
-        "touch_every": touch_every,
-        "window": window,
-        # Child processes get these two when they start, and can use more than names.
-        "job_factory": None if is_ours else factory_reference(job_factory),
-        "within": None if is_ours or tracing is None else reference_of(tracing.within, "the tracing of workers"),
-        "max_job_data_bytes": settings.max_job_data_bytes,
-        "max_captured_log_bytes": settings.max_captured_log_bytes,
-    }
-    return EngineRuns(
-        f"{name}-engine-{executor}",
-        engine,
-        executor=executor,
-        workers=config.workers,
-        tickets=config.tickets,
-        pool=pool,
-        store=store,
-        job_types=job_types,
-        messages=MessageMaker(common, tracing),
-        touch_every=touch_every,
-        window=window,
-        clock=clock,
-        watch=watch,
-        has_grown=has_grown,
-    )
+    return engine

@@ -14,23 +14,19 @@ import secrets
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import AbstractContextManager, ExitStack
-from contextvars import copy_context
 from functools import partial
 
 from quartzpy.clock import Clock
 from quartzpy.config.pools import MAX_WORKERS
 from quartzpy.errors import JobCancelledError, JobSnoozedError, LeaseLostError, SchedulerStateError, WorkerDiedError
-from quartzpy.job_data import decode
-from quartzpy.jobs.context import JobExecutionContext, Progress, surrounding
+from quartzpy.jobs.context import JobExecutionContext, Progress
 from quartzpy.jobs.job import JobTypes
-from quartzpy.logs.captured import capturing
+from quartzpy.node.engines.engine_run import Run
 from quartzpy.node.engines.judgement import Verdict, judged
 from quartzpy.node.engines.messages import MessageMaker, addressed
-from quartzpy.node.engines.process_messages import Ending, ending_from_json, error_from_json
+from quartzpy.node.engines.process_messages import Ending, ending_from_json
 from quartzpy.node.engines.protocol import Call, Engine, Found
 from quartzpy.node.service import Service, StoreWatch, back_off
-from quartzpy.node.workers.endings import completion_of, store_data
 from quartzpy.node.workers.execution import Execution
 from quartzpy.node.workers.job_calls import NOT_BEGUN, NOT_STARTED
 from quartzpy.node.workers.worker_pool import WorkerPool
@@ -51,71 +47,6 @@ UNTRUSTED_REST = 0.05
 CLOSE_GRACE = 5.0
 KILLED = "this execution ignored the request to stop, and its process was killed"
 STOPPED_LATE = "this execution ignored the request to stop"
-
-
-class _Run:
-    """One execution on the engine; its `Stoppable`."""
-
-    __slots__ = (
-        *("context", "execution", "exit_code", "is_over", "is_void", "lost", "message", "not_before"),
-        *("outlives", "runs", "submission", "surroundings", "takes_ticket", "token", "tries", "within", "worker"),
-    )
-
-    def __init__(
-        self, runs: EngineRuns, execution: Execution, context: JobExecutionContext, *, ticket: bool, outlives: bool
-    ) -> None:
-        self.runs, self.execution, self.context = runs, execution, context
-        self.takes_ticket, self.outlives = ticket, outlives
-        self.message = ""
-        self.token = ""
-        """The name of the latest submission; "" before the first."""
-        self.submission: int | None = None
-        self.tries = 0
-        self.not_before = 0.0
-        self.worker: str | None = None
-        self.lost: str | None = None
-        """Why the engine does not run the latest submission, as far as it knows."""
-        self.exit_code: int | None = None
-        self.is_void = False
-        """True if the submission was made void although a worker may still run it."""
-        self.is_over = False
-        self.within = copy_context()
-        self.surroundings = ExitStack()
-
-    @property
-    def fire_id(self) -> int:
-        return self.execution.fired.fire_id
-
-    @property
-    def node(self) -> Node:
-        return self.execution.epoch.node
-
-    def cancel_after(self, seconds: float) -> None:
-        self.runs.ask_to_stop(self)
-
-    def may_start(self) -> bool | None:
-        execution = self.execution
-        return False if execution.is_over else (True if execution.epoch.trusted else None)
-
-    def enter(self) -> None:
-        """Enter the middleware, in a copy of this thread's context, because another thread will leave it."""
-        execution = self.execution
-        self.within.run(self.surroundings.enter_context, capturing(execution.log_capture))
-        entered: AbstractContextManager[object] = self.within.run(
-            surrounding, execution.runner.middleware, self.context
-        )
-        self.within.run(self.surroundings.enter_context, entered)
-
-    def leave(self, error: BaseException | None) -> BaseException | None:
-        """Leave the middleware, which may replace the error of the job, or suppress it. Return the error."""
-        kind, trace = (None, None) if error is None else (type(error), error.__traceback__)
-        try:
-            return None if self.within.run(self.surroundings.__exit__, kind, error, trace) else error
-        except BaseException as other:
-            return other
-
-    def died(self) -> WorkerDiedError:
-        return WorkerDiedError(self.lost or "its worker was lost", exit_code=self.exit_code)
 
 
 class EngineRuns(Service):
@@ -155,18 +86,18 @@ class EngineRuns(Service):
         self._has_grown = has_grown
         # Never held while the engine or the store is called.
         self._lock = threading.Lock()
-        self._waiting: dict[_Run, None] = {}
+        self._waiting: dict[Run, None] = {}
         """What is to be submitted, for the first time or again."""
-        self._in_hand: dict[str, _Run] = {}
+        self._in_hand: dict[str, Run] = {}
         """What was submitted and has not ended, by its token."""
-        self._doubts: dict[_Run, None] = {}
+        self._doubts: dict[Run, None] = {}
         """Those of which the engine says that they are lost, and only their rows can tell."""
-        self._stops: deque[_Run] = deque()
-        self._late: list[tuple[float, _Run]] = []
+        self._stops: deque[Run] = deque()
+        self._late: list[tuple[float, Run]] = []
         """Those that were asked to stop, with the time from which they ignore it."""
-        self._settling: dict[_Run, BaseException | None] = {}
+        self._settling: dict[Run, BaseException | None] = {}
         """The submissions to be made void, with the errors with which they end; None: it still runs."""
-        self._adopting: deque[_Run] = deque()
+        self._adopting: deque[Run] = deque()
         self._is_connected = False
         self._unreachable: str | None = None
         self._failures = 0
@@ -183,7 +114,7 @@ class EngineRuns(Service):
             job_class = self._job_types.find(execution.fired.job_type)
             ticket = self._tickets and not job_class.may_repeat
             outlives = ticket and job_class.outlives_node and self._abilities.can_adopt
-            run = _Run(self, execution, context, ticket=ticket, outlives=outlives)
+            run = Run(self.ask_to_stop, execution, context, ticket=ticket, outlives=outlives)
             run.enter()
         except BaseException as error:
             execution.error = error
@@ -212,7 +143,7 @@ class EngineRuns(Service):
 
     def adopt(self, execution: Execution, context: JobExecutionContext, row: Submitted) -> None:
         """Watch an execution that a node has submitted which is gone. Its job is not begun here."""
-        run = _Run(self, execution, context, ticket=True, outlives=self._abilities.can_adopt)
+        run = Run(self.ask_to_stop, execution, context, ticket=True, outlives=self._abilities.can_adopt)
         run.message = self._messages.message_of(
             execution.fired, self._job_types.find(execution.fired.job_type), context
         )
@@ -239,7 +170,7 @@ class EngineRuns(Service):
             run.leave(None)
             run.execution.runner.end_as(run.execution, None)
 
-    def ask_to_stop(self, run: _Run) -> None:
+    def ask_to_stop(self, run: Run) -> None:
         self._stops.append(run)
         self.wakeup.set()
 
@@ -339,10 +270,11 @@ class EngineRuns(Service):
         self._judge(now)
         self._settle()
         now = self._clock.monotonic()
-        rest = EVERY if self._in_hand or self._doubts or not self._is_connected or self._capacity_at else LONGEST_REST
+        rest = EVERY if self._in_hand or self._doubts else LONGEST_REST
         if self._waiting and self._unreachable is None:
             rest = UNTRUSTED_REST
-        return max(0.0, min([rest, *(at - now for at, _ in self._late)]))
+        asks_at = self._capacity_at if self._is_connected else self._start_at
+        return max(0.0, min([rest, asks_at - now, *(at - now for at, _ in self._late)]))
 
     def _keep_connected(self, now: float) -> None:
         if not self._is_connected:
@@ -390,9 +322,9 @@ class EngineRuns(Service):
             run = self._stops.popleft()
             if run.is_over:
                 continue
-            if not run.token:
-                self._end(run, asyncio.CancelledError(NOT_STARTED))
-            elif run in self._waiting or self._has_stopped(run):
+            if self._end(run, asyncio.CancelledError(NOT_STARTED), only_unsent=True):
+                continue
+            if run in self._waiting or self._has_stopped(run):
                 self._over(run, self._stopped(run))
             else:
                 self._late.append((now + KILL_AFTER, run))
@@ -407,19 +339,19 @@ class EngineRuns(Service):
                 # From the deadline on, what the job writes is refused, although nothing can end it.
                 self._settling.setdefault(run)
 
-    def _has_stopped(self, run: _Run, *, kill: bool = False) -> bool:
+    def _has_stopped(self, run: Run, *, kill: bool = False) -> bool:
         try:
             return self._engine.stop(run.token, kill=kill)
         except Exception as error:
             self._logger.warning("%s: call %s cannot be stopped: %s", self.name, run.token, reason(error))
             return False
 
-    def _stopped(self, run: _Run) -> BaseException:
+    def _stopped(self, run: Run) -> BaseException:
         if run.worker is None:
             return asyncio.CancelledError(NOT_STARTED)
         return JobCancelledError("this execution was stopped")
 
-    def _over(self, run: _Run, error: BaseException) -> None:
+    def _over(self, run: Run, error: BaseException) -> None:
         """End a run that is certainly over. One with a ticket may have come to an end before, which counts."""
         if run.takes_ticket and not run.is_void:
             self._settling[run] = error
@@ -432,7 +364,7 @@ class EngineRuns(Service):
     def _submit(self, now: float) -> None:
         with self._lock:
             due = [run for run in self._waiting if run.not_before <= now]
-        with_tickets: defaultdict[Node, list[_Run]] = defaultdict(list)
+        with_tickets: defaultdict[Node, list[Run]] = defaultdict(list)
         for run in due:
             if run.is_over or run in self._settling:
                 self._waiting.pop(run, None)
@@ -469,8 +401,10 @@ class EngineRuns(Service):
                 else:
                     self._end(run, LeaseLostError(NOT_BEGUN))
 
-    def _pass_on(self, run: _Run, submission: int | None) -> None:
+    def _pass_on(self, run: Run, submission: int | None) -> None:
         with self._lock:
+            if run.is_over:
+                return
             self._in_hand.pop(run.token, None)
             self._doubts.pop(run, None)
             run.submission, run.lost, run.worker = submission, None, None
@@ -482,10 +416,10 @@ class EngineRuns(Service):
         except Exception as error:
             self.lost(token, reason(error), may_have_begun=False)
 
-    def _token_of(self, run: _Run, number: int) -> str:
+    def _token_of(self, run: Run, number: int) -> str:
         return f"{run.fire_id}.{run.execution.fired.attempt}.{number}"
 
-    def _call_of(self, run: _Run) -> Call:
+    def _call_of(self, run: Run) -> Call:
         message = addressed(run.message, run.token, run.submission)
         return Call(run.token, message, str(run.execution.fired.job_key), run.may_start)
 
@@ -498,7 +432,7 @@ class EngineRuns(Service):
             if not (self._abilities.can_adopt and self._engine.adopt(self._call_of(run))):
                 self.lost(run.token, "its node has died, and the engine does not know it", may_have_begun=True)
         with self._lock:
-            runs: Iterable[_Run] = list(self._doubts)
+            runs: Iterable[Run] = list(self._doubts)
             if now >= self._looks_at:
                 runs = [run for run in self._in_hand.values() if run.takes_ticket and run not in self._waiting]
                 self._looks_at = now + self._check_every
@@ -516,7 +450,7 @@ class EngineRuns(Service):
         for run in compared:
             self._follow(run, rows.get(run.fire_id), states.get(run.token, Found.UNKNOWN))
 
-    def _follow(self, run: _Run, row: Submitted | None, state: Found) -> None:
+    def _follow(self, run: Run, row: Submitted | None, state: Found) -> None:
         verdict = self._judge_by(row, state, submission=run.submission, lost=run.lost is not None, is_void=run.is_void)
         if row is not None and row.worker is not None:
             run.worker = row.worker
@@ -558,39 +492,27 @@ class EngineRuns(Service):
                 else:
                     run.is_void = True
 
-    def _wait(self, run: _Run) -> None:
+    def _wait(self, run: Run) -> None:
         """Submit a call again, later each time. The lock is held."""
         run.not_before = self._clock.monotonic() + EVERY * max(0, run.tries - 1)
         self._waiting[run] = None
 
     # --- ends
 
-    def _end(self, run: _Run, end: Ending | str | BaseException) -> None:
+    def _end(self, run: Run, end: Ending | str | BaseException, *, only_unsent: bool = False) -> bool:
+        """Let an execution go on, unless it does so already, or was submitted and this is for others only."""
         with self._lock:
-            if run.is_over:
-                return
+            if run.is_over or (only_unsent and run.token):
+                return False
             self._forget(run)
-        self._pool.resume(partial(self._conclude, run, end))
+        self._pool.resume(partial(run.conclude, end))
+        return True
 
-    def _forget(self, run: _Run) -> None:
+    def _forget(self, run: Run) -> None:
         run.is_over = True
         self._in_hand.pop(run.token, None)
         self._doubts.pop(run, None)
         self._waiting.pop(run, None)
-
-    def _conclude(self, run: _Run, end: Ending | str | BaseException) -> None:
-        """Let the execution go on, on a thread of the pool."""
-        execution, error = run.execution, None
-        execution.work = None
-        try:
-            ending = ending_from_json(json.loads(end)) if isinstance(end, str) else end
-            if isinstance(ending, BaseException):
-                raise ending
-            _take_over(ending, execution, run.context)
-        except BaseException as raised:
-            error = raised
-        execution.error = run.leave(error)
-        execution.go_on()
 
     def _close(self) -> None:
         with self._lock:
@@ -605,28 +527,8 @@ class EngineRuns(Service):
             self._closed.set()
 
 
-def _by_node(runs: Iterable[_Run]) -> dict[Node, list[_Run]]:
-    by_node: defaultdict[Node, list[_Run]] = defaultdict(list)
+def _by_node(runs: Iterable[Run]) -> dict[Node, list[Run]]:
+    by_node: defaultdict[Node, list[Run]] = defaultdict(list)
     for run in runs:
         by_node[run.node].append(run)
     return by_node
-
-
-def _take_over(ending: Ending, execution: Execution, context: JobExecutionContext) -> None:
-    """Give the execution what its job has come to. Raises the error of the job."""
-    if ending.noticed_stop:
-        execution.cancelled.notice()
-    if ending.job_data is not None:
-        context.job_detail_data.clear()
-        context.job_detail_data.update(decode(ending.job_data))
-    execution.result_problem = ending.result_problem
-    if ending.log is not None and execution.log_lines is not None:
-        execution.log_lines.add(ending.log)
-    if ending.result is not None:
-        context.result = decode(ending.result)["result"]
-    if ending.is_committed:
-        completion = completion_of(execution)
-        store_data(execution, completion)
-        execution.committed = completion
-    if ending.error is not None:
-        raise error_from_json(ending.error)

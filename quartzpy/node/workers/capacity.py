@@ -114,6 +114,14 @@ class Capacity:
         """True if this node handles misfires, deletes old history and repairs rows."""
         return self._role is not NodeRole.WORKER or not self._others_perform_maintenance
 
+    def follow_workers(self) -> bool:
+        """Take note of executors whose engines take more or fewer jobs than before. Return whether there are any."""
+        with self._lock:
+            if not self.runs_jobs or (workers := self._executors.workers()) == self.capabilities.workers:
+                return False
+            self.capabilities = replace(self.capabilities, workers=workers)
+            return True
+
     # --- free slots
 
     def available_slots(self) -> list[AvailableSlots]:
@@ -230,6 +238,8 @@ class KnownTypes:
 
     def learn_in_turn(self) -> None:
         """Learn, unless that was done a short while ago and nothing calls for it; each check-in asks for it."""
+        if self._capacity.follow_workers():
+            self._store.publish(self._node(), self._capacity.capabilities)
         if (
             self._has_met
             or self._monotonic() >= self._learns_at

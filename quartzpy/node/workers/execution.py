@@ -38,7 +38,7 @@ from quartzpy.node.workers.job_calls import NOT_STARTED, call, call_async
 from quartzpy.node.workers.worker_pool import WorkerPool
 from quartzpy.states import CompletionInstruction, Outcome
 from quartzpy.store.node_problems import NodeProblem
-from quartzpy.store.protocol import Completion, FiredTrigger, Gate, JobStore
+from quartzpy.store.protocol import Completion, FiredTrigger, Gate, JobStore, Submitted
 from quartzpy.store.store_time import StoreTime
 
 logger = logging.getLogger(__name__)
@@ -100,7 +100,7 @@ class Runner(Protocol):
 
     def log_capture_of(self, execution: Execution) -> LogCapture | None: ...
 
-    def start_timeout(self, execution: Execution) -> None: ...
+    def start_timeout(self, execution: Execution, elapsed: float = 0.0) -> None: ...
 
     def report_progress(self, execution: Execution, progress: Progress) -> None: ...
 
@@ -120,6 +120,10 @@ class JobEngine(Protocol):
 
     def begin(self, execution: Execution, context: JobExecutionContext) -> bool:
         """Begin the job, and call `go_on` of the execution at its end. Return False if it has failed before."""
+        ...
+
+    def adopt(self, execution: Execution, context: JobExecutionContext, row: Submitted) -> None:
+        """Wait for the end of a job that another node has begun, and call `go_on` of the execution then."""
         ...
 
     def hand_over(self, chosen: Callable[[Execution], bool] = ...) -> None:
@@ -300,6 +304,25 @@ class Execution:
                 runner.loop.call(self._begin_on_loop)
             else:
                 self._run()
+        except BaseException as error:
+            runner.fail(self, error)
+
+    def adopt(self, row: Submitted) -> None:
+        """Wait for what a node that is gone has begun on an engine. No listener of this node has seen it begin."""
+        runner, fired = self.runner, self.fired
+        try:
+            assert self.executor is not None
+            assert self.executor.engine is not None
+            self.began_at = runner.clock()
+            if fired.timeout is not None:
+                runner.start_timeout(self, (runner.store_time.now() - fired.fire_time).total_seconds())
+            if fired.capture_logs is not None:
+                self.log_capture = runner.log_capture_of(self)
+            self.context = self._new_context()
+            if self.context is None:
+                self._finish()
+            else:
+                self.executor.engine.adopt(self, self.context, row)
         except BaseException as error:
             runner.fail(self, error)
 

@@ -47,7 +47,7 @@ class Executors:
         workers: int,
         others: Mapping[str, ExecutorConfig],
         thread_name: str,
-        new_engine: Callable[[str, ExecutorConfig, WorkerPool], JobEngine],
+        new_engine: Callable[[str, ExecutorConfig | None, WorkerPool], JobEngine],
         *,
         most_ahead: int = 0,
         clock: Callable[[], float] = time.monotonic,
@@ -61,6 +61,9 @@ class Executors:
             of_this = pool(config.workers or 0, f"{thread_name}-{name}", threads=threads)
             engine = new_engine(name, config, of_this) if config.is_engine else None
             self._all[name] = Executor(name, config.kind, of_this, engine)
+        self._new_engine, self._adopting_name = new_engine, f"{thread_name}-adopted"
+        self._adopting: Executor | None = None
+        """Waits for what was begun on engines that this node does not have. It is made when it is needed."""
 
     def pools(self) -> tuple[WorkerPool, ...]:
         """Return the worker pools, which need supervision."""
@@ -97,9 +100,22 @@ class Executors:
         """Return the executor for a placement, or the default one if this node has none of that name."""
         return self._all.get(placement_from_text(placement).pool, self._all[DEFAULT_EXECUTOR])
 
+    def to_adopt(self, placement: str) -> Executor:
+        """Return the executor that waits for the end of a job with this placement, which another node has begun."""
+        executor = self.of(placement)
+        if executor.engine is not None:
+            return executor
+        if self._adopting is None:
+            pool = WorkerPool(MAX_WORKERS, self._adopting_name, threads=1)
+            self._adopting = Executor("", "", pool, self._new_engine("", None, pool))
+        return self._adopting
+
+    def _with_adopting(self) -> list[Executor]:
+        return [*self._all.values(), *(() if self._adopting is None else (self._adopting,))]
+
     def keep_running(self) -> None:
         """Start threads for waiting tasks that could not be started before."""
-        for executor in self._all.values():
+        for executor in self._with_adopting():
             executor.pool.keep_running()
 
     def headroom(self) -> dict[str, int]:
@@ -132,7 +148,7 @@ class Executors:
 
     @property
     def occupied(self) -> int:
-        return sum(executor.pool.occupied for executor in self._all.values())
+        return sum(executor.pool.occupied for executor in self._with_adopting())
 
     def submit(self, executions: Sequence[Execution]) -> None:
         """Run executions, each in one slot of its executor. The caller has made sure that there are free slots."""
@@ -142,24 +158,24 @@ class Executors:
 
     def wait_until_idle(self, remaining: Callable[[], float | None]) -> bool:
         """Wait until no slot is occupied. `remaining` gives the remaining seconds. Return False on timeout."""
-        return all(executor.pool.wait_until_idle(remaining()) for executor in self._all.values())
+        return all(executor.pool.wait_until_idle(remaining()) for executor in self._with_adopting())
 
     def close(self, timeout: float) -> None:
         """End what runs on engines, and the threads after they have run all submitted tasks."""
         closing = [
             threading.Thread(target=partial(executor.engine.close, timeout))
-            for executor in self._all.values()
+            for executor in self._with_adopting()
             if executor.engine is not None
         ]
         for thread in closing:
             thread.start()
         for thread in closing:
             thread.join()
-        for executor in self._all.values():
+        for executor in self._with_adopting():
             executor.pool.close()
 
     def hand_over(self, chosen: Callable[[Execution], bool] = lambda execution: True) -> None:
         """Forget the executions on engines that outlive this node."""
-        for executor in self._all.values():
+        for executor in self._with_adopting():
             if executor.engine is not None:
                 executor.engine.hand_over(chosen)

@@ -11,7 +11,7 @@ import inspect
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache, partial
@@ -34,7 +34,7 @@ from quartzpy.node.workers.error_handling import describe
 from quartzpy.node.workers.execution import MAX_REMEMBERED, Execution, Loop
 from quartzpy.node.workers.executors import Executors
 from quartzpy.states import Outcome
-from quartzpy.store.protocol import Completion, FiredTrigger, Gate, JobStore, Node
+from quartzpy.store.protocol import Completion, FiredTrigger, Gate, JobStore, Node, Submitted
 from quartzpy.store.store_time import StoreTime
 
 logger = logging.getLogger(__name__)
@@ -141,11 +141,13 @@ class JobRunner:
             execution.stop()
         return len(executions)
 
-    def start_timeout(self, execution: Execution) -> None:
-        """Start the timeout of an execution that has one and begins now."""
+    def start_timeout(self, execution: Execution, elapsed: float = 0.0) -> None:
+        """Start the timeout of an execution that has one and began `elapsed` seconds ago."""
         timeout = execution.fired.timeout
         assert timeout is not None
-        execution.deadline = self._deadlines.add(timeout.total_seconds(), partial(self._time_out, execution))
+        execution.deadline = self._deadlines.add(
+            max(0.0, timeout.total_seconds() - elapsed), partial(self._time_out, execution)
+        )
 
     # --- the end of an execution
 
@@ -352,6 +354,15 @@ class Dispatcher:
         runner.accept(executions)
         self._executors.submit(executions)
 
+    def adopt(self, fired: Sequence[FiredTrigger], epoch: Epoch, rows: Mapping[int, Submitted]) -> None:
+        """Wait for fires that other nodes have begun on engines. They run already, whether or not slots are free."""
+        self._capacity.occupy([fire.placement for fire in fired])
+        for fire in fired:
+            executor = self._executors.to_adopt(fire.placement)
+            execution = Execution(self._runner, fire, epoch, executor, self._scheduler_name)
+            self._runner.accept([execution])
+            executor.pool.adopt(partial(execution.adopt, rows[fire.fire_id]))
+
     def hand_back(self, patience: float) -> None:
         """End the executions that wait for a slot and do not get one soon, so that other nodes can run them.
 
@@ -380,7 +391,11 @@ class Dispatcher:
             self._runner.interrupt(lambda execution: execution.fired.fire_id in fire_ids)
 
     def stop_executions_of(self, epoch: Epoch) -> list[JobKey]:
-        """Ask the executions of a lost epoch to stop. Return the key of each one's job."""
+        """Ask the executions of a lost epoch to stop. Return the key of each one's job.
+
+        Those that outlive a node go on: a node adopts them, perhaps this one.
+        """
+        self._executors.hand_over(lambda execution: execution.epoch is epoch)
         accepted = [execution for execution in self._runner.accepted() if execution.epoch is epoch]
         for execution in accepted:
             execution.stop()

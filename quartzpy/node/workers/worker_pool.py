@@ -189,6 +189,12 @@ class WorkerPool:
             self._tasks.extend(tasks)
             self._wake_one()
 
+    def adopt(self, task: Task) -> None:
+        """Run a task at once, in a slot that is taken even if none is free: what it stands for runs already."""
+        with self._lock:
+            self._occupied += 1
+        self.resume(task)
+
     def release(self, seconds: float | None = None) -> bool:
         """Free a slot after a task that ran for `seconds`. Return True if the caller should submit more tasks."""
         with self._changed:

@@ -1,0 +1,36 @@
+"""What stands for the engine of an executor that this node does not have.
+
+A node may adopt executions of an executor that no living node has: their rows say how they end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from quartzpy.errors import SchedulerStateError
+from quartzpy.node.engines.protocol import Abilities, Call, EngineEvents, Found
+
+
+class AbsentEngine:
+    """Knows of no calls."""
+
+    abilities = Abilities(repeats=True)
+
+    def start(self, events: EngineEvents) -> None: ...
+
+    def capacity(self) -> int | None:
+        return None
+
+    def submit(self, call: Call) -> None:
+        raise SchedulerStateError("this node does not have the executor of the job")
+
+    def stop(self, token: str, *, kill: bool = False) -> bool:
+        return False
+
+    def find(self, tokens: Collection[str]) -> Mapping[str, Found]:
+        return {}
+
+    def adopt(self, call: Call) -> bool:
+        return False
+
+    def close(self, timeout: float) -> None: ...
