@@ -10,7 +10,7 @@ OURS = {
     "processes": "quartzpy.node.engines.processes:engine",
     "futures": "quartzpy.node.engines.futures:engine",
     "dask": "quartzpy.node.engines.dask_cluster:engine",
-    "celery": "quartzpy.node.engines.celery_tasks:engine",
+    "celery": "quartzpy.ext.celery.engine:engine",
 }
 """The function of each engine, as `module:name`."""
 

@@ -21,6 +21,7 @@ from quartzpy.instants import Span, as_instant, as_span
 from quartzpy.job_data import JobDataMap, decode
 from quartzpy.jobs.continuation import Predecessor
 from quartzpy.jobs.internal_entries import (
+    NominalFire,
     RecoveredExecution,
     joined_of,
     nominal_fire,
@@ -369,7 +370,7 @@ class JobExecutionContext(NameHints):
         It is `scheduled_fire_time`. A retry, a recovery and a repetition by `run_again` have that of the original
         execution, and one that follows others, as a continuation or by `after`, has that of these.
         """
-        return self._nominal[1]
+        return self._nominal.instant
 
     @property
     def execution_key(self) -> str:
@@ -377,11 +378,10 @@ class JobExecutionContext(NameHints):
 
         No two fires share a key. A job passes it to the services that it calls, so that they ignore a repeated request.
         """
-        key, instant = self._nominal
-        return f"{key}@{instant.isoformat(timespec='milliseconds')}"
+        return self._nominal.execution_key
 
     @cached_property
-    def _nominal(self) -> tuple[TriggerKey, datetime]:
+    def _nominal(self) -> NominalFire:
         return nominal_fire(self.trigger_key, self.scheduled_fire_time, self.job_data)
 
     # --- what the job can do

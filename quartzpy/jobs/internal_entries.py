@@ -136,9 +136,18 @@ def nominal_entry(instant: datetime) -> dict[str, Any]:
     return {NOMINAL_FIRE_TIME: occasion_of_instant(instant)}
 
 
-def nominal_fire(
-    key: TriggerKey, scheduled_fire_time: datetime, data: Mapping[str, Any]
-) -> tuple[TriggerKey, datetime]:
+class NominalFire(NamedTuple):
+    """A trigger, and an instant of its schedule."""
+
+    trigger_key: TriggerKey
+    instant: datetime
+
+    @property
+    def execution_key(self) -> str:
+        return f"{self.trigger_key}@{self.instant.isoformat(timespec='milliseconds')}"
+
+
+def nominal_fire(key: TriggerKey, scheduled_fire_time: datetime, data: Mapping[str, Any]) -> NominalFire:
     """Return the trigger and the instant of the schedule of the first execution that one with this `data` repeats.
 
     They are `key` and `scheduled_fire_time` themselves if it repeats none. One that follows other executions has the
@@ -152,7 +161,7 @@ def nominal_fire(
         if (first := _read(partial(_first_of, data, names))) is None:
             break
         key, instant = first
-    return key, instant if carried is None else carried
+    return NominalFire(key, instant if carried is None else carried)
 
 
 def _carried(text: str) -> datetime:

@@ -11,10 +11,11 @@ from quartzpy.ext.celery.task_job import CeleryTask, SendCeleryTask, task_id_of,
 
 if TYPE_CHECKING:
     from quartzpy.ext.celery.beat import BeatScheduler
+    from quartzpy.ext.celery.engine import add_runner
 
     Scheduler = BeatScheduler
 
-__all__ = ["CeleryTask", "Scheduler", "SendCeleryTask", "task_id_of", "use_app"]
+__all__ = ["CeleryTask", "Scheduler", "SendCeleryTask", "add_runner", "task_id_of", "use_app"]
 
 
 def __getattr__(name: str) -> Any:
@@ -23,4 +24,8 @@ def __getattr__(name: str) -> Any:
         from quartzpy.ext.celery.beat import BeatScheduler
 
         return BeatScheduler
+    if name == "add_runner":
+        from quartzpy.ext.celery.engine import add_runner
+
+        return add_runner
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from quartzpy.errors import InvalidJobError, SettingsError
@@ -71,26 +71,36 @@ def task_id_of(scheduler_name: str, execution_key: str) -> str:
 class SendCeleryTask(Job, type_name=CELERY_TASK, operators_set=(ARGS, KWARGS)):
     """Sends a Celery task. `CeleryTask` makes jobs of this type."""
 
+    outlives_node = True
+
     def execute(self, context: JobExecutionContext) -> str:
         """Send the task, and return its id."""
         data = context.job_data
-        options = dict(data.get(OPTIONS) or {})
-        headers = {
-            **(options.pop("headers", None) or {}),
-            EXECUTION_HEADER: context.execution_key,
-            # A recovery knows the instant in milliseconds, and its message is to be the same as the first.
-            SCHEDULED_HEADER: context.nominal_fire_time.isoformat(timespec="milliseconds"),
-        }
         task_id = task_id_of(context.scheduler.config.name, context.execution_key)
-        _app(data.get(APP)).send_task(
-            data[TASK],
-            args=tuple(data.get(ARGS) or ()),
-            kwargs=dict(data.get(KWARGS) or {}),
-            task_id=task_id,
-            headers=headers,
-            **options,
-        )
+        send(_app(data.get(APP)), data, context.execution_key, context.nominal_fire_time, task_id)
         return task_id
+
+
+def send(
+    app: Celery,
+    data: Mapping[str, Any],
+    key: str,
+    at: datetime,
+    task_id: str,
+    more_headers: Mapping[str, Any] | None = None,
+    **forced: Any,
+) -> None:
+    """Send the task of a job with this data, for the execution with this key; `forced` are options of `send_task`."""
+    options = {**(data.get(OPTIONS) or {}), **forced}
+    headers = {
+        **(options.pop("headers", None) or {}),
+        **(more_headers or {}),
+        EXECUTION_HEADER: key,
+        # A recovery knows the instant in milliseconds, and its message is to be the same as the first.
+        SCHEDULED_HEADER: at.isoformat(timespec="milliseconds"),
+    }
+    args, kwargs = tuple(data.get(ARGS) or ()), dict(data.get(KWARGS) or {})
+    app.send_task(data[TASK], args=args, kwargs=kwargs, task_id=task_id, headers=headers, **options)
 
 
 def CeleryTask(  # noqa: N802 - it stands where a job class stands
@@ -116,7 +126,7 @@ def CeleryTask(  # noqa: N802 - it stands where a job class stands
     reached, it is sent again, five times by default; if the node dies while it sends, another node sends it again. All
     these attempts have the same task id, because no transaction spans a broker and a database: a task that must not be
     repeated compares `self.request.id` with those that it has done. The job succeeds when the broker has the message,
-    whatever becomes of the task.
+    whatever becomes of the task. On an executor such as "celery:myapp.celery:app" it ends as the task does.
 
     The headers `quartzpy_execution_key` and `quartzpy_scheduled_time` (ISO 8601) tell the task which instant it is for.
 

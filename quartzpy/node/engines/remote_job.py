@@ -179,15 +179,20 @@ def keep(ending: Ending, context: JobExecutionContext, max_job_data_bytes: int |
     if max_job_data_bytes is not None:
         ending.job_data = context.job_detail_data.encode_if_changed(max_bytes=max_job_data_bytes)
     if context.result is not None:
-        try:
-            result = encode({"result": context.result})
-            # The node would keep far less of it, and has to read it as a whole.
-            if result is not None and len(result) > MAX_BYTES:
-                ending.result_problem = f"result: {len(result)} bytes are too many"
-            else:
-                ending.result = result
-        except Exception as error:
-            ending.result_problem = reason(error).replace("data['result']", "result")
+        keep_result(ending, context.result)
+
+
+def keep_result(ending: Ending, value: Any) -> None:
+    """Add a result to the ending, or why it is not kept."""
+    try:
+        result = encode({"result": value})
+        # The node would keep far less of it, and has to read it as a whole.
+        if result is not None and len(result) > MAX_BYTES:
+            ending.result_problem = f"result: {len(result)} bytes are too many"
+        else:
+            ending.result = result
+    except Exception as error:
+        ending.result_problem = reason(error).replace("data['result']", "result")
 
 
 class _NoScheduler:
