@@ -52,6 +52,10 @@ class Scale:
     operated_triggers: int = 1_000_000
     operated_executions: int = 10_000_000
     readers_seconds: float = 120.0
+    remote_counts: tuple[int, ...] = (10, 100, 1_000)
+    """The numbers of executions at once whose cost on an engine is measured."""
+    remote: int = 1_000
+    """The executions on an engine beside which the lateness of plain jobs is measured."""
     growth_share: float = 1.0
     """The share of the numbers of triggers, jobs, types, placements and keys of `growth`."""
     growth_kinds: tuple[str, ...] = ()
@@ -91,6 +95,8 @@ QUICK = Scale(
     operated_triggers=10_000,
     operated_executions=100_000,
     readers_seconds=5.0,
+    remote_counts=(10, 50),
+    remote=50,
     growth_share=0.02,
     growth_seconds=3.0,
     growth_nodes=(1, 2, 3),

@@ -91,6 +91,13 @@ class Lasting(Job, type_name="benchmark-lasting"):
         context.wait_cancelled(20.0)
 
 
+class Remote(Job, type_name="benchmark-remote"):
+    """Lasts so many seconds, unless it is asked to stop."""
+
+    def execute(self, context: JobExecutionContext) -> None:
+        context.wait_cancelled(context.job_data["seconds"])
+
+
 @cache
 def numbered_type(number: int) -> type[Job]:
     """Return the type of this number, which does nothing: each number is a type of its own."""

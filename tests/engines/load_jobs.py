@@ -7,6 +7,8 @@ import sys
 import time
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
 
 import psycopg
 
@@ -15,7 +17,7 @@ from quartzpy.config.pools import ExecutorConfig
 
 URL = "LOAD_PROOF_URL"
 """The environment variable with the URL of the database, for what the job writes down outside of its execution."""
-WORKERS = 4
+WORKERS = 2
 
 
 @dataclass(frozen=True)
@@ -43,21 +45,26 @@ def loky_pool() -> Executor:
     return loky.ProcessPoolExecutor(WORKERS)
 
 
+@cache
+def connection() -> psycopg.Connection[Any]:
+    """Return the connection of this process, for what its jobs write down outside of their executions."""
+    return psycopg.connect(os.environ[URL], autocommit=True)
+
+
 class Burn(Job):
     """Computes, and writes down that it has begun and that it has come to its end."""
 
     def execute(self, context: JobExecutionContext) -> None:
         note = (context.fire_id, context.trigger_key.name, os.getpid())
-        with psycopg.connect(os.environ[URL], autocommit=True) as connection:
-            connection.execute("INSERT INTO load_begins (fire_id, trigger_name, pid) VALUES (%s, %s, %s)", note)
-            end_at = time.process_time() + context.job_data["seconds"]
-            while time.process_time() < end_at:
-                pass
-            if not context.job_data["commits"]:
-                connection.execute("INSERT INTO load_ends (fire_id) VALUES (%s)", note[:1])
+        connection().execute("INSERT INTO load_begins (fire_id, trigger_name, pid) VALUES (%s, %s, %s)", note)
+        end_at = time.process_time() + context.job_data["seconds"]
+        while time.process_time() < end_at:
+            pass
         if context.job_data["commits"]:
             with context.transaction() as own:
                 own.exec_driver_sql("INSERT INTO load_ends (fire_id) VALUES (%s)", note[:1])
+        else:
+            connection().execute("INSERT INTO load_ends (fire_id) VALUES (%s)", note[:1])
 
 
 def main(engine: str, url: str) -> None:

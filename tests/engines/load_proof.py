@@ -1,6 +1,6 @@
 """The load proof of an engine: `python -m tests.engines.load_proof ENGINE [--jobs 1000]`. It is no part of the suite.
 
-Two nodes run CPU-bound jobs on the engine. A worker that runs a job is killed every two seconds, and each node once. A
+Two nodes run CPU-bound jobs on the engine. A worker that runs a job is killed at intervals, and each node once. A
 job that failed with its worker is retried, and one whose node died is recovered, so that every job comes to its end.
 Then the rows must agree with what the jobs have written down themselves.
 """
@@ -29,7 +29,6 @@ from quartzpy.embedded import EmbeddedPostgres
 from quartzpy.store.postgresql import migrations
 from tests.engines.load_jobs import SETTINGS, URL, Burn
 
-KILL_EVERY = 2.0
 TABLES = """
 CREATE TABLE load_begins (fire_id bigint NOT NULL, trigger_name text NOT NULL, pid integer NOT NULL,
     at timestamptz NOT NULL DEFAULT now());
@@ -127,7 +126,9 @@ def kill_a_worker(connection: psycopg.Connection[Any]) -> bool:
     return False
 
 
-def prove(engine: str, url: str, jobs: int, seconds: float, limit: float, log: Path) -> dict[str, Any]:
+def prove(
+    engine: str, url: str, jobs: int, seconds: float, kill_every: float, limit: float, log: Path
+) -> dict[str, Any]:
     """Run the jobs while workers and nodes die, and return the figures."""
     connection = psycopg.connect(psycopg_url(url), autocommit=True)
     connection.execute(TABLES)
@@ -146,7 +147,7 @@ def prove(engine: str, url: str, jobs: int, seconds: float, limit: float, log: P
             if killed_nodes < 2 and ends >= jobs * (killed_nodes + 1) / 3:
                 nodes.replace(killed_nodes)
                 killed_nodes += 1
-            if time.monotonic() >= last_kill + KILL_EVERY and kill_a_worker(connection):
+            if time.monotonic() >= last_kill + kill_every and kill_a_worker(connection):
                 killed_workers += 1
                 last_kill = time.monotonic()
             print(
@@ -174,13 +175,14 @@ def main() -> int:
     parser.add_argument("engine", choices=SETTINGS)
     parser.add_argument("--jobs", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=0.1, help="the processor time of a job")
+    parser.add_argument("--kill-every", type=float, default=2.0, help="the time between two kills of workers")
     parser.add_argument("--limit", type=float, default=1200, help="the longest time, in seconds")
     parser.add_argument("--url", help="an empty database; without it an embedded server is started")
     parser.add_argument("--log", type=Path, help="the file for what the nodes print")
     options = parser.parse_args()
     log = options.log or Path(tempfile.mkstemp(prefix="load-proof-", suffix=".log")[1])
     with database(options.url) as url:
-        figures = prove(options.engine, url, options.jobs, options.seconds, options.limit, log)
+        figures = prove(options.engine, url, options.jobs, options.seconds, options.kill_every, options.limit, log)
     print(json.dumps(figures, indent=2))
     zeros = [name for name in FIGURES if name != "begins"]
     if not SETTINGS[options.engine].is_ticketed:

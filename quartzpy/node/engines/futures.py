@@ -99,7 +99,8 @@ class FuturesEngine:
     def stop(self, token: str, *, kill: bool = False) -> bool:
         with self._lock:
             if token not in self._calls:
-                return token in self._over
+                # Its end may be on its way to the node.
+                return False
             self._stopped.add(token)
             _, future = self._calls[token]
         return future.cancel()
