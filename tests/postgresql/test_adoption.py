@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
 
+from quartzpy.config.config import SchedulerConfig
 from quartzpy.placement import Capabilities
+from quartzpy.store.postgresql import migrations
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.postgresql.worker_store import Ticket, WorkerReport, WorkerStore
+from tests.database import execute
 from tests.postgresql.conftest import NAME, register
 from tests.postgresql.submitting import executing, submitted
 from tests.postgresql.test_faults import ended
@@ -106,3 +110,27 @@ def test_a_recovery_passes_over_a_row_that_its_worker_writes(
     assert (outcome.nodes, outcome.adopted, outcome.lost) == (["node"], 0, 0)
     other.execute("COMMIT")
     assert store.recover(heir, []).adopted == 1, "what it has written counts"
+
+
+def test_a_copy_of_a_database_adopts_no_call_of_the_original(fresh_database: Callable[[], str]) -> None:
+    dsn = fresh_database()
+    migrations.upgrade(dsn)
+    store = SqlJobStore(dsn, SchedulerConfig.of({"name": NAME}))
+    store.open()
+    node = register(store)
+    numbers = store.submit(node, dict.fromkeys(executing(store, node, 2), True))
+    running, over = (Ticket(NAME, fire_id, numbers[fire_id]) for fire_id in sorted(numbers))
+    worker = WorkerStore(dsn)
+    for ticket in (running, over):
+        assert worker.take(ticket, "gpu:1")
+    assert worker.end(over, "{}")
+    store.leave(node)
+    migrations.adopt(dsn, by="a test")
+    assert worker.touch({running: WorkerReport()}) == {}
+    assert not worker.end(running, "{}")
+    heir = register(store, "heir")
+    assert store.recover(heir, []).adopted == 1
+    assert store.holdings(heir).executions == {over.fire_id}
+    assert execute(dsn, "SELECT fire_id, outcome FROM qrtz_executions") == [(running.fire_id, "TERMINATED")]
+    for one in (worker, store):
+        one.close()

@@ -28,6 +28,7 @@ from quartzpy.store.postgresql.left_batches import LEAVE_ENDED
 from quartzpy.store.postgresql.pausing import BY_JOB, BY_PAGE, passes
 from quartzpy.store.postgresql.removing import DELETE_JOBS, DELETE_SLICE, HOLD_JOBS, HOLD_UPSTREAMS, JOIN_JOBS
 from quartzpy.store.postgresql.schema.rows import job_columns
+from quartzpy.store.postgresql.schema.sql_files import SqlFile
 from quartzpy.store.postgresql.schema.statement import as_text, prepare
 from quartzpy.store.postgresql.slices import HOLD
 from quartzpy.store.postgresql.steps.acquire import (
@@ -62,6 +63,7 @@ from tests.database import Server
 from tests.waiting import wait_until
 
 LIMIT = 10
+SUBMISSIONS, OF_WORKER = SqlFile("steps/submissions.sql"), SqlFile("worker_store.sql")
 FILL_JOBS = """
 INSERT INTO qrtz_job_details (sched_name, job_group, job_name, job_type, is_durable, max_concurrent, persists_data,
     requests_recovery)
@@ -864,6 +866,48 @@ def read(plan: list[dict[str, Any]]) -> int:
         for node in plan
         if "Scan" in node["Node Type"] and "Relation Name" in node
     )
+
+
+# Of 6,000 executions that run, one on a worker.
+FILL_FIRES = """
+INSERT INTO qrtz_fired_triggers (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
+    job_type, instance_id, epoch, fired_time, scheduled_time, priority, requests_recovery)
+SELECT n, 'plans', 'DEFAULT', 't' || n, n, 'DEFAULT', 'known', 'known', 'node', 1, now(), now(), 5, false
+  FROM generate_series(1, 6000) AS n;
+UPDATE qrtz_fired_triggers SET submission = 1, worker = 'gpu:1' WHERE fire_id = 4000;
+"""
+ON_A_WORKER: dict[str, Any] = {"fire_id": 4_000, "scheduler": "plans", "submission": 1, "ending": "{}"}
+OF_SUBMISSIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    "submit": (SUBMISSIONS.submit, {"fire_ids": [1, 3_000], "outlives": [True, False], "refires": [False, False]}),
+    "submitted": (SUBMISSIONS.submitted, {"fire_ids": [1, 4_000]}),
+    "settle": (SUBMISSIONS.settle, {"fire_ids": [1, 4_000], "submissions": [1, 1]}),
+    "take": (OF_WORKER.take, {**ON_A_WORKER, "worker": "gpu:1"}),
+    "touch": (
+        OF_WORKER.touch,
+        {
+            "schedulers": ["plans", "plans"],
+            "fire_ids": [1, 4_000],
+            "submissions": [1, 1],
+            "reports": [True, True],
+            "fractions": [0.5, 0.5],
+            "messages": ["", ""],
+            "logs": ["", ""],
+        },
+    ),
+    "stands": (OF_WORKER("stands", ends=True), ON_A_WORKER),
+    "finish": (OF_WORKER.finish, ON_A_WORKER),
+}
+
+
+@filled(Fill(FILL_FIRES), Fill(FILL_FIRES, "good"), Fill(then=FILL_FIRES))
+@pytest.mark.parametrize(("text", "values"), OF_SUBMISSIONS.values(), ids=OF_SUBMISSIONS)
+def test_a_submission_is_found_by_its_key(
+    explain: Callable[..., list[dict[str, Any]]], text: str, values: dict[str, Any]
+) -> None:
+    plan = explain(text, **values)
+    assert 0 < read(plan) <= 8
+    scans = [node for node in plan if node.get("Relation Name") == "qrtz_fired_triggers" and "Index Name" in node]
+    assert {node["Index Name"] for node in scans} == {"qrtz_fired_triggers_pkey"}
 
 
 EARLIER = f"""

@@ -111,6 +111,7 @@ class StoredTables:
         """
         self._run("advance_fire_ids")
         self._run("advance_epochs")
+        self._run("forget_submissions")
         removed = self._run("forget_nodes")
         present = self.present()
         self._run("replace", system=present.system, oid=present.oid, database=present.name, by=by)

@@ -34,3 +34,7 @@ SELECT setval('qrtz_epochs', nextval('qrtz_epochs') + 1000000);
 -- The nodes of the former database that are silent here. What they ran is recovered by the next node that looks.
 DELETE FROM qrtz_scheduler_state s WHERE s.last_checkin + s.failure_window < clock_timestamp()
 RETURNING s.sched_name, s.instance_id;
+
+-- name: forget_submissions
+-- What runs on an engine is the former database's. No node here may watch it, or stop it, and no worker writes here.
+UPDATE qrtz_fired_triggers SET submission = NULL, worker = NULL WHERE submission IS NOT NULL AND ending IS NULL;
