@@ -11,7 +11,14 @@ from typing import Any
 import pytest
 
 from quartzpy import JobDetail, JobExecutionContext
-from quartzpy.errors import JobCancelledError, LeaseLostError, StoreUnavailableError, WorkerDiedError
+from quartzpy.errors import (
+    InvalidValueError,
+    JobCancelledError,
+    JobExecutionError,
+    LeaseLostError,
+    StoreUnavailableError,
+    WorkerDiedError,
+)
 from quartzpy.job_data import encode
 from quartzpy.jobs.job import Job, job_types
 from quartzpy.node.engines.judgement import Verdict, judged
@@ -113,13 +120,14 @@ class Rows:
         self.loses_answers = False
         self.submits = 0
 
-    def submit(self, node: Node, fires: Mapping[int, bool]) -> dict[int, int]:
+    def submit(self, node: Node, fires: Mapping[int, bool], *, refires: Collection[int] = ()) -> dict[int, int]:
         self.submits += 1
         self._fail()
         numbers = {}
         for fire_id, outlives in fires.items():
             row = self.rows.setdefault(fire_id, {"submission": 0, "worker": None, "ending": None, "silent_for": None})
-            if row.get("is_gone") or (row["worker"] is not None and row["ending"] is None):
+            is_free = row["worker"] is None and row["ending"] is None
+            if row.get("is_gone") or not (is_free or fire_id in refires):
                 continue
             number = row["submission"] + 1
             row.update(submission=number, worker=None, silent_for=None, ending=None, outlives=outlives)
@@ -409,9 +417,9 @@ def test_a_ticket_that_is_taken_meanwhile_is_not_submitted_again(world: World) -
     world.engine.events.lost(begun.token, "gone", may_have_begun=False)
     submit = world.rows.submit
 
-    def taken_first(node: Node, fires: Mapping[int, bool]) -> dict[int, int]:
+    def taken_first(node: Node, fires: Mapping[int, bool], *, refires: Collection[int] = ()) -> dict[int, int]:
         begun.taken()
-        return submit(node, fires)
+        return submit(node, fires, refires=refires)
 
     world.rows.submit = taken_first  # type: ignore[method-assign]
     world.pass_after(10)
@@ -548,6 +556,24 @@ def test_requests_to_stop_reach_the_engine_while_the_store_is_away(world: World)
     with pytest.raises(StoreUnavailableError):
         world.pass_after(TOUCH_EVERY)
     assert world.engine.stops == [(begun.token, False)]
+
+
+def test_a_refire_is_a_submission_over_the_ending_of_the_one_before(world: World) -> None:
+    begun = world.begin()
+    again = error_to_json(JobExecutionError("again", refire_immediately=True))
+    for number in (1, 2):
+        assert begun.token == f"100.1.{number}"
+        assert json.loads(world.engine.calls[-1].message)["refire_count"] == number - 1
+        begun.taken().row.update(ending=ending(None, error=again))
+        world.engine.events.ended(begun.token, answer(None, error=again))
+        world.pass_after()
+    world.engine.events.ended(begun.token, answer())
+    assert begun.outcome is Outcome.SUCCEEDED
+
+
+def test_a_store_without_rows_for_workers_fails_the_execution(world: World) -> None:
+    world.rows.fails = InvalidValueError("executors: this store is in memory")
+    assert "in memory" in str(world.begin().error)
 
 
 def test_an_execution_whose_row_is_gone_is_not_submitted(world: World) -> None:

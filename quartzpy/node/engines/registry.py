@@ -11,6 +11,7 @@ from quartzpy.config.pools import ExecutorConfig, ExecutorKind, as_bytes
 from quartzpy.jobs.internal_entries import Tracing
 from quartzpy.jobs.job import JobFactory, JobTypes
 from quartzpy.node.engines.absent import AbsentEngine
+from quartzpy.node.engines.judgement import SILENT_TOUCHES
 from quartzpy.node.engines.messages import MessageMaker, factory_reference, reference_of
 from quartzpy.node.engines.protocol import Engine, EngineSettings
 from quartzpy.node.engines.runs import EngineRuns
@@ -48,7 +49,8 @@ def new_engine_runs(
         AbsentEngine() if config is None else _new_engine(executor, config, name, settings, job_factory, tracing, clock)
     )
     is_named = kind not in (None, ExecutorKind.PROCESSES)
-    touch_every, window = settings.checkin_interval.total_seconds(), settings.engine_window.total_seconds()
+    touch_every = settings.checkin_interval.total_seconds()
+    window = max(settings.engine_window.total_seconds(), SILENT_TOUCHES * touch_every)
     common = {
         "scheduler": settings.name,
         "schema": settings.schema,

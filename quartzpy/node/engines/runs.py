@@ -18,7 +18,14 @@ from functools import partial
 
 from quartzpy.clock import Clock
 from quartzpy.config.pools import MAX_WORKERS
-from quartzpy.errors import JobCancelledError, JobSnoozedError, LeaseLostError, SchedulerStateError, WorkerDiedError
+from quartzpy.errors import (
+    InvalidValueError,
+    JobCancelledError,
+    JobSnoozedError,
+    LeaseLostError,
+    SchedulerStateError,
+    WorkerDiedError,
+)
 from quartzpy.jobs.context import JobExecutionContext, Progress
 from quartzpy.jobs.job import JobTypes
 from quartzpy.node.engines.engine_run import Run
@@ -340,10 +347,13 @@ class EngineRuns(Service):
                 self._settling.setdefault(run)
 
     def _has_stopped(self, run: Run, *, kill: bool = False) -> bool:
+        return self._asked(run, partial(self._engine.stop, run.token, kill=kill))
+
+    def _asked(self, run: Run, question: Callable[[], bool]) -> bool:
         try:
-            return self._engine.stop(run.token, kill=kill)
+            return question()
         except Exception as error:
-            self._logger.warning("%s: call %s cannot be stopped: %s", self.name, run.token, reason(error))
+            self._logger.warning("%s: call %s: the engine does not answer: %s", self.name, run.token, reason(error))
             return False
 
     def _stopped(self, run: Run) -> BaseException:
@@ -386,7 +396,8 @@ class EngineRuns(Service):
                 # A call without a name is the first one, or that of a refire.
                 refires = [run.fire_id for run in runs if not run.token]
                 numbers = self._store.submit(node, fires, refires=refires)
-            except LeaseLostError as error:
+            except (LeaseLostError, InvalidValueError) as error:
+                # The store in memory has no rows that workers could reach.
                 for run in runs:
                     self._end(run, error)
                 continue
@@ -429,7 +440,7 @@ class EngineRuns(Service):
         """Compare calls with their rows: all of them at intervals, and those in doubt in each pass."""
         while self._adopting and self._is_connected:
             run = self._adopting.popleft()
-            if not (self._abilities.can_adopt and self._engine.adopt(self._call_of(run))):
+            if not (self._abilities.can_adopt and self._asked(run, partial(self._engine.adopt, self._call_of(run)))):
                 self.lost(run.token, "its node has died, and the engine does not know it", may_have_begun=True)
         with self._lock:
             runs: Iterable[Run] = list(self._doubts)
@@ -446,7 +457,14 @@ class EngineRuns(Service):
                     if run.lost is not None:
                         self._end(run, error)
         compared = [run for group in by_node.values() for run in group]
-        states = self._states_of([run.token for run in compared])
+        # Who touches its row needs no other witness.
+        states = self._states_of(
+            [
+                run.token
+                for run in compared
+                if (row := rows.get(run.fire_id)) and (row.silent_for is None or row.silent_for >= self._check_every)
+            ]
+        )
         for run in compared:
             self._follow(run, rows.get(run.fire_id), states.get(run.token, Found.UNKNOWN))
 

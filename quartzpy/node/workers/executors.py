@@ -169,8 +169,12 @@ class Executors:
         ]
         for thread in closing:
             thread.start()
+        for executor in self._with_adopting():
+            if executor.engine is None:
+                executor.pool.close()
         for thread in closing:
             thread.join()
+        # Those of engines end what the engines have told last.
         for executor in self._with_adopting():
             executor.pool.close()
 
