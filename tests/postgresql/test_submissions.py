@@ -49,7 +49,7 @@ def test_a_submission_has_a_number_a_worker_and_an_ending(store: SqlJobStore, wo
     assert not worker.end(ticket, '{"outcome": "FAILED"}')
     assert worker.touch({ticket: WorkerReport()}) == {}
     assert store.settle(node, {fire_id: number + 1, 1: 1}) == {fire_id: '{"outcome": "SUCCEEDED"}'}
-    assert store.settle(node, {fire_id: number}) == {}
+    assert store.settle(node, {fire_id: number - 1}) == {}
     assert store.submit(node, {fire_id: False}) == {}, "it has run, and was not lost"
     again = store.submit(node, {fire_id: False}, refires=[fire_id])
     assert again == {fire_id: number + 2}, "the job runs again in the same attempt"
@@ -78,7 +78,8 @@ def test_a_void_submission_can_do_nothing_and_is_not_submitted_again(
     [row] = store.submitted(node, [ticket.fire_id]).values()
     assert (row.submission, row.worker is not None, row.ending) == (ticket.submission + 1, True, None)
     assert store.submit(node, {ticket.fire_id: False}) == {}, "it may have run to its end"
-    assert store.settle(node, {ticket.fire_id: ticket.submission}) == {}
+    assert store.settle(node, {ticket.fire_id: ticket.submission}) == {ticket.fire_id: None}, "its answer may be lost"
+    assert store.submitted(node, [ticket.fire_id])[ticket.fire_id].submission == ticket.submission + 1
 
 
 def test_a_submission_that_nobody_took_is_void_and_can_be_submitted_again(
@@ -89,6 +90,7 @@ def test_a_submission_that_nobody_took_is_void_and_can_be_submitted_again(
     assert store.settle(node, {ticket.fire_id: ticket.submission}) == {ticket.fire_id: None}
     assert not worker.take(ticket, "gpu:1")
     assert store.submit(node, {ticket.fire_id: False}) == {ticket.fire_id: ticket.submission + 2}
+    assert store.settle(node, {ticket.fire_id: ticket.submission}) == {}, "there is a later one"
 
 
 def test_each_step_is_refused_by_a_dead_epoch_and_changes_nothing(

@@ -52,7 +52,7 @@ class SubmissionStore(Protocol):
         """Return how these submissions have ended, and make void those that have not (None).
 
         What still runs of a void one can neither begin, nor end, nor commit anything that is fenced. A submission is
-        missing in the answer if the execution is not this epoch's any more, or has a later submission: an earlier call
-        may have made it void.
+        missing in the answer if the execution is not this epoch's any more, or has a later submission than an earlier
+        call has left. It may be repeated, because an answer was lost.
         """
         ...

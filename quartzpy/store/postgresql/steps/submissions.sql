@@ -33,14 +33,15 @@ SELECT f.fire_id, f.submission, f.worker, extract(epoch FROM :now - f.worker_see
        AND o.submission IS NOT NULL LIMIT 1) AS f;
 
 -- name: settle
--- Makes submissions void that have not ended. The worker is not forgotten: what it has begun must not begin again.
+-- Makes submissions void that have not ended. The worker is not forgotten: what it has begun must not begin again. It
+-- may be asked again, because an answer was lost.
 -- No row: the epoch is no longer registered.
 WITH changed AS (
     UPDATE qrtz_fired_triggers f
-       SET submission = CASE WHEN f.ending IS NULL THEN f.submission + 1 ELSE f.submission END
+       SET submission = CASE WHEN f.ending IS NULL THEN w.submission + 1 ELSE f.submission END
       FROM unnest(:'fire_ids'::bigint[], :'submissions'::int[]) AS w(fire_id, submission)
      WHERE f.fire_id = w.fire_id AND f.sched_name = :'sched' AND f.epoch = :'epoch'::bigint
-       AND f.submission = w.submission
+       AND f.submission BETWEEN w.submission AND w.submission + 1
        AND EXISTS (
         -- include: registered
         OFFSET 0)
