@@ -530,7 +530,8 @@ def test_a_row_that_is_gone_ends_what_is_in_doubt(world: World) -> None:
 )
 def test_verdicts(ticket: float | None, state: Found, lost: bool, is_void: bool, verdict: Verdict) -> None:
     row = Submitted(1, 2 if is_void else 1, None if ticket is None else "w", ticket, None)
-    said = judged(row, state, submission=1, lost=lost, is_void=is_void, window=WINDOW, touch_every=TOUCH_EVERY)
+    limits = {"window": WINDOW, "touch_every": TOUCH_EVERY}
+    said = judged(row, state, submission=1, lost=lost, is_void=is_void, unseen_for=0.0, **limits)
     assert said is verdict
 
 

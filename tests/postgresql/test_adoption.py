@@ -84,7 +84,7 @@ def test_a_node_adopts_only_what_its_executors_can_watch(
     store: SqlJobStore, worker: WorkerStore, other: psycopg.Connection[Any]
 ) -> None:
     node = register(store)
-    submitted(store, node, outlives=True)
+    ticket = submitted(store, node, outlives=True)
     other.execute("""UPDATE qrtz_job_details SET placement = '{"executor":"big"}'""")
     small, big = register(store, "small"), register(store, "big")
     store.publish(small, Capabilities(executors=frozenset({"default"})))
@@ -93,6 +93,8 @@ def test_a_node_adopts_only_what_its_executors_can_watch(
     assert not store.recover(small, []).changed_anything
     assert store.recover(big, []).adopted == 1
     store.leave(big)
+    assert not store.recover(small, []).changed_anything, "the engine may still have the call"
+    assert worker.take(ticket, "gpu:1")
     assert store.recover(small, []).adopted == 1, "nobody else has the executor either"
 
 

@@ -12,7 +12,7 @@ from quartzpy.job_data import decode
 from quartzpy.jobs.context import JobExecutionContext, surrounding
 from quartzpy.logs.captured import capturing
 from quartzpy.node.engines.process_messages import Ending, ending_from_json, error_from_json
-from quartzpy.node.workers.endings import completion_of, store_data
+from quartzpy.node.workers.endings import ask_trigger, completion_of, store_data
 from quartzpy.node.workers.execution import Execution
 from quartzpy.store.protocol import Node
 
@@ -22,7 +22,7 @@ class Run:
 
     __slots__ = (
         *("_ask_to_stop", "context", "execution", "exit_code", "is_over", "is_void", "lost", "message", "not_before"),
-        *("outlives", "submission", "surroundings", "takes_ticket", "token", "tries", "within", "worker"),
+        *("outlives", "seen_at", "submission", "surroundings", "takes_ticket", "token", "tries", "within", "worker"),
     )
 
     def __init__(
@@ -46,6 +46,8 @@ class Run:
         self.lost: str | None = None
         """Why the engine does not run the latest submission, as far as it knows."""
         self.exit_code: int | None = None
+        self.seen_at = 0.0
+        """When its row was last seen to be that of this node."""
         self.is_void = False
         """True if the submission was made void although a worker may still run it."""
         self.is_over = False
@@ -104,17 +106,21 @@ def _take_over(ending: Ending, execution: Execution, context: JobExecutionContex
     """Give the execution what its job has come to. Raises the error of the job."""
     if ending.noticed_stop:
         execution.cancelled.notice()
-    if ending.job_data is not None:
-        context.job_detail_data.clear()
-        context.job_detail_data.update(decode(ending.job_data))
-    execution.result_problem = ending.result_problem
     if ending.log is not None and execution.log_lines is not None:
         execution.log_lines.add(ending.log)
-    if ending.result is not None:
-        context.result = decode(ending.result)["result"]
-    if ending.is_committed:
-        completion = completion_of(execution)
-        store_data(execution, completion)
-        execution.committed = completion
+    execution.result_problem = ending.result_problem
+    try:
+        if ending.job_data is not None:
+            changed = decode(ending.job_data)
+            context.job_detail_data.clear()
+            context.job_detail_data.update(changed)
+        if ending.result is not None:
+            context.result = decode(ending.result)["result"]
+    finally:
+        if ending.is_committed:
+            # It has succeeded, whether or not this node can read and keep what has come of it.
+            execution.committed = completion = completion_of(execution)
+            ask_trigger(execution, completion)
+            store_data(execution, completion)
     if ending.error is not None:
         raise error_from_json(ending.error)

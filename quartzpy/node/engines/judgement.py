@@ -34,19 +34,22 @@ def judged(
     submission: int | None,
     lost: bool,
     is_void: bool,
+    unseen_for: float,
     window: float,
     touch_every: float,
 ) -> Verdict:
     """Return what follows for a call with a ticket. `lost`: its engine has said so, or a second run of it was refused.
+    `unseen_for`: the seconds since its row was that of this node.
 
     An engine that does not know is never believed to have lost anything: only the silence of the row counts then.
     """
+    is_over = state in (Found.GONE, Found.FAILED, Found.DONE)
     if row is None or (row.submission != submission and not is_void):
-        # Without an event, the scheduler thread notices it, and asks the job to stop.
-        return Verdict.GONE if lost else Verdict.WAIT
+        # The scheduler thread notices it, and asks the job to stop, which learns it by its touches as well.
+        is_gone = lost or is_over or (unseen_for >= window and state is not Found.RUNNING)
+        return Verdict.GONE if is_gone else Verdict.WAIT
     if row.ending is not None and not is_void:
         return Verdict.ENDED
-    is_over = state in (Found.GONE, Found.FAILED, Found.DONE)
     if row.worker is None or row.silent_for is None:
         if not (lost or is_over):
             return Verdict.WAIT

@@ -15,6 +15,7 @@ import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
+from typing import TypeVar
 
 from quartzpy.clock import Clock
 from quartzpy.config.pools import MAX_WORKERS
@@ -41,6 +42,8 @@ from quartzpy.store.node_problems import ENGINE_UNAVAILABLE, NodeProblem
 from quartzpy.store.protocol import JobStore, Node, Submitted
 from quartzpy.texts import reason
 
+T = TypeVar("T")
+
 KILL_AFTER = 2.0
 """The time, in seconds, that a job has to end after a request to stop, before the engine ends it."""
 MAX_TRIES = 3
@@ -53,6 +56,7 @@ LONGEST_PAUSE = 30.0
 UNTRUSTED_REST = 0.05
 CLOSE_GRACE = 5.0
 KILLED = "this execution ignored the request to stop, and its process was killed"
+NOT_OURS = "the execution does not belong to this node any more"
 STOPPED_LATE = "this execution ignored the request to stop"
 
 
@@ -150,26 +154,33 @@ class EngineRuns(Service):
 
     def adopt(self, execution: Execution, context: JobExecutionContext, row: Submitted) -> None:
         """Watch an execution that a node has submitted which is gone. Its job is not begun here."""
-        run = Run(self.ask_to_stop, execution, context, ticket=True, outlives=self._abilities.can_adopt)
-        run.message = self._messages.message_of(
-            execution.fired, self._job_types.find(execution.fired.job_type), context
-        )
-        run.submission, run.worker = row.submission, row.worker
+        run = Run(self.ask_to_stop, execution, context, ticket=True, outlives=True)
+        # Without the class of the job, the engine cannot be asked, and the row tells how it ends.
+        if (job_class := self._job_types.class_of(execution.fired.job_type)) is not None:
+            run.message = self._messages.message_of(execution.fired, job_class, context)
+        run.submission, run.worker, run.seen_at = row.submission, row.worker, self._clock.monotonic()
         run.token = self._token_of(run, row.submission)
         execution.work = run
+        if (former := self._in_hand.get(run.token)) is not None:
+            # This node has begun it itself, in an epoch that it has lost.
+            self._end(former, LeaseLostError(NOT_OURS))
         with self._lock:
             self._in_hand[run.token] = run
         if row.ending is not None:
             self._end(run, row.ending)
-        else:
+        elif run.message:
             self._adopting.append(run)
             self.wakeup.set()
+        if execution.cancelled.is_requested:
+            self.ask_to_stop(run)
 
     def hand_over(self, chosen: Callable[[Execution], bool] = lambda execution: True) -> None:
         """Forget executions that outlive this node: their rows stay, and a node adopts them."""
         with self._lock:
             leaving = [
-                run for run in self._in_hand.values() if run.outlives and not run.is_over and chosen(run.execution)
+                run
+                for run in self._in_hand.values()
+                if run.outlives and run not in self._settling and chosen(run.execution)
             ]
             for run in leaving:
                 self._forget(run)
@@ -287,14 +298,21 @@ class EngineRuns(Service):
         if not self._is_connected:
             if now < self._start_at:
                 return
+            failures = self._failures
             try:
                 self._engine.start(self)
             except Exception as error:
                 self.unavailable(reason(error))
                 return
+            if self._failures > failures:
+                # It is away again already.
+                return
             self._is_connected, self._unreachable, self._failures = True, None, 0
             self._capacity_at = self._looks_at = now
             self._find_lost()
+            with self._lock:
+                # A request that was made while it was away has reached nobody.
+                self._stops.extend(run for run in self._in_hand.values() if run.execution.cancelled.is_requested)
         if now >= self._capacity_at:
             try:
                 offered = self._engine.capacity()
@@ -318,11 +336,14 @@ class EngineRuns(Service):
     def _states_of(self, tokens: Collection[str]) -> Mapping[str, Found]:
         if not (tokens and self._abilities.can_find and self._is_connected):
             return {}
+        return self._asked(partial(self._engine.find, tokens), {})
+
+    def _asked(self, question: Callable[[], T], otherwise: T) -> T:
         try:
-            return self._engine.find(tokens)
+            return question()
         except Exception as error:
             self._logger.warning("%s: the engine does not answer: %s", self.name, reason(error))
-            return {}
+            return otherwise
 
     def _pass_stops_on(self, now: float) -> None:
         while self._stops:
@@ -347,14 +368,7 @@ class EngineRuns(Service):
                 self._settling.setdefault(run)
 
     def _has_stopped(self, run: Run, *, kill: bool = False) -> bool:
-        return self._asked(run, partial(self._engine.stop, run.token, kill=kill))
-
-    def _asked(self, run: Run, question: Callable[[], bool]) -> bool:
-        try:
-            return question()
-        except Exception as error:
-            self._logger.warning("%s: call %s: the engine does not answer: %s", self.name, run.token, reason(error))
-            return False
+        return self._asked(partial(self._engine.stop, run.token, kill=kill), False)
 
     def _stopped(self, run: Run) -> BaseException:
         if run.worker is None:
@@ -380,6 +394,9 @@ class EngineRuns(Service):
                 self._waiting.pop(run, None)
             elif run.execution.is_over:
                 self._end(run, LeaseLostError(NOT_BEGUN))
+            elif run.token and run.execution.cancelled.is_requested:
+                # The engine has lost it after the request to stop.
+                self._over(run, self._stopped(run))
             elif not self._is_connected:
                 if self._unreachable is not None and not run.token:
                     # Any node with such an executor may run it, perhaps this one later.
@@ -418,7 +435,7 @@ class EngineRuns(Service):
                 return
             self._in_hand.pop(run.token, None)
             self._doubts.pop(run, None)
-            run.submission, run.lost, run.worker = submission, None, None
+            run.submission, run.lost, run.worker, run.seen_at = submission, None, None, self._clock.monotonic()
             # Other databases may have the same fire ids, and the same engine.
             run.token = token = self._token_of(run, submission or secrets.randbits(31))
             self._in_hand[token] = run
@@ -440,43 +457,39 @@ class EngineRuns(Service):
         """Compare calls with their rows: all of them at intervals, and those in doubt in each pass."""
         while self._adopting and self._is_connected:
             run = self._adopting.popleft()
-            if not (self._abilities.can_adopt and self._asked(run, partial(self._engine.adopt, self._call_of(run)))):
+            adopt = partial(self._engine.adopt, self._call_of(run))
+            if not (run.is_over or (self._abilities.can_adopt and self._asked(adopt, False))):
                 self.lost(run.token, "its node has died, and the engine does not know it", may_have_begun=True)
         with self._lock:
             runs: Iterable[Run] = list(self._doubts)
             if now >= self._looks_at:
                 runs = [run for run in self._in_hand.values() if run.takes_ticket and run not in self._waiting]
                 self._looks_at = now + self._check_every
-        rows: dict[int, Submitted] = {}
-        by_node = _by_node(runs)
-        for node, group in list(by_node.items()):
-            try:
-                rows |= self._store.submitted(node, [run.fire_id for run in group])
-            except LeaseLostError as error:
-                for run in by_node.pop(node):
-                    if run.lost is not None:
-                        self._end(run, error)
-        compared = [run for group in by_node.values() for run in group]
-        # Who touches its row needs no other witness.
-        states = self._states_of(
-            [
-                run.token
-                for run in compared
-                if (row := rows.get(run.fire_id)) and (row.silent_for is None or row.silent_for >= self._check_every)
-            ]
-        )
-        for run in compared:
-            self._follow(run, rows.get(run.fire_id), states.get(run.token, Found.UNKNOWN))
+        for node, group in _by_node(runs).items():
+            rows = self._store.submitted(node, [run.fire_id for run in group])
+            # Who touches its row needs no other witness.
+            silent = {fire_id: row.silent_for for fire_id, row in rows.items()}
+            unsure = [run for run in group if (said := silent.get(run.fire_id)) is None or said >= self._check_every]
+            states = self._states_of([run.token for run in unsure])
+            for run in group:
+                self._follow(run, rows.get(run.fire_id), states.get(run.token, Found.UNKNOWN), now)
 
-    def _follow(self, run: Run, row: Submitted | None, state: Found) -> None:
-        verdict = self._judge_by(row, state, submission=run.submission, lost=run.lost is not None, is_void=run.is_void)
-        if row is not None and row.worker is not None:
-            run.worker = row.worker
+    def _follow(self, run: Run, row: Submitted | None, state: Found, now: float) -> None:
+        if row is not None:
+            run.worker, run.seen_at = row.worker or run.worker, now
+        verdict = self._judge_by(
+            row,
+            state,
+            submission=run.submission,
+            lost=run.lost is not None,
+            is_void=run.is_void,
+            unseen_for=now - run.seen_at,
+        )
         match verdict:
             case Verdict.ENDED if row is not None and row.ending is not None:
                 self._end(run, row.ending)
             case Verdict.GONE:
-                self._end(run, LeaseLostError("the execution does not belong to this node any more"))
+                self._end(run, LeaseLostError(NOT_OURS))
             case Verdict.OVER:
                 self._end(run, JobCancelledError(STOPPED_LATE))
             case Verdict.SUBMIT:
@@ -494,9 +507,12 @@ class EngineRuns(Service):
                 self._settling[run] = WorkerDiedError(text, exit_code=run.exit_code)
 
     def _settle(self) -> None:
-        for node, runs in _by_node(self._settling).items():
+        # Threads of the engine add to it.
+        for node, runs in _by_node(list(self._settling)).items():
             try:
-                endings = self._store.settle(node, {run.fire_id: run.submission or 0 for run in runs})
+                endings = self._store.settle(
+                    node, {run.fire_id: run.submission or 0 for run in runs if not run.is_over}
+                )
             except LeaseLostError:
                 endings = {}
             for run in runs:
@@ -504,7 +520,7 @@ class EngineRuns(Service):
                 if (ending := endings.get(run.fire_id)) is not None:
                     self._end(run, ending)
                 elif run.fire_id not in endings:
-                    self._end(run, LeaseLostError("the execution does not belong to this node any more"))
+                    self._end(run, LeaseLostError(NOT_OURS))
                 elif error is not None:
                     self._end(run, error)
                 else:

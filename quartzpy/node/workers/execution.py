@@ -146,6 +146,13 @@ class Executor:
     engine: JobEngine | None = None
 
 
+class Elsewhere(Job, type_name="<on an engine>"):
+    """Stands for the instance of a job that an engine makes. It is not a registered job type."""
+
+    def execute(self, context: JobExecutionContext) -> Any:
+        raise NotImplementedError
+
+
 class Execution:
     """A committed fire that is running or about to run; a task of a worker. It repeats a job that asks for a refire.
 
@@ -318,11 +325,10 @@ class Execution:
                 runner.start_timeout(self, (runner.store_time.now() - fired.fire_time).total_seconds())
             if fired.capture_logs is not None:
                 self.log_capture = runner.log_capture_of(self)
-            self.context = self._new_context()
-            if self.context is None:
-                self._finish()
-            else:
-                self.executor.engine.adopt(self, self.context, row)
+            # It has begun, whether or not this node knows the type of the job.
+            self.is_instantiated = True
+            self.context = runner.context_for(self, self.epoch.node.instance_id, Elsewhere())
+            self.executor.engine.adopt(self, self.context, row)
         except BaseException as error:
             runner.fail(self, error)
 

@@ -31,7 +31,7 @@ from quartzpy.node.signals import SchedulerSignals
 from quartzpy.node.workers.capacity import Capacity
 from quartzpy.node.workers.deadlines import Deadlines
 from quartzpy.node.workers.error_handling import describe
-from quartzpy.node.workers.execution import MAX_REMEMBERED, Execution, Loop
+from quartzpy.node.workers.execution import MAX_REMEMBERED, Elsewhere, Execution, Loop
 from quartzpy.node.workers.executors import Executors
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import Completion, FiredTrigger, Gate, JobStore, Node, Submitted
@@ -51,13 +51,6 @@ LISTENER_LIMIT = 1.0
 OVERRUN_AFTER = 3.0
 """The time after a timeout, in seconds, of the first warning about a job that is still running. Intervals double."""
 MAX_OVERRUN_REST = 3_600.0
-
-
-class _Elsewhere(Job, type_name="<on an engine>"):
-    """Stands for the instance of a job that an engine makes. It is not a registered job type."""
-
-    def execute(self, context: JobExecutionContext) -> Any:
-        raise NotImplementedError
 
 
 class JobRunner:
@@ -191,7 +184,9 @@ class JobRunner:
         if not execution.is_recorded_first():
             return
         try:
-            self._accepted.pop(execution.fired.fire_id, None)
+            # It may be another execution already: this node adopts what it has begun in an epoch that it has lost.
+            if self._accepted.get(execution.fired.fire_id) is execution:
+                del self._accepted[execution.fired.fire_id]
             if self._notifying:
                 with self._lock:
                     self._notifying.pop(execution.fired.fire_id, None)
@@ -283,7 +278,7 @@ class JobRunner:
         job_class = self._job_types.find(execution.fired.job_type)
         executor = execution.executor
         if executor is not None and executor.engine is not None:
-            return _Elsewhere()
+            return Elsewhere()
         if (
             executor is not None
             and executor.kind == ExecutorKind.ASYNCIO

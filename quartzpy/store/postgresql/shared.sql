@@ -469,7 +469,8 @@ AND (f.outlives_node
 AND (:column.submission IS NULL OR (:column.outlives_node IS NOT TRUE AND :column.ending IS NULL))
 
 -- part: adoptable
--- Executions that a node can adopt that has their executor; if none has it, any node.
+-- Executions that a node can adopt that has their executor; if none has it, any node, but not what no worker has taken
+-- yet: its engine may still have it.
   FROM qrtz_fired_triggers f
  CROSS JOIN LATERAL (
     SELECT (SELECT nullif(j.placement, '')::jsonb ->> 'executor' FROM qrtz_job_details j
@@ -482,4 +483,5 @@ AND (:column.submission IS NULL OR (:column.outlives_node IS NOT TRUE AND :colum
    AND (executor.name IS NULL
         OR coalesce((SELECT bool_or(s.epoch = :'epoch'::bigint) FROM qrtz_scheduler_state s
                       WHERE s.sched_name = :'sched' AND s.instance_id <> ALL(:'instances'::text[])
-                        AND jsonb_exists(s.capabilities -> 'executors', executor.name)), true))
+                        AND jsonb_exists(s.capabilities -> 'executors', executor.name)),
+                     f.worker IS NOT NULL OR f.ending IS NOT NULL))

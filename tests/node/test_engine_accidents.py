@@ -1,0 +1,213 @@
+"""What becomes of executions on an engine when two things go wrong at the same time."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from quartzpy import JobDetail
+from quartzpy.errors import InvalidValueError, JobCancelledError, LeaseLostError, StoreUnavailableError
+from quartzpy.node.engines.protocol import EngineEvents, Found
+from quartzpy.node.engines.runs import KILL_AFTER
+from quartzpy.states import Outcome
+from quartzpy.store.protocol import Submitted
+from tests.node.processes import execution_of
+from tests.node.test_engine_runs import (
+    TOUCH_EVERY,
+    WINDOW,
+    Begun,
+    Lasting,
+    Repeatable,
+    Script,
+    World,
+    answer,
+    ending,
+)
+
+
+def made(**abilities: bool) -> World:
+    world = World(Script(**abilities))
+    world.pass_after()
+    return world
+
+
+def adopted(world: World, row: Submitted, **stored: Any) -> Begun:
+    begun = Begun(world, execution_of(Lasting, stored={"fire_id": row.fire_id, **stored}))
+    values = {"worker": row.worker, "silent_for": row.silent_for, "ending": row.ending}
+    world.rows.rows[row.fire_id] = {"submission": row.submission, **values}
+    begun.execution.adopt(row)
+    return begun
+
+
+# --- requests to stop
+
+
+@pytest.mark.parametrize("kind", [Lasting, Repeatable])
+def test_a_call_that_is_lost_after_a_request_to_stop_is_not_submitted_again(kind: Any) -> None:
+    world = made(can_kill=False)
+    begun = world.begin(kind)
+    begun.execution.stop()
+    world.pass_after()
+    world.engine.events.lost(begun.token, "gone", may_have_begun=False)
+    for _ in range(3):
+        world.pass_after(1)
+    assert len(world.engine.calls) == 1
+    assert begun.outcome is Outcome.CANCELLED
+
+
+def test_a_request_to_stop_reaches_an_engine_that_comes_back() -> None:
+    world = made(can_kill=False)
+    begun = world.begin().taken()
+    world.engine.events.unavailable("away")
+    begun.execution.stop()
+    world.pass_after(0)
+    world.engine.stops.clear()
+    world.pass_after(60)
+    world.pass_after()
+    assert world.engine.stops == [(begun.token, False)]
+
+
+def test_a_timeout_that_is_over_before_the_adoption_counts() -> None:
+    world = made(can_kill=False, can_adopt=True)
+    execution = execution_of(Lasting, stored={"fire_id": 7})
+    begun = Begun(world, execution)
+    world.rows.rows[7] = {"submission": 3, "worker": "w1", "silent_for": 0.0, "ending": None}
+    # The thread of the deadlines is faster.
+    execution.time_out()
+    execution.adopt(Submitted(7, 3, "w1", 0.0, None))
+    world.pass_after()
+    assert world.engine.stops == [("7.1.3", False)]
+    world.pass_after(KILL_AFTER)
+    assert begun.row["submission"] == 4
+
+
+# --- rows that are gone
+
+
+@pytest.mark.parametrize(("state", "after"), [(Found.GONE, TOUCH_EVERY), (Found.UNKNOWN, WINDOW + TOUCH_EVERY)])
+def test_a_row_that_is_gone_ends_a_call_of_which_the_engine_says_nothing(state: Found, after: float) -> None:
+    world = made()
+    begun = world.begin().taken()
+    begun.row["is_gone"] = True
+    world.engine.states[begun.token] = Found.RUNNING
+    world.pass_after(10 * WINDOW)
+    assert begun.runner.completion is None
+    world.engine.states[begun.token] = state
+    world.pass_after(after)
+    assert isinstance(begun.error, LeaseLostError)
+
+
+def test_a_node_that_adopts_its_own_execution_ends_the_former_one() -> None:
+    world = made(can_adopt=True)
+    begun = world.begin().taken()
+    fire_id = begun.execution.fired.fire_id
+    heir = adopted(world, Submitted(fire_id, 1, "w1", 0.0, ending("there")))
+    assert heir.result == "there"
+    assert isinstance(begun.error, LeaseLostError)
+
+
+def test_the_end_of_a_former_execution_does_not_hide_the_one_that_the_node_has_adopted() -> None:
+    world = made(can_adopt=True)
+    former, heir = (Begun(world, execution_of(Lasting, stored={"fire_id": 7})) for _ in range(2))
+    former.runner.accept([former.execution])
+    former.runner.accept([heir.execution])
+    former.runner.end_as(former.execution, None)
+    assert former.runner.accepted() == [heir.execution]
+
+
+# --- settling
+
+
+def test_what_is_being_settled_is_not_handed_over() -> None:
+    world = made(can_adopt=True)
+    begun = world.begin(Lasting).taken()
+    world.engine.events.killed(begun.token)
+    world.runs.hand_over()
+    world.pass_after()
+    assert isinstance(begun.error, JobCancelledError)
+
+
+def test_nothing_is_settled_for_an_execution_that_is_over() -> None:
+    world = made()
+    begun = world.begin().taken()
+    world.engine.events.killed(begun.token)
+    world.engine.events.ended(begun.token, answer())
+    world.pass_after()
+    assert begun.row["submission"] == 1
+
+
+# --- what a node cannot read or does not know
+
+
+def test_a_job_that_has_committed_succeeds_although_the_node_cannot_read_its_result() -> None:
+    world = made()
+    begun = world.begin(JobDetail(Lasting, "job", persist_data=True))
+    said = json.loads(answer(is_committed=True))
+    said["ending"] |= {"result": "{", "job_data": "{"}
+    world.engine.events.ended(begun.token, json.dumps(said))
+    assert begun.outcome is Outcome.SUCCEEDED
+
+
+def test_a_node_adopts_an_execution_whose_job_it_does_not_know() -> None:
+    world = made(can_adopt=True)
+    begun = adopted(world, Submitted(7, 3, "w1", 0.0, None), job_type="not.here:Job")
+    world.pass_after()
+    assert world.engine.adopted == []
+    begun.row.update(ending=ending("there"))
+    world.pass_after(TOUCH_EVERY)
+    assert begun.result == "there"
+
+
+# --- the engine
+
+
+def test_an_engine_that_is_away_again_before_it_has_started_is_not_taken_for_there() -> None:
+    class Flapping(Script):
+        def start(self, events: EngineEvents) -> None:
+            super().start(events)
+            events.unavailable("away again")
+
+    world = World(Flapping())
+    world.pass_after()
+    assert world.runs.problem() is not None
+    assert world.pool.size == 0
+
+
+def test_an_engine_that_cannot_adopt_at_this_moment_leaves_the_word_to_the_row(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = made(can_adopt=True)
+
+    def adopt(call: object) -> bool:
+        raise OSError("the scheduler does not answer")
+
+    monkeypatch.setattr(world.engine, "adopt", adopt)
+    begun = adopted(world, Submitted(7, 3, "w1", 0.0, None))
+    world.pass_after()
+    begun.row.update(ending=ending("there"))
+    world.pass_after()
+    assert begun.result == "there"
+
+
+def test_a_store_without_submissions_fails_the_execution_and_not_the_thread() -> None:
+    world = made()
+    world.rows.fails = InvalidValueError("memory:// has no engines that need tickets")
+    begun = world.begin()
+    assert begun.outcome is Outcome.FAILED
+
+
+def test_a_store_that_is_away_for_ten_minutes_loses_nothing() -> None:
+    world = made()
+    running, waiting = world.begin().taken(), world.begin(passes=False)
+    world.rows.fails = StoreUnavailableError("away")
+    for _ in range(60):
+        with pytest.raises(StoreUnavailableError):
+            world.pass_after(10)
+    running.ended()
+    world.rows.fails = None
+    world.pass_after(10)
+    assert running.outcome is Outcome.SUCCEEDED
+    assert len(world.engine.calls) == 2
+    assert waiting.outcome is None
