@@ -14,7 +14,7 @@ from quartzpy.node.engines.protocol import Abilities, Call, EngineEvents, Found
 class AbsentEngine:
     """Knows of no calls."""
 
-    abilities = Abilities(repeats=True)
+    abilities = Abilities(repeats=True, can_adopt=True)
 
     def start(self, events: EngineEvents) -> None: ...
 
@@ -31,6 +31,6 @@ class AbsentEngine:
         return {}
 
     def adopt(self, call: Call) -> bool:
-        return False
+        return True  # It is not lost: its row tells how it ends.
 
     def close(self, timeout: float) -> None: ...

@@ -13,12 +13,10 @@ import json
 import secrets
 import threading
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TypeVar
 
 from quartzpy.clock import Clock
-from quartzpy.config.pools import MAX_WORKERS
 from quartzpy.errors import (
     InvalidValueError,
     JobCancelledError,
@@ -29,30 +27,27 @@ from quartzpy.errors import (
 )
 from quartzpy.jobs.context import JobExecutionContext, Progress
 from quartzpy.jobs.job import JobTypes
+from quartzpy.node.engines.engine_link import EngineLink
 from quartzpy.node.engines.engine_run import Run
 from quartzpy.node.engines.judgement import Verdict, judged
 from quartzpy.node.engines.messages import MessageMaker, addressed
 from quartzpy.node.engines.process_messages import Ending, ending_from_json
 from quartzpy.node.engines.protocol import Call, Engine, Found
-from quartzpy.node.service import Service, StoreWatch, back_off
+from quartzpy.node.service import Service, StoreWatch
 from quartzpy.node.workers.execution import Execution
 from quartzpy.node.workers.job_calls import NOT_BEGUN, NOT_STARTED
 from quartzpy.node.workers.worker_pool import WorkerPool
-from quartzpy.store.node_problems import ENGINE_UNAVAILABLE, NodeProblem
+from quartzpy.store.node_problems import NodeProblem
 from quartzpy.store.protocol import JobStore, Node, Submitted
 from quartzpy.texts import reason
-
-T = TypeVar("T")
 
 KILL_AFTER = 2.0
 """The time, in seconds, that a job has to end after a request to stop, before the engine ends it."""
 MAX_TRIES = 3
 """The number of submissions of a call that the engine loses before it begins."""
 EVERY = 1.0
-"""The longest rest, in seconds, while there is something to watch; also the interval of questions for the capacity."""
+"""The longest rest, in seconds, while there is something to watch."""
 LONGEST_REST = 60.0
-LONGEST_PAUSE = 30.0
-"""The longest time, in seconds, between two attempts to reach an engine."""
 UNTRUSTED_REST = 0.05
 CLOSE_GRACE = 5.0
 KILLED = "this execution ignored the request to stop, and its process was killed"
@@ -83,9 +78,11 @@ class EngineRuns(Service):
     ) -> None:
         super().__init__(name, watch=watch, clock=clock)
         self._engine = engine
+        self._link = EngineLink(
+            engine, executor=executor, workers=workers, pool=pool, has_grown=has_grown, monotonic=clock.monotonic
+        )
         self._abilities = engine.abilities
         self._executor = executor
-        self._workers = workers
         self._tickets = engine.abilities.repeats if tickets is None else tickets
         self._pool = pool
         self._store = store
@@ -94,7 +91,6 @@ class EngineRuns(Service):
         self._check_every = touch_every
         self._judge_by = partial(judged, window=window, touch_every=touch_every)
         self._clock = clock
-        self._has_grown = has_grown
         # Never held while the engine or the store is called.
         self._lock = threading.Lock()
         self._waiting: dict[Run, None] = {}
@@ -109,10 +105,7 @@ class EngineRuns(Service):
         self._settling: dict[Run, BaseException | None] = {}
         """The submissions to be made void, with the errors with which they end; None: it still runs."""
         self._adopting: deque[Run] = deque()
-        self._is_connected = False
-        self._unreachable: str | None = None
-        self._failures = 0
-        self._start_at = self._capacity_at = self._looks_at = 0.0
+        self._looks_at = 0.0
         self._close_within: float | None = None
         self._closed = threading.Event()
 
@@ -142,7 +135,7 @@ class EngineRuns(Service):
             execution.error = run.leave(error)
             return False
         execution.work = run
-        if run.takes_ticket or not self._is_connected:
+        if run.takes_ticket or not self._link.is_connected:
             with self._lock:
                 self._waiting[run] = None
             self.wakeup.set()
@@ -193,13 +186,7 @@ class EngineRuns(Service):
         self.wakeup.set()
 
     def problem(self) -> NodeProblem | None:
-        """Return the problem that the engine cannot be reached."""
-        why = self._unreachable
-        return (
-            None
-            if why is None
-            else NodeProblem(ENGINE_UNAVAILABLE, f"executor {self._executor}: {why}", self._executor)
-        )
+        return self._link.problem()
 
     def close(self, timeout: float) -> None:
         """Stop what runs, and end the connection with the engine within `timeout` seconds."""
@@ -265,14 +252,11 @@ class EngineRuns(Service):
             self._over(run, JobCancelledError(KILLED))
 
     def changed(self) -> None:
-        self._capacity_at = 0.0
+        self._link.changed()
         self.wakeup.set()
 
     def unavailable(self, reason: str) -> None:
-        self._unreachable, self._is_connected = reason, False
-        self._failures += 1
-        self._start_at = self._clock.monotonic() + back_off(self._failures, LONGEST_PAUSE)
-        self._pool.resize(0)
+        self._link.lost(reason)
         self.wakeup.set()
 
     # --- the thread
@@ -282,68 +266,29 @@ class EngineRuns(Service):
         if self._close_within is not None:
             self._close()
             return LONGEST_REST
-        self._keep_connected(now)
+        if self._link.keep(self, now):
+            self._looks_at = now
+            self._find_lost()
+            with self._lock:
+                # A request that was made while it was away has reached nobody.
+                self._stops.extend(run for run in self._in_hand.values() if run.execution.cancelled.is_requested)
         self._pass_stops_on(now)
         self._submit(now)
         self._judge(now)
         self._settle()
         now = self._clock.monotonic()
         rest = EVERY if self._in_hand or self._doubts else LONGEST_REST
-        if self._waiting and self._unreachable is None:
+        if self._waiting and self._link.unreachable is None:
             rest = UNTRUSTED_REST
-        asks_at = self._capacity_at if self._is_connected else self._start_at
-        return max(0.0, min([rest, asks_at - now, *(at - now for at, _ in self._late)]))
-
-    def _keep_connected(self, now: float) -> None:
-        if not self._is_connected:
-            if now < self._start_at:
-                return
-            failures = self._failures
-            try:
-                self._engine.start(self)
-            except Exception as error:
-                self.unavailable(reason(error))
-                return
-            if self._failures > failures:
-                # It is away again already.
-                return
-            self._is_connected, self._unreachable, self._failures = True, None, 0
-            self._capacity_at = self._looks_at = now
-            self._find_lost()
-            with self._lock:
-                # A request that was made while it was away has reached nobody.
-                self._stops.extend(run for run in self._in_hand.values() if run.execution.cancelled.is_requested)
-        if now >= self._capacity_at:
-            try:
-                offered = self._engine.capacity()
-            except Exception as error:
-                self.unavailable(reason(error))
-                return
-            # An engine that offers no number is not asked again, unless it says that something has changed.
-            self._capacity_at = float("inf") if offered is None else now + EVERY
-            size = min(self._workers or MAX_WORKERS, MAX_WORKERS if offered is None else offered)
-            if self._pool.resize(size):
-                self._has_grown()
+        return max(0.0, min([rest, self._link.asks_at - now, *(at - now for at, _ in self._late)]))
 
     def _find_lost(self) -> None:
         """Ask an engine that is back for the calls that have no row to tell of them."""
         with self._lock:
             tokens = [token for token, run in self._in_hand.items() if not run.takes_ticket]
-        for token, state in self._states_of(tokens).items():
+        for token, state in self._link.states_of(tokens).items():
             if state in (Found.GONE, Found.FAILED, Found.DONE):
                 self.lost(token, f"the engine of executor {self._executor} has lost it", may_have_begun=True)
-
-    def _states_of(self, tokens: Collection[str]) -> Mapping[str, Found]:
-        if not (tokens and self._abilities.can_find and self._is_connected):
-            return {}
-        return self._asked(partial(self._engine.find, tokens), {})
-
-    def _asked(self, question: Callable[[], T], otherwise: T) -> T:
-        try:
-            return question()
-        except Exception as error:
-            self._logger.warning("%s: the engine does not answer: %s", self.name, reason(error))
-            return otherwise
 
     def _pass_stops_on(self, now: float) -> None:
         while self._stops:
@@ -352,7 +297,7 @@ class EngineRuns(Service):
                 continue
             if self._end(run, asyncio.CancelledError(NOT_STARTED), only_unsent=True):
                 continue
-            if run in self._waiting or self._has_stopped(run):
+            if run in self._waiting or self._link.stop(run.token):
                 self._over(run, self._stopped(run))
             else:
                 self._late.append((now + KILL_AFTER, run))
@@ -361,14 +306,11 @@ class EngineRuns(Service):
         for run in late:
             if run.is_over:
                 continue
-            if self._abilities.can_kill and self._has_stopped(run, kill=True):
+            if self._abilities.can_kill and self._link.stop(run.token, kill=True):
                 self._over(run, JobCancelledError(KILLED))
             elif run.takes_ticket and run.execution.timed_out and not run.is_void:
                 # From the deadline on, what the job writes is refused, although nothing can end it.
                 self._settling.setdefault(run)
-
-    def _has_stopped(self, run: Run, *, kill: bool = False) -> bool:
-        return self._asked(partial(self._engine.stop, run.token, kill=kill), False)
 
     def _stopped(self, run: Run) -> BaseException:
         if run.worker is None:
@@ -397,10 +339,10 @@ class EngineRuns(Service):
             elif run.token and run.execution.cancelled.is_requested:
                 # The engine has lost it after the request to stop.
                 self._over(run, self._stopped(run))
-            elif not self._is_connected:
-                if self._unreachable is not None and not run.token:
+            elif not self._link.is_connected:
+                if self._link.unreachable is not None and not run.token:
                     # Any node with such an executor may run it, perhaps this one later.
-                    self._end(run, JobSnoozedError(f"executor {self._executor}: {self._unreachable}"))
+                    self._end(run, JobSnoozedError(f"executor {self._executor}: {self._link.unreachable}"))
             elif run.execution.epoch.trusted:
                 if run.takes_ticket:
                     with_tickets[run.node].append(run)
@@ -455,10 +397,9 @@ class EngineRuns(Service):
 
     def _judge(self, now: float) -> None:
         """Compare calls with their rows: all of them at intervals, and those in doubt in each pass."""
-        while self._adopting and self._is_connected:
+        while self._adopting and self._link.is_connected:
             run = self._adopting.popleft()
-            adopt = partial(self._engine.adopt, self._call_of(run))
-            if not (run.is_over or (self._abilities.can_adopt and self._asked(adopt, False))):
+            if not (run.is_over or self._link.adopt(self._call_of(run))):
                 self.lost(run.token, "its node has died, and the engine does not know it", may_have_begun=True)
         with self._lock:
             runs: Iterable[Run] = list(self._doubts)
@@ -470,7 +411,7 @@ class EngineRuns(Service):
             # Who touches its row needs no other witness.
             silent = {fire_id: row.silent_for for fire_id, row in rows.items()}
             unsure = [run for run in group if (said := silent.get(run.fire_id)) is None or said >= self._check_every]
-            states = self._states_of([run.token for run in unsure])
+            states = self._link.states_of([run.token for run in unsure])
             for run in group:
                 self._follow(run, rows.get(run.fire_id), states.get(run.token, Found.UNKNOWN), now)
 
