@@ -41,9 +41,7 @@ def test_an_execution_goes_on_when_its_node_leaves_and_another_records_its_end(
     assert jobs.AT[fire_id].wait(30)
     assert first.shutdown()
 
-    second = make_scheduler(
-        postgres_dsn, instance_id="second", executors=executors if has_executor else {}, **settings
-    )
+    second = make_scheduler(postgres_dsn, instance_id="second", executors=executors if has_executor else {}, **settings)
     second.start()
     [running] = wait_until(lambda: [row for row in second.running() if row.instance_id == "second"])
     assert running.fire_id == fire_id
