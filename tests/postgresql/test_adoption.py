@@ -15,7 +15,7 @@ from quartzpy.store.postgresql.worker_store import Ticket, WorkerReport, WorkerS
 from tests.database import execute
 from tests.postgresql.conftest import NAME, register
 from tests.postgresql.submitting import executing, submitted
-from tests.postgresql.test_faults import ended
+from tests.postgresql.test_faults import LANES, ended
 
 
 def test_an_execution_that_outlives_its_node_is_adopted_and_keeps_what_it_holds(
@@ -80,22 +80,25 @@ def test_a_node_that_comes_back_under_its_name_ends_nothing_that_outlives_it(
     assert worker.end(ticket, "{}")
 
 
-def test_a_node_adopts_only_what_its_executors_can_watch(
+def test_a_node_adopts_only_what_its_executors_can_watch_and_its_programs_know(
     store: SqlJobStore, worker: WorkerStore, other: psycopg.Connection[Any]
 ) -> None:
     node = register(store)
     ticket = submitted(store, node, outlives=True)
     other.execute("""UPDATE qrtz_job_details SET placement = '{"executor":"big"}'""")
-    small, big = register(store, "small"), register(store, "big")
-    store.publish(small, Capabilities(executors=frozenset({"default"})))
-    store.publish(big, Capabilities(executors=frozenset({"default", "big"})))
+    both, known = frozenset({"default", "big"}), frozenset({LANES[0].job_type})
+    small, old, big = (register(store, name) for name in ("small", "old", "big"))
+    store.publish(small, Capabilities(known, executors=frozenset({"default"})))
+    store.publish(old, Capabilities(frozenset({"another"}), executors=both))
+    store.publish(big, Capabilities(known, executors=both))
     store.leave(node)
-    assert not store.recover(small, []).changed_anything
+    for unfit in (small, old):
+        assert not store.recover(unfit, []).changed_anything
     assert store.recover(big, []).adopted == 1
     store.leave(big)
     assert not store.recover(small, []).changed_anything, "the engine may still have the call"
     assert worker.take(ticket, "gpu:1")
-    assert store.recover(small, []).adopted == 1, "nobody else has the executor either"
+    assert store.recover(small, []).adopted == 1, "nobody else can, either"
 
 
 def test_a_recovery_passes_over_a_row_that_its_worker_writes(

@@ -469,8 +469,8 @@ AND (f.outlives_node
 AND (:column.submission IS NULL OR (:column.outlives_node IS NOT TRUE AND :column.ending IS NULL))
 
 -- part: adoptable
--- Executions that a node can adopt that has their executor; if none has it, any node, but not what no worker has taken
--- yet: its engine may still have it.
+-- Executions that a node can adopt that has their executor and their job type; if none has them, any node, but not what no
+-- worker has taken yet: its engine may still have it.
   FROM qrtz_fired_triggers f
  CROSS JOIN LATERAL (
     SELECT (SELECT nullif(j.placement, '')::jsonb ->> 'executor' FROM qrtz_job_details j
@@ -480,8 +480,8 @@ AND (:column.submission IS NULL OR (:column.outlives_node IS NOT TRUE AND :colum
    AND NOT EXISTS (SELECT FROM qrtz_scheduler_state s
                     WHERE s.sched_name = f.sched_name AND s.epoch = f.epoch
                       AND s.instance_id <> ALL(:'instances'::text[]))
-   AND (executor.name IS NULL
-        OR coalesce((SELECT bool_or(s.epoch = :'epoch'::bigint) FROM qrtz_scheduler_state s
-                      WHERE s.sched_name = :'sched' AND s.instance_id <> ALL(:'instances'::text[])
-                        AND jsonb_exists(s.capabilities -> 'executors', executor.name)),
-                     f.worker IS NOT NULL OR f.ending IS NOT NULL))
+   AND coalesce((SELECT bool_or(s.epoch = :'epoch'::bigint) FROM qrtz_scheduler_state s
+                  WHERE s.sched_name = :'sched' AND s.instance_id <> ALL(:'instances'::text[])
+                    AND jsonb_exists(s.capabilities -> 'job_types', f.job_type)
+                    AND (executor.name IS NULL OR jsonb_exists(s.capabilities -> 'executors', executor.name))),
+                f.worker IS NOT NULL OR f.ending IS NOT NULL)

@@ -196,7 +196,7 @@ class ClusterStore(Protocol):
           group RECOVERING_JOBS, with the data, keys and times of the original; every other execution is recorded as
           TERMINATED;
         - but one that was submitted to an engine, and outlives its node or has ended there, becomes one of this node,
-          if it has the executor or no node has; a death of its node is none of its job;
+          if it has the executor and the job type, or no node has; a death of its node is none of its job;
         - triggers that these executions blocked are unblocked;
         - executions of epochs that are not registered, and BLOCKED triggers that nothing holds, are treated in the
           same way.

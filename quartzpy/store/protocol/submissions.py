@@ -49,10 +49,10 @@ class SubmissionStore(Protocol):
         ...
 
     def settle(self, node: Node, submissions: Mapping[int, int]) -> dict[int, str | None]:
-        """Return how these submissions have ended, and make void those that have not (None).
+        """Return how these submissions have ended, and make void those that have not; None: it is void.
 
-        What still runs of a void one can neither begin, nor end, nor commit anything that is fenced. A submission is
-        missing in the answer if the execution is not this epoch's any more, or has a later submission than an earlier
-        call has left. It may be repeated, because an answer was lost.
+        What still runs of a void one can neither begin, nor end, nor commit anything that is fenced. One that a later
+        submission or an earlier call has made void is None as well, so that the call may be repeated. A submission is
+        missing in the answer if the execution is not this epoch's any more.
         """
         ...

@@ -33,19 +33,19 @@ SELECT f.fire_id, f.submission, f.worker, extract(epoch FROM :now - f.worker_see
        AND o.submission IS NOT NULL LIMIT 1) AS f;
 
 -- name: settle
--- Makes submissions void that have not ended. The worker is not forgotten: what it has begun must not begin again. It
--- may be asked again, because an answer was lost.
+-- Makes submissions void that have not ended. The worker is not forgotten: what it has begun must not begin again. One that
+-- is void already stays so, because the answer to an earlier call may have been lost.
 -- No row: the epoch is no longer registered.
 WITH changed AS (
     UPDATE qrtz_fired_triggers f
-       SET submission = CASE WHEN f.ending IS NULL THEN w.submission + 1 ELSE f.submission END
+       SET submission = f.submission + CASE WHEN f.submission = w.submission AND f.ending IS NULL THEN 1 ELSE 0 END
       FROM unnest(:'fire_ids'::bigint[], :'submissions'::int[]) AS w(fire_id, submission)
      WHERE f.fire_id = w.fire_id AND f.sched_name = :'sched' AND f.epoch = :'epoch'::bigint
-       AND f.submission BETWEEN w.submission AND w.submission + 1
+       AND f.submission >= w.submission
        AND EXISTS (
         -- include: registered
         OFFSET 0)
-    RETURNING f.fire_id, f.ending
+    RETURNING f.fire_id, CASE WHEN f.submission = w.submission THEN f.ending END AS ending
 )
 SELECT ARRAY(SELECT fire_id FROM changed), ARRAY(SELECT ending FROM changed)
   FROM qrtz_scheduler_state
