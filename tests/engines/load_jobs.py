@@ -55,8 +55,8 @@ class Burn(Job):
     """Computes, and writes down that it has begun and that it has come to its end."""
 
     def execute(self, context: JobExecutionContext) -> None:
-        note = (context.fire_id, context.trigger_key.name, os.getpid())
-        connection().execute("INSERT INTO load_begins (fire_id, trigger_name, pid) VALUES (%s, %s, %s)", note)
+        note = (context.fire_id, context.job_data["number"], os.getpid())
+        connection().execute("INSERT INTO load_begins (fire_id, number, pid) VALUES (%s, %s, %s)", note)
         end_at = time.process_time() + context.job_data["seconds"]
         while time.process_time() < end_at:
             pass
