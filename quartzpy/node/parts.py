@@ -106,6 +106,7 @@ class NodeParts:
             self.engines.append(runs)
             if kind is None:
                 # The node has started already.
+                self.supervisor.watch(runs, pool)
                 runs.start()
             return runs
 

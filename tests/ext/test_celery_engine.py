@@ -259,6 +259,21 @@ def test_a_backend_that_reads_one_task_at_a_time(
     assert (error["message"], error["traceback"]) == ("no sum today", "here")
 
 
+def test_a_result_that_cannot_be_read_hides_no_others(tmp_path: Path, engine_of: MakeEngine) -> None:
+    place = Place("memory://", f"file://{tmp_path}", tmp_path)
+    engine, told = engine_of(place)
+    for call in (call_of("a", "add", 2, 3), runner_call("b", jobs.Echo), call_of("c", "add", 2, 3)):
+        engine.adopt(call)
+    backend = place.app.backend
+    for token in ("a", "b"):
+        backend.set(backend.get_key_for_task(token), b"no result")
+    backend.store_result("c", 5, "SUCCESS")
+    assert result_of(told.wait("c", "ended")) == 5
+    assert ending_of(told.wait("a", "ended"))["error"]["message"]
+    assert told.wait("b", "lost")[3], "its row decides"
+    assert not told.of("", "unavailable")
+
+
 @pytest.mark.parametrize("results", ["disabled://", "rpc://"])
 def test_a_backend_that_keeps_nothing_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, results: str) -> None:
     engine = engine_for(celery_work.app_at("memory://", results, str(tmp_path)), monkeypatch)

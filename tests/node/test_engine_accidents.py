@@ -8,7 +8,15 @@ from typing import Any
 import pytest
 
 from quartzpy import JobDetail
-from quartzpy.errors import InvalidValueError, JobCancelledError, LeaseLostError, StoreUnavailableError
+from quartzpy.errors import (
+    InvalidValueError,
+    JobCancelledError,
+    JobExecutionError,
+    LeaseLostError,
+    StoreUnavailableError,
+)
+from quartzpy.node.engines.absent import AbsentEngine
+from quartzpy.node.engines.process_messages import error_to_json
 from quartzpy.node.engines.protocol import EngineEvents, Found
 from quartzpy.node.engines.runs import KILL_AFTER
 from quartzpy.states import Outcome
@@ -115,6 +123,22 @@ def test_the_end_of_a_former_execution_does_not_hide_the_one_that_the_node_has_a
     former.runner.accept([heir.execution])
     former.runner.end_as(former.execution, None)
     assert former.runner.accepted() == [heir.execution]
+
+
+def test_a_node_without_the_executor_goes_by_the_row_and_leaves_a_refire_to_others() -> None:
+    absent: Any = AbsentEngine()
+    world = World(absent)
+    world.pass_after()
+    done, again, lost = (adopted(world, Submitted(fire_id, 3, "w1", 0.0, None)) for fire_id in (7, 8, 9))
+    world.pass_after(TOUCH_EVERY)
+    assert [one.outcome for one in (done, again, lost)] == [None] * 3
+    done.row.update(ending=ending("there"))
+    error = JobExecutionError("once more", refire_immediately=True)
+    again.row.update(ending=ending(None, error=error_to_json(error)))
+    lost.row.update(silent_for=WINDOW)
+    for _ in range(2):
+        world.pass_after(TOUCH_EVERY)
+    assert [one.outcome for one in (done, again, lost)] == [Outcome.SUCCEEDED, Outcome.SNOOZED, Outcome.FAILED]
 
 
 # --- settling

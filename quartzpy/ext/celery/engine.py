@@ -223,7 +223,15 @@ class CeleryTasks:
         values = backend.mget(keys) if keys else []
         # Most backends return a list in the order of the keys.
         in_order = [values.get(key) for key in keys] if isinstance(values, Mapping) else values
-        return [(token, backend.decode_result(value)) for token, value in zip(tokens, in_order, strict=True) if value]
+        return [(token, self._decoded(value)) for token, value in zip(tokens, in_order, strict=True) if value]
+
+    def _decoded(self, value: Any) -> Mapping[str, Any]:
+        try:
+            decoded: Mapping[str, Any] = self._app.backend.decode_result(value)
+        except Exception as error:
+            # What is wrong with one result must not hide all others.
+            return {"status": states.FAILURE, "result": error, "traceback": None}
+        return decoded
 
     def _tell(self, token: str, watched: _Watched, state: Mapping[str, Any]) -> None:
         status, result = state["status"], state["result"]

@@ -12,17 +12,17 @@ from quartzpy.node.engines.protocol import Abilities, Call, EngineEvents, Found
 
 
 class AbsentEngine:
-    """Knows of no calls."""
+    """Cannot be reached: calls are judged by their rows, and a job that is to run again is left to other nodes."""
 
     abilities = Abilities(repeats=True, can_adopt=True)
 
-    def start(self, events: EngineEvents) -> None: ...
+    def start(self, events: EngineEvents) -> None:
+        raise SchedulerStateError("this node does not have the executor of the job")
 
     def capacity(self) -> int | None:
         return None
 
-    def submit(self, call: Call) -> None:
-        raise SchedulerStateError("this node does not have the executor of the job")
+    def submit(self, call: Call) -> None: ...
 
     def stop(self, token: str, *, kill: bool = False) -> bool:
         return False
