@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from quartzpy.config.config import NodeRole, SchedulerConfig
 from quartzpy.config.pools import ExecutorConfig
+from quartzpy.placement import EngineCapability
 from quartzpy.texts import numbered
 
 MAX_LIST = 20
@@ -24,11 +25,18 @@ def log_banner(
     epoch: int,
     database: str,
     job_types: Sequence[str],
+    engines: Mapping[str, EngineCapability] = {},
 ) -> None:
     """Log the lines of `banner`, each as a record at level INFO."""
     if logger.isEnabledFor(logging.INFO):
         for line in banner(
-            config, version=version, instance_id=instance_id, epoch=epoch, database=database, job_types=job_types
+            config,
+            version=version,
+            instance_id=instance_id,
+            epoch=epoch,
+            database=database,
+            job_types=job_types,
+            engines=engines,
         ):
             logger.info("%s", line)
 
@@ -41,6 +49,7 @@ def banner(
     epoch: int,
     database: str,
     job_types: Sequence[str],
+    engines: Mapping[str, EngineCapability] = {},
 ) -> list[str]:
     """Return the lines that describe a node at its start."""
     lines = [
@@ -52,7 +61,7 @@ def banner(
         lines.append("  role: scheduler; this node runs no jobs")
     else:
         housekeeping = "; housekeeping is left to other nodes" if config.role is NodeRole.WORKER else ""
-        lines.append(f"  workers: {_workers(config)}{housekeeping}")
+        lines.append(f"  workers: {_workers(config, engines)}{housekeeping}")
         lines.append(f"  job types: {_listed(job_types)}")
         if config.labels:
             lines.append(f"  labels: {', '.join(config.labels)}")
@@ -73,12 +82,12 @@ _UNITS = {
 }
 
 
-def _workers(config: SchedulerConfig) -> str:
+def _workers(config: SchedulerConfig, engines: Mapping[str, EngineCapability]) -> str:
     pools = [f"default {numbered(config.workers, 'thread', 'threads')}"]
     for name, value in config.executors.items():
         pool = ExecutorConfig.of(value)
         if pool.workers is None or pool.kind not in _UNITS:
-            pools.append(f"{name} on {pool}")
+            pools.append(f"{name} on {engines.get(name, pool)}")
         else:
             pools.append(f"{name} {numbered(pool.workers, *_UNITS[pool.kind])}")
     return ", ".join(pools)

@@ -101,6 +101,7 @@ class SchedulerNode:
             epoch=epoch.node.epoch,
             database=str(parts.store),
             job_types=self._job_types.allowed_names(self._config),
+            engines=parts.capacity.capabilities.engines,
         )
 
     def standby(self) -> None:

@@ -324,10 +324,14 @@ def _without_workers(placement: Placement, able: Sequence[NodeRecord]) -> list[s
     """Return one sentence if the executor has no workers on any node that can run the job: its engine is away."""
     reasons = []
     for node in able:
-        away = [row.text for row in node.problems if (row.kind, row.subject) == (ENGINE_UNAVAILABLE, placement.pool)]
+        away = [
+            f"node {node.instance_id}, {row.text}{'' if row.since is None else f', since {row.since.isoformat()}'}"
+            for row in node.problems
+            if (row.kind, row.subject) == (ENGINE_UNAVAILABLE, placement.pool)
+        ]
         if not away and node.capabilities.workers.get(placement.pool) != 0:
             return []
-        reasons += away or [f"executor {placement.pool!r} of node {node.instance_id} has capacity 0"]
+        reasons += away or [f"node {node.instance_id}, executor {placement.pool!r}: capacity 0"]
     return [f"No executor that can run it has workers now: {'; '.join(reasons)}."]
 
 

@@ -46,7 +46,7 @@ def test_numpy_runs_on_a_local_dask_cluster(tmp_path: Path, new_database: str) -
     assert ran.returncode == 0, ran.stderr[-5_000:]
     assert 0.08 < float(ran.stdout) < 0.09
     client = Scheduler(new_database)
-    executions = client.executions()
+    executions = list(client.executions())
     assert len(executions) == 20
     assert {execution.state for execution in executions} == {"SUCCEEDED"}
     client.shutdown()

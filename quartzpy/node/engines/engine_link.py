@@ -62,6 +62,8 @@ class EngineLink:
                 if self._failures > failures:
                     # It is away again already.
                     return False
+                if self.unreachable is not None:
+                    logger.info("executor %r: its engine can be reached, and it takes jobs again", self._executor)
                 self.is_connected, self.unreachable, self._failures = True, None, 0
                 self._capacity_at = now
             if self.is_connected and now >= self._capacity_at:
@@ -82,6 +84,8 @@ class EngineLink:
 
     def lost(self, why: str) -> None:
         """Take nothing for the engine until it is there again."""
+        if self.unreachable is None:
+            logger.warning("executor %r: %s; it takes no jobs until its engine can be reached", self._executor, why)
         self.unreachable, self.is_connected = why, False
         self._failures += 1
         self._start_at = self._monotonic() + back_off(self._failures, LONGEST_PAUSE)

@@ -37,6 +37,7 @@ from quartzpy.node.service import Service, StoreWatch
 from quartzpy.node.workers.execution import Execution
 from quartzpy.node.workers.job_calls import NOT_BEGUN, NOT_STARTED
 from quartzpy.node.workers.worker_pool import WorkerPool
+from quartzpy.placement import EngineCapability
 from quartzpy.store.node_problems import NodeProblem
 from quartzpy.store.protocol import JobStore, Node, Submitted
 from quartzpy.texts import reason
@@ -187,6 +188,18 @@ class EngineRuns(Service):
 
     def problem(self) -> NodeProblem | None:
         return self._link.problem()
+
+    def capability(self, engine: str) -> EngineCapability:
+        """Return what the node says about the engine, which the setting calls so."""
+        can = self._abilities
+        words = {
+            "kill a job": can.can_kill,
+            "stop a job that takes no ticket": can.can_stop or self._tickets,
+            "say what became of a call": can.can_find,
+            "adopt a job of another node": can.can_adopt,
+        }
+        cannot = tuple(what for what, is_able in words.items() if not is_able)
+        return EngineCapability(engine, cannot, self._tickets, can.repeats and not self._tickets)
 
     def close(self, timeout: float) -> None:
         """Stop what runs, and end the connection with the engine within `timeout` seconds."""

@@ -52,6 +52,7 @@ class Capacity:
             frozenset(labels),
             groups,
             workers=executors.workers() if self.runs_jobs else {},
+            engines=executors.engines() if self.runs_jobs else {},
             performs_maintenance=role is not NodeRole.WORKER,
         )
 

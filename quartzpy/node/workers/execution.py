@@ -36,6 +36,7 @@ from quartzpy.node.workers.endings import ask_trigger, completion_of, final_comp
 from quartzpy.node.workers.error_handling import asks_to_refire
 from quartzpy.node.workers.job_calls import NOT_STARTED, call, call_async
 from quartzpy.node.workers.worker_pool import WorkerPool
+from quartzpy.placement import EngineCapability
 from quartzpy.states import CompletionInstruction, Outcome
 from quartzpy.store.node_problems import NodeProblem
 from quartzpy.store.protocol import Completion, FiredTrigger, Gate, JobStore, Submitted
@@ -131,6 +132,8 @@ class JobEngine(Protocol):
         ...
 
     def problem(self) -> NodeProblem | None: ...
+
+    def capability(self, engine: str) -> EngineCapability: ...
 
     def close(self, timeout: float) -> None: ...
 

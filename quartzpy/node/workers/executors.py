@@ -12,7 +12,7 @@ from typing import cast
 from quartzpy.config.pools import MAX_WORKERS, ExecutorConfig, ExecutorKind
 from quartzpy.node.workers.execution import Execution, Executor, JobEngine
 from quartzpy.node.workers.worker_pool import WorkerPool
-from quartzpy.placement import DEFAULT_EXECUTOR, placement_from_text
+from quartzpy.placement import DEFAULT_EXECUTOR, EngineCapability, placement_from_text
 from quartzpy.store.node_problems import NodeProblem
 from quartzpy.texts import numbered
 
@@ -54,6 +54,7 @@ class Executors:
     ) -> None:
         pool = partial(WorkerPool, most_ahead=most_ahead, clock=clock)
         self._all = {DEFAULT_EXECUTOR: Executor(DEFAULT_EXECUTOR, ExecutorKind.THREADS, pool(workers, thread_name))}
+        self._others = others
         for name, config in others.items():
             most = config.workers or MAX_WORKERS
             threads = most if config.kind == ExecutorKind.THREADS else min(most, MAX_THREADS_OF_NO_JOB)
@@ -91,6 +92,14 @@ class Executors:
             if name in names and (seconds := executor.pool.stuck_for) >= STUCK_FOR
         ]
         return [*filter(None, engines), *stuck]
+
+    def engines(self) -> dict[str, EngineCapability]:
+        """Return what is to be said about the engine of each executor that has one."""
+        return {
+            name: executor.engine.capability(str(self._others[name]))
+            for name, executor in self._all.items()
+            if executor.engine is not None
+        }
 
     def workers(self) -> dict[str, int]:
         """Return the number of workers of each executor."""

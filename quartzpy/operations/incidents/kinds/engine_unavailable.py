@@ -20,10 +20,11 @@ from quartzpy.texts import numbered
 def judge(facts: ClusterFacts) -> list[Incident]:
     pools = {job: placement.pool for job, placement in facts.placements.items()}
     due = Counter(pools.get(record.job_key, Placement().pool) for record in facts.due)
-    problems: defaultdict[str, list[NodeProblem]] = defaultdict(list)
-    for problem in (problem for node in facts.alive() for problem in node.problems):
-        if problem.kind == ENGINE_UNAVAILABLE and due[problem.subject]:
-            problems[problem.subject].append(problem)
+    problems: defaultdict[str, list[tuple[str, NodeProblem]]] = defaultdict(list)
+    for node in facts.alive():
+        for problem in node.problems:
+            if problem.kind == ENGINE_UNAVAILABLE and due[problem.subject]:
+                problems[problem.subject].append((node.instance_id, problem))
     able = Counter(pool for node in facts.alive() for pool, number in node.capabilities.workers.items() if number)
     incidents = []
     for executor, of_nodes in sorted(problems.items()):
@@ -40,10 +41,10 @@ def judge(facts: ClusterFacts) -> list[Incident]:
                 f"The engine of executor {executor!r} cannot be reached from"
                 f" {numbered(len(of_nodes), 'node', 'nodes')}, and {triggers} due.",
                 (
-                    *(f"{problem.text[:1].upper()}{problem.text[1:]}." for problem in of_nodes[:MAX_NAMED]),
+                    *(f"Node {node}, {problem.text}." for node, problem in of_nodes[:MAX_NAMED]),
                     *([f"{numbered(others, 'other node reaches', 'other nodes reach')} it."] if others else []),
                 ),
-                min((problem.since for problem in of_nodes if problem.since), default=None),
+                min((problem.since for _, problem in of_nodes if problem.since), default=None),
             )
         )
     return incidents

@@ -191,8 +191,8 @@ def _worker_roles(alive: Sequence[NodeRecord], rows: _Rows) -> Iterator[Finding]
     advice = "its engine repeats calls, and the setting says that they take no tickets: are all of its jobs harmless?"
     yield from _warning("repeated-jobs", repeating, what, advice)
     taking = [executor for executor, engine in engines if engine.takes_tickets]
-    what = "executor has workers in the database", "executors have workers in the database"
-    advice = "no role is for them alone, with the least privileges: `quartzpy db roles` creates quartzpy_worker"
+    what = "executor has workers without a role of their own", "executors have workers without a role of their own"
+    advice = "they connect with more privileges than they need: `quartzpy db roles` creates quartzpy_worker"
     yield from _found(Severity.INFO, "worker-role", [] if rows else taking, what, advice)
 
 
