@@ -1,4 +1,4 @@
-"""A run and its figures: `python -m tests.chaos --mode smoke|quick|long|day --seed N [--world NAME] [--minutes M]`."""
+"""A run and its figures: `python -m tests.chaos --mode smoke|quick|long|day|engines --seed N [--minutes M]`."""
 
 from __future__ import annotations
 
@@ -35,6 +35,8 @@ def play(mode_name: str, seed: int, directory: Path, *, say: Any = print, **opti
     if mode_name == "day" and options.get("minutes"):
         # The migration is in the middle of what is played, and all of it is.
         options["count"] = max(1, round(options.pop("minutes") * plans.DAY_FAULTS_A_MINUTE))
+    if mode_name == "engines" and options.get("minutes"):
+        options["count"] = plans.MANY
     plan = plans.plan(mode_name, seed, nodes_of(mode), options.pop("count", None), tempo)
     if families:
         plan = [fault for fault in plan if fault.family in families]

@@ -18,7 +18,7 @@ EXACT = (
     "lost", "duplicated", "unexpected", "wrong_order", "fire_overlap", "body_overlap", "stale_effect", "lost_data",
     "lost_recovery", "recovery_not_owed", "lost_retry", "fired_while_quiet", "rolled_back_ran", "false_verdict",
     "stuck", "error_state", "not_accounted", "labels_lie", "half_committed", "unplanned_failure", "rate_exceeded",
-    "wrong_log",
+    "wrong_log", "two_tickets",
 )  # fmt: skip
 """What is never excused by a slow machine."""
 
@@ -94,6 +94,7 @@ class Check:
         invariants.failures(self)
         invariants.rates(self)
         invariants.logs(self)
+        invariants.tickets(self)
         invariants.figures(self)
         return self.report
 
@@ -182,8 +183,10 @@ class Check:
             [row] = [row for row in ended if row["outcome"] == "TERMINATED"][:1]
             if not self._ended_with_its_node(life, row):
                 self.report.wrong("lost", f"{about_text(about)}: fired on {row['instance']}, which was well, not begun")
-        elif life.flags.get("poison") in ("init", "loop", "process") and "FAILED" in outcomes:
-            # It could not be made, or its time was over before its process had begun.
+        elif (
+            life.flags.get("poison") in ("init", "loop", "process") or life.flags.get("engine")
+        ) and "FAILED" in outcomes:
+            # It could not be made, or its time was over before its process had begun, or no process was left for it.
             figures["matched"] += 1
         elif life.policy == "merge" and (about in self.missed or self._is_covered(about)):
             figures["misfired"] += 1

@@ -19,7 +19,7 @@ import psycopg
 
 from quartzpy import Scheduler
 from quartzpy.errors import QuartzpyError
-from tests.chaos import faults, history, plans, workload
+from tests.chaos import engines, faults, history, plans, workload
 from tests.chaos.audit import Auditor
 from tests.chaos.checker import Report, check
 from tests.chaos.faults import Fault
@@ -43,11 +43,13 @@ class Mode:
     rate: float
     shots: float
     warm_up: float
+    ends_within: float = 6.0
+    """How long what runs when the faults are over may go on."""
     every: float = 0.0
     """From the beginning of a fault to that of the next one, at least."""
 
 
-MODES = ("smoke", "quick", "long", "day")
+MODES = ("smoke", "quick", "long", "day", "engines")
 
 
 def mode_of(name: str, tempo: Tempo) -> Mode:
@@ -62,6 +64,8 @@ def mode_of(name: str, tempo: Tempo) -> Mode:
             return Mode(name, 3, tempo.recovered_within + 2, 30.0 * slowness, rate, shots, warm_up)
         case "long":
             return Mode(name, 5, 2.0 * slowness, 30.0 * slowness, rate, shots, warm_up)
+        case "engines":
+            return Mode(name, 2, 0.5 * slowness, 11.0 * slowness, rate, 0, 2.0 * slowness, ends_within=30.0)
         case "day":
             every = 60 / plans.DAY_FAULTS_A_MINUTE * slowness
             return Mode(name, 3, 0.5 * slowness, 20.0 * slowness, 0.5 * rate, 0.5 * shots, warm_up, every)
@@ -110,12 +114,19 @@ class Conductor:
         self.minutes: float | None = options.get("minutes")
         self.poison: bool = options.get("poison", True)
         self.sabotage: str | None = options.get("sabotage")
+        self.engines = engines.names(short=self.minutes is None) if mode.name == "engines" else []
         self.pause = threading.Event()
         self.outages: dict[str, dict[str, Any]] = {}
 
     def run(self) -> Report:
         """All of it; the checker's report."""
-        stage = Stage(self.directory, nodes_of(self.mode), sabotage=self.sabotage, owned=self.mode.name == "day")
+        stage = Stage(
+            self.directory,
+            nodes_of(self.mode),
+            sabotage=self.sabotage,
+            owned=self.mode.name == "day",
+            engines=self.engines,
+        )
         try:
             end = self._play(stage)
         finally:
@@ -146,10 +157,15 @@ class Conductor:
         _until(lambda: len(stage.scheduler.nodes().nodes) >= len(stage.nodes), 60 * slowness, "nodes to join")
         start = workload.soon(2)
         # Nothing is broken yet, but a machine that starts many programs at once may take longer than the lock timeout.
-        declared = workload.declared(start, self.mode.rate, slowness, sparseness)
-        for planned in (*declared, *workload.moved(start, MOVED, sparseness)):
+        if self.mode.name == "engines":
+            plan = [*workload.on_engines(start, self.engines, slowness)]
+        else:
+            declared = workload.declared(start, self.mode.rate, slowness, sparseness)
+            plan = [*declared, *workload.moved(start, MOVED, sparseness)]
+        for planned in plan:
             _until(partial(_is_stored, stage.scheduler, planned), 30 * slowness, f"{planned.job} to be stored")
-        stage.start_client(self.seed, rate=self.mode.shots, moved=MOVED, poison=self.poison)
+        if self.mode.shots:
+            stage.start_client(self.seed, rate=self.mode.shots, moved=MOVED, poison=self.poison)
         self.pause.wait(self.mode.warm_up)
 
     def _faults(self, stage: Stage) -> None:
@@ -223,7 +239,7 @@ class Conductor:
         with contextlib.suppress(TimeoutError):
             _until(
                 lambda: not _rows(stage, END["fired"]),
-                self.tempo.recovered_within + 6 * self.tempo.slowness,
+                self.tempo.recovered_within + self.mode.ends_within * self.tempo.slowness,
                 "what runs to end",
             )
         self.pause.wait(1.0)

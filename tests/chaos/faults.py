@@ -1,4 +1,7 @@
-"""The faults X1 to X18, and D1 to D7 of a day: each knows how to begin, how long it holds, and how it is healed."""
+"""The faults X1 to X18, E of engines, and D1 to D7 of a day.
+
+Each knows how to begin, how long it holds, and how it is healed.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from typing import Any
 
 import psycopg
 
-from tests.chaos import history
+from tests.chaos import engines, history
 from tests.chaos.stage import CLIENT, Stage, faketime_library
 
 
@@ -335,6 +338,57 @@ def vandalise(stage: Stage, fault: Fault) -> Iterator[None]:
     if gone:
         history.append("vandalised", trigger=gone[0][0], instant=gone[0][1])
     yield
+
+
+@act
+def worker_kill(stage: Stage, fault: Fault) -> Iterator[None]:
+    """E: SIGKILL for a worker of an engine that runs a job."""
+    _signal_worker(_busy_worker(stage, fault), signal.SIGKILL)
+    yield
+
+
+@act
+def worker_freeze(stage: Stage, fault: Fault) -> Iterator[None]:
+    """E: SIGSTOP and SIGCONT for a worker of an engine that runs a job."""
+    pid = _busy_worker(stage, fault)
+    _signal_worker(pid, signal.SIGSTOP)
+    yield
+    _signal_worker(pid, signal.SIGCONT)
+
+
+@act
+def worker_gate(stage: Stage, fault: Fault) -> Iterator[None]:
+    """E: the workers of all engines do not reach the database."""
+    stage.network.tell("gate", engines.LINK, up=False, down=False)
+    yield
+    stage.network.tell("heal", engines.LINK)
+    stage.network.tell("cut", engines.LINK)
+
+
+@act
+def engine_restart(stage: Stage, fault: Fault) -> Iterator[None]:
+    """E: the scheduler of a cluster is killed, and another one starts at its address."""
+    assert stage.cluster is not None
+    start = stage.cluster.kill_scheduler()
+    yield
+    start()
+
+
+def _busy_worker(stage: Stage, fault: Fault) -> int | None:
+    pause = threading.Event()
+    for _ in range(100 * stage.tempo.slowness):
+        pid = engines.busy_worker(stage.history, fault.values["executor"], fault.node)
+        if pid is not None:
+            return pid
+        pause.wait(0.05)
+    return None
+
+
+def _signal_worker(pid: int | None, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        if pid is not None:
+            os.kill(pid, number)
+            history.append("worker_signal", child=pid, signal=number.name)
 
 
 @act

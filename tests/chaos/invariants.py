@@ -327,6 +327,21 @@ def logs(check: Check) -> None:
     check.report.figures["captured_logs"] = captured
 
 
+def tickets(check: Check) -> None:
+    """A fire runs once, whatever its engine repeats: another attempt or a recovery is another fire."""
+    on_engines = {
+        life.flags["job"] for life in check.lives.values() if life.flags.get("engine") and "job" in life.flags
+    }
+    runs = [run for run in check.records.runs if run.job in on_engines]
+    for fire_id, times in Counter(run.fire_id for run in runs).items():
+        if times > 1:
+            check.report.wrong("two_tickets", f"fire_id {fire_id} ran {times} times")
+    check.report.figures["worker_signals"] = dict(
+        Counter(line["signal"] for line in check.records.named("worker_signal"))
+    )
+    check.report.figures["engine_runs"] = dict(Counter(run.job for run in runs))
+
+
 def figures(check: Check) -> None:
     """The rest of the table."""
     from tests.chaos.checker import percentiles

@@ -119,7 +119,7 @@ def lives(records: Records) -> dict[str, Life]:
     found: dict[str, Life] = {}
     flags = (
         *("serial", "recovers", "policy", "counter", "fails", "may_fail", "poison", "job", "slack", "logs", "rated"),
-        *("limit", "ordered", "in_process"),
+        *("limit", "ordered", "in_process", "engine"),
     )
     for line in records.named("api"):
         if line["op"] == "pause_all":

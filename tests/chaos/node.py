@@ -15,7 +15,7 @@ from quartzpy import Scheduler
 from quartzpy.cli.node import EXIT_STATUS
 from quartzpy.events.events import Event, NodesRecovered
 from quartzpy.node.run import run_until_stopped
-from tests.chaos import history, jobs
+from tests.chaos import engines, history, jobs
 
 PULSE_SECONDS = 0.05
 STALL_SECONDS = 0.3
@@ -68,7 +68,9 @@ def main() -> None:
         level=logging.INFO, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s", stream=sys.stderr
     )
     assert jobs.Plain.type_name
-    scheduler = Scheduler(given.dsn, **json.loads(given.settings))
+    settings = json.loads(given.settings)
+    settings["executors"] = engines.executors(settings["executors"])
+    scheduler = Scheduler(given.dsn, **settings)
     listen(scheduler)
     threading.Thread(target=pulse, args=(STALL_SECONDS * given.slowness,), name="pulse", daemon=True).start()
     history.append("up")

@@ -7,14 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tests.chaos import pair, proxy
+from tests.chaos import engines, pair, proxy
 from tests.chaos.faults import EVERYBODY, Fault
 from tests.chaos.stage import faketime_library
 from tests.chaos.tempo import Tempo
 from tests.worlds.installed import PGBOUNCER_PACKAGE, pgbouncer
 
 SMOKE_HOLD = 7.5
+ENGINE_FAULTS, ENGINE_SMOKE_HOLD = 4, 1.5
 DAY_FAULTS_A_MINUTE = 5
+MANY = 400
 DAY_MINUTES = 60.0
 IDLE = Tempo()
 """Of a machine that has time."""
@@ -62,12 +64,30 @@ def _x1(chance: random.Random, node: str, window: float) -> Fault:
     return Fault("X1", "kill_in_pipeline", node, hold, {"kind": chance.choice(COMMITTING), "delay": 0.5})
 
 
+def _engine(chance: random.Random, node: str, number: int, executors: list[str], tempo: Tempo) -> Fault:
+    """In turn the kinds, and for each of them in turn the engines."""
+    kinds = ["worker_kill", "worker_freeze", "worker_kill", "worker_gate", *(["engine_restart"] * (len(executors) > 2))]
+    turn, kind = divmod(number, len(kinds))
+    name, values = kinds[kind], {"executor": executors[(turn + kind // 2) % len(executors)]}
+    match name:
+        case "worker_kill":
+            return Fault("E", name, node, 0.5, values)
+        case "worker_freeze":
+            return Fault("E", name, node, chance.choice([2.0, engines.WINDOW + 2.0]) * tempo.slowness, values)
+        case "worker_gate":
+            return Fault("E", name, EVERYBODY, chance.choice([1.0, 4.0]) * tempo.slowness)
+        case _:
+            return Fault("E", name, EVERYBODY, 1.0)
+
+
 def _x18(chance: random.Random, nodes: list[str]) -> Fault:
     orders = {"cut_order": chance.sample(nodes, len(nodes)), "heal_order": chance.sample(nodes, len(nodes))}
     return Fault("X18", "swizzle", EVERYBODY, round(chance.uniform(1, 3), 1), orders)
 
 
-def make(family: str, chance: random.Random, nodes: list[str], number: int = 0, tempo: Tempo = IDLE) -> Fault:
+def make(
+    family: str, chance: random.Random, nodes: list[str], number: int = 0, tempo: Tempo = IDLE, *, short: bool = False
+) -> Fault:
     """One fault of a family, as chance has it; `number` goes through its kinds where it has some."""
     window = tempo.window
     node = chance.choice(nodes)
@@ -117,6 +137,8 @@ def make(family: str, chance: random.Random, nodes: list[str], number: int = 0, 
             return Fault("X17", "vandalise", node, 1.0, {"row": ("fired", "state", "lock")[number % 3]})
         case "X18":
             return _x18(chance, nodes)
+        case "E":
+            return _engine(chance, node, number, engines.names(short=short), tempo)
     raise ValueError(f"no such family of faults: {family}")
 
 
@@ -189,24 +211,31 @@ def plan(mode: str, seed: int, nodes: list[str], count: int | None = None, tempo
     chance = random.Random(seed)
     if mode == "smoke":
         families = list(SMOKE)
+    elif mode == "engines":
+        # Every fifth is one of the nodes.
+        families = [
+            chance.choice(["X1", "X2", "X5", "X8"]) if n % 5 == 4 else "E" for n in range(count or ENGINE_FAULTS)
+        ]
     elif mode == "quick":
         families = [family for family, times in QUICK.items() for _ in range(times)]
         chance.shuffle(families)
     else:
         weights = list(QUICK.values())
-        families = chance.choices(list(QUICK), weights=weights, k=count or 400)
+        families = chance.choices(list(QUICK), weights=weights, k=count or MANY)
     seen: dict[str, int] = {}
     found = []
     for family in families:
         number = seen.get(family, chance.randrange(3) if mode == "smoke" else 0)
         seen[family] = number + 1
         # Made in any case, so that a seed is the same list everywhere.
-        fault = make(family, chance, nodes, number, tempo)
+        fault = make(family, chance, nodes, number, tempo, short=count is None)
         if mode == "smoke" and family == "X9":
             # Of the points where an answer is lost the worst, and of each kind that decides.
             fault = Fault("X9", "lose", EVERYBODY, smoke_hold, ANSWERS)
         if mode == "smoke":
             fault = replace(fault, hold=min(fault.hold, smoke_hold))
+        if mode == "engines" and count is None:
+            fault = replace(fault, hold=min(fault.hold, ENGINE_SMOKE_HOLD * tempo.slowness))
         if family not in missing:
             found.append(fault)
     return found

@@ -21,6 +21,7 @@ from sqlalchemy import URL, make_url
 from quartzpy import Scheduler
 from quartzpy.embedded import EmbeddedPostgres
 from quartzpy.store.postgresql import migrations
+from tests.chaos import engines as of_engines
 from tests.chaos import history, pair
 from tests.chaos.network import ROOT, Network
 from tests.chaos.owner import ROLE, Owner
@@ -76,7 +77,13 @@ class Stage:
     """Everything that runs; closes all of it."""
 
     def __init__(
-        self, directory: Path, nodes: Sequence[str], *, sabotage: str | None = None, owned: bool = False
+        self,
+        directory: Path,
+        nodes: Sequence[str],
+        *,
+        sabotage: str | None = None,
+        owned: bool = False,
+        engines: Sequence[str] = (),
     ) -> None:
         self.directory = directory
         self.history = directory / "history.jsonl"
@@ -84,6 +91,8 @@ class Stage:
         os.environ[history.FILE_VARIABLE] = str(self.history)
         self.nodes = {name: NodeProcess(name, sabotage=sabotage) for name in nodes}
         self._owned = owned
+        self._engines = engines
+        self.cluster: of_engines.DaskCluster | None = None
         self.owner: Owner | None = None
         self.releases = {"this": ROOT}
         self._lock = threading.Lock()
@@ -140,11 +149,18 @@ class Stage:
                 )
         self.network = Network(
             self._way_of_nodes(),
-            [*self.nodes, CLIENT],
+            [*self.nodes, CLIENT, of_engines.LINK],
             self.directory / "proxy.log",
             unix=self.world is not None and self.world.connection == "unix",
         )
         self._stack.callback(self.network.close)
+        if self._engines:
+            os.environ[of_engines.WORKER_URL] = self.network.through(of_engines.LINK)
+            if of_engines.DASK in self._engines:
+                environment = {**os.environ, history.EFFECTS_VARIABLE: self.effects_dsn, "PYTHONPATH": str(ROOT)}
+                self.cluster = of_engines.DaskCluster(self.directory / "dask.log", environment)
+                self._stack.callback(self.cluster.close)
+            self.settings |= of_engines.settings_of(self.cluster)
         self.scheduler = Scheduler(self.dsn, **self.tempo.settings)
         self._stack.callback(self.scheduler.shutdown)
         self._client: subprocess.Popen[bytes] | None = None

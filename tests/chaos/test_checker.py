@@ -763,3 +763,23 @@ def test_a_log_that_is_lost_or_mixed_up_is_found(log: str | None) -> None:
     assert made.violated() == set()
     row["log"] = None if log is None else log.format(f"chaos.logged@{iso(instant)}")
     assert made.violated() == {"wrong_log"}
+
+
+def test_a_fire_on_an_engine_runs_once() -> None:
+    """Also where the runs are of different workers, and where another attempt is another fire."""
+    made = good()
+    made.schedule("chaos.remote", period=30, engine=True)
+    fire_id = made.run("chaos.remote", 10, ended="fail")
+    made.run("chaos.remote", 10, at=12, attempt=2, trigger="RETRYING_JOBS.retry_1_1")
+    assert made.violated() == set()
+    made.run("chaos.remote", 10, at=14, attempt=2, trigger="RETRYING_JOBS.retry_1_1", fire_id=fire_id, pid=2)
+    assert "two_tickets" in made.violated()
+
+
+def test_a_worker_of_an_engine_that_dies_may_cost_a_run() -> None:
+    made = good()
+    made.schedule("chaos.remote", period=30, engine=True)
+    made.executed("chaos.remote", 10, 9_999, "FAILED")
+    assert made.violated() == {"unplanned_failure"}
+    made.fault("worker_kill", "n1", 9, 10.5, "E", executor="pool")
+    assert made.violated() == set()

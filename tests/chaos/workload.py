@@ -240,6 +240,25 @@ def _wide(start: datetime, numbers: range, sparseness: int) -> Planned:
     return Planned(job, triggers, tuple(every(start, span) for _ in names), flags)
 
 
+def on_engines(start: datetime, executors: Sequence[str], slowness: int = 1) -> Iterator[Planned]:
+    """The workload of a run about engines: on each of them jobs that are short, and some that faults meet."""
+    span = timedelta(seconds=2 * slowness)
+    for executor in executors:
+        for ms, kind in ((50, jobs.InProcess), (1500, jobs.InProcess), (400, jobs.Fenced)):
+            if kind is jobs.Fenced and executor == "cpu":
+                # Process workers have no transactions.
+                continue
+            name = f"engine-{executor}-{ms}"
+            trigger = SimpleTrigger(name, GROUP, interval=span, repeat_count=None, start_time=start)
+            job = JobDetail(kind, name, GROUP, data={"ms": ms}, executor=executor)
+            flags = {"policy": "exact", "slack": PROCESS_SLACK * slowness, "in_process": True, "engine": True}
+            flags["serial"] = kind is jobs.Fenced
+            yield Planned(job, (trigger,), (every(start, span),), {"recovers": False, **flags})
+    trigger = SimpleTrigger("plain-beside", GROUP, interval=span / 4, repeat_count=None, start_time=start)
+    job = JobDetail(jobs.Plain, "plain-beside", GROUP, data={"ms": 0})
+    yield Planned(job, (trigger,), (every(start, span / 4),), {"serial": False, "recovers": False, "policy": "exact"})
+
+
 def moved(start: datetime, count: int, sparseness: int = 1) -> Iterator[Planned]:
     """Triggers that the client pauses, resumes, reschedules and deletes. Every other one is of one serial job.
 
