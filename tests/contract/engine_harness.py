@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import tempfile
 from collections.abc import Collection, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ from quartzpy.node.engines.process_messages import fired_to_json
 from quartzpy.node.engines.protocol import Call, Engine, EngineSettings
 from quartzpy.object_references import object_at
 from tests.contract.engine_jobs import Gate
+from tests.engines.dask.clusters import DaskProcesses
 from tests.node.processes import execution_of
 from tests.waiting import wait_until
 
@@ -75,10 +77,24 @@ class LokyHarness(EngineHarness):
     setting = "futures:2:tests.contract.engine_harness:loky_pool"
 
 
+class DaskHarness(EngineHarness):
+    def __init__(self) -> None:
+        self._directory = tempfile.TemporaryDirectory(prefix="dask-")
+        self._cluster = DaskProcesses(Path(self._directory.name))
+        for _ in range(2):
+            self._cluster.add_worker()
+        self.setting = f"dask:2:{self._cluster.address}"
+
+    def close(self) -> None:
+        self._cluster.close()
+        self._directory.cleanup()
+
+
 OURS: dict[str, type[EngineHarness]] = {
     "processes": ProcessesHarness,
     "process-pool": ProcessPoolHarness,
     "loky": LokyHarness,
+    "dask": DaskHarness,
 }
 
 

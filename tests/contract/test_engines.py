@@ -151,8 +151,10 @@ def test_an_engine_starts_again(stand: Stand) -> None:
     stand.begun(token)
     stand.engine.start(stand.told)
     stand.open(token)
-    assert stand.end_of(token).how == "ended"
+    # A new connection may know nothing of the call, and then says so.
+    assert stand.end_of(token).how in ("ended", "lost")
     [after] = stand.run_many(1)
+    assert stand.end_of(after).how == "ended"
     assert len(stand.pids(after)) == 1
 
 
