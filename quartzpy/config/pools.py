@@ -97,8 +97,8 @@ class ExecutorConfig:
         object.__setattr__(self, "address", self.address.strip())
         if self.tickets not in (None, False, True):
             raise SettingsError(f"executors: tickets must be True, False or None (got {quoted(self.tickets)})")
-        if self.tickets and not self.is_engine:
-            raise SettingsError(f"executors: {self.kind} take no tickets, which are for engines")
+        if self.tickets and not may_be_open:
+            raise SettingsError(f"executors: {self.kind} take no tickets, which are for other engines")
 
     @property
     def is_engine(self) -> bool:

@@ -199,6 +199,26 @@ def test_an_engine_that_is_away_again_before_it_has_started_is_not_taken_for_the
     assert world.pool.size == 0
 
 
+def test_an_engine_that_goes_away_while_it_tells_its_capacity_gets_nothing() -> None:
+    class Leaving(Script):
+        def capacity(self) -> int | None:
+            self.events.unavailable("away")
+            return 8
+
+    world = World(Leaving())
+    world.pass_after()
+    assert world.pool.size == 0
+
+
+def test_a_call_without_a_ticket_that_an_engine_has_not_got_before_it_went_away_is_given_back() -> None:
+    world = made()
+    world.engine.refuses = OSError("the connection is closed")
+    begun = world.begin(Repeatable, passes=False)
+    world.engine.events.unavailable("away")
+    world.pass_after()
+    assert begun.outcome is Outcome.SNOOZED
+
+
 def test_an_engine_that_cannot_adopt_at_this_moment_leaves_the_word_to_the_row(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -96,6 +96,7 @@ def test_what_is_no_pool_is_refused_with_what_would_be_right(value: Any, says: s
         ({"kind": "dask", "address": 8786}, "executors: address must be a text"),
         ({"kind": "dask", "address": "8786"}, "executors: address must be a text that does not begin with a number"),
         ({"kind": "asyncio", "workers": 2, "tickets": True}, "executors: asyncio take no tickets"),
+        ({"kind": "processes", "workers": 2, "tickets": True}, "executors: processes take no tickets"),
         ({"kind": "dask", "tickets": "yes"}, "executors: tickets must be True, False or None (got 'yes')"),
         ({"kind": "dask", "memory_limit": "1GB"}, "executors: memory_limit applies to processes only"),
     ],

@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from quartzpy.errors import SchedulerStateError
-from quartzpy.node.engines.protocol import Abilities, Call, EngineEvents, Found
+from quartzpy.node.engines.protocol import Abilities, Call, EngineEvents, EngineSettings, Found
 
 
 class AbsentEngine:
     """Cannot be reached: calls are judged by their rows, and a job that is to run again is left to other nodes."""
 
-    abilities = Abilities(repeats=True, can_adopt=True)
+    abilities = Abilities(repeats=True)
+
+    def __init__(self, settings: EngineSettings | None = None) -> None: ...
 
     def start(self, events: EngineEvents) -> None:
         raise SchedulerStateError("this node does not have the executor of the job")
@@ -31,6 +33,6 @@ class AbsentEngine:
         return {}
 
     def adopt(self, call: Call) -> bool:
-        return True  # It is not lost: its row tells how it ends.
+        return False
 
     def close(self, timeout: float) -> None: ...

@@ -75,7 +75,11 @@ class EngineLink:
     def _follow(self, offered: int | None, now: float) -> None:
         # An engine that offers no number is not asked again, unless it says that something has changed.
         self._capacity_at = float("inf") if offered is None else now + ASK_EVERY
-        if self._pool.resize(min(self._workers or MAX_WORKERS, MAX_WORKERS if offered is None else offered)):
+        has_grown = self._pool.resize(min(self._workers or MAX_WORKERS, MAX_WORKERS if offered is None else offered))
+        if not self.is_connected:
+            # Another thread has lost it meanwhile.
+            self._pool.resize(0)
+        elif has_grown:
             self._has_grown()
 
     def changed(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from quartzpy.clock import Clock
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.config.engine_names import engine_reference
-from quartzpy.config.pools import ExecutorConfig, ExecutorKind, as_bytes
+from quartzpy.config.pools import MAX_WORKERS, ExecutorConfig, ExecutorKind, as_bytes
 from quartzpy.jobs.internal_entries import Tracing
 from quartzpy.jobs.job import JobFactory, JobTypes
 from quartzpy.node.engines.absent import AbsentEngine
@@ -44,11 +44,28 @@ def new_engine_runs(
         SettingsError: the engine cannot be imported, or refuses its settings.
         InvalidValueError: the engine cannot use `job_factory`.
     """
-    kind = None if config is None else config.kind
-    engine = (
-        AbsentEngine() if config is None else _new_engine(executor, config, name, settings, job_factory, tracing, clock)
+    # Most nodes have no engine, and do not need its modules.
+    make: Callable[[EngineSettings], Engine] = (
+        AbsentEngine
+        if config is None
+        else object_at(engine_reference(config.kind), f"executors: {executor}", "my_program.engines:engine")
     )
-    is_named = kind not in (None, ExecutorKind.PROCESSES)
+    config = config or ExecutorConfig(ExecutorKind.PROCESSES, MAX_WORKERS)
+    engine = make(
+        EngineSettings(
+            executor=executor,
+            kind=config.kind,
+            address=config.address,
+            workers=config.workers,
+            name=f"{name}-{config.kind}-{executor}",
+            memory_limit=None if config.memory_limit is None else as_bytes(config.memory_limit, executor),
+            max_job_data_bytes=settings.max_job_data_bytes,
+            job_factory=job_factory,
+            tracing=tracing,
+            monotonic=clock.monotonic,
+        )
+    )
+    is_named = config.kind != ExecutorKind.PROCESSES
     touch_every = settings.checkin_interval.total_seconds()
     window = max(settings.engine_window.total_seconds(), SILENT_TOUCHES * touch_every)
     common = {
@@ -67,8 +84,8 @@ def new_engine_runs(
         f"{name}-engine-{executor}",
         engine,
         executor=executor,
-        workers=None if config is None else config.workers,
-        tickets=None if config is None else config.tickets,
+        workers=config.workers,
+        tickets=config.tickets,
         pool=pool,
         store=store,
         job_types=job_types,
@@ -79,31 +96,3 @@ def new_engine_runs(
         watch=watch,
         has_grown=has_grown,
     )
-
-
-def _new_engine(
-    executor: str,
-    config: ExecutorConfig,
-    name: str,
-    settings: SchedulerConfig,
-    job_factory: JobFactory,
-    tracing: Tracing | None,
-    clock: Clock,
-) -> Engine:
-    # Most nodes have no engine, and do not need its modules.
-    make = object_at(engine_reference(config.kind), f"executors: {executor}", "my_program.engines:engine")
-    engine: Engine = make(
-        EngineSettings(
-            executor=executor,
-            kind=config.kind,
-            address=config.address,
-            workers=config.workers,
-            name=f"{name}-{config.kind}-{executor}",
-            memory_limit=None if config.memory_limit is None else as_bytes(config.memory_limit, executor),
-            max_job_data_bytes=settings.max_job_data_bytes,
-            job_factory=job_factory,
-            tracing=tracing,
-            monotonic=clock.monotonic,
-        )
-    )
-    return engine

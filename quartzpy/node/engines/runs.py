@@ -353,7 +353,7 @@ class EngineRuns(Service):
                 # The engine has lost it after the request to stop.
                 self._over(run, self._stopped(run))
             elif not self._link.is_connected:
-                if self._link.unreachable is not None and not run.token:
+                if self._link.unreachable is not None and not (run.token and run.takes_ticket):
                     # Any node with such an executor may run it, perhaps this one later.
                     self._end(run, JobSnoozedError(f"executor {self._executor}: {self._link.unreachable}"))
             elif run.execution.epoch.trusted:
