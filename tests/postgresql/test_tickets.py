@@ -100,6 +100,47 @@ def test_a_ticket_is_taken_before_or_after_it_is_void(
             assert call.result(20) == (False if ticket is first else {second.fire_id: None})
 
 
+def test_an_ending_is_written_before_or_after_a_submission_is_void(
+    store: SqlJobStore, worker: WorkerStore, other: psycopg.Connection[Any]
+) -> None:
+    node = register(store)
+    void, ending = many_submitted(store, node, 2)
+    for ticket in (void, ending):
+        assert worker.take(ticket, "gpu:1")
+    with ThreadPoolExecutor(1) as pool:
+        other.execute("BEGIN")
+        other.execute("UPDATE qrtz_fired_triggers SET submission = submission + 1 WHERE fire_id = %s", [void.fire_id])
+        end = pool.submit(worker.end, void, "{}")
+        until_one_waits(other, end)
+        other.execute("COMMIT")
+        assert not end.result(20)
+        other.execute("BEGIN")
+        other.execute("UPDATE qrtz_fired_triggers SET ending = '{}' WHERE fire_id = %s", [ending.fire_id])
+        both = {ticket.fire_id: ticket.submission for ticket in (void, ending)}
+        settle = pool.submit(store.settle, node, both)
+        until_one_waits(other, settle)
+        other.execute("COMMIT")
+        assert settle.result(20) == {void.fire_id: None, ending.fire_id: "{}"}
+
+
+def test_a_row_that_is_held_for_long_is_waited_for_in_vain_and_nothing_changes(
+    make_store: Callable[..., SqlJobStore], other: psycopg.Connection[Any]
+) -> None:
+    store = make_store(lock_timeout="200ms")
+    node = register(store)
+    held, free = many_submitted(store, node, 2)
+    other.execute("BEGIN")
+    other.execute("SELECT FROM qrtz_fired_triggers WHERE fire_id = %s FOR UPDATE", [held.fire_id])
+    both = {ticket.fire_id: ticket.submission for ticket in (held, free)}
+    with pytest.raises(StoreUnavailableError):
+        store.settle(node, both)
+    with pytest.raises(StoreUnavailableError):
+        store.submit(node, dict.fromkeys(both, False))
+    assert {row.fire_id: row.submission for row in store.submitted(node, both).values()} == both
+    other.execute("ROLLBACK")
+    assert store.settle(node, both) == dict.fromkeys(both)
+
+
 @pytest.mark.parametrize("ending", [None, "{}"], ids=["fenced", "with the end"])
 def test_who_settles_waits_for_a_commit_that_came_first(
     store: SqlJobStore, worker: WorkerStore, other: psycopg.Connection[Any], connect: Connect, ending: str | None
