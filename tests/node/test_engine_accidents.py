@@ -210,6 +210,17 @@ def test_an_engine_that_goes_away_while_it_tells_its_capacity_gets_nothing() -> 
     assert world.pool.size == 0
 
 
+def test_a_call_that_is_done_when_its_engine_comes_back_is_not_lost() -> None:
+    world = made()
+    begun = world.begin(Repeatable)
+    world.engine.states[begun.token] = Found.DONE
+    world.engine.events.unavailable("away")
+    world.pass_after(60)
+    assert begun.outcome is None
+    world.engine.events.ended(begun.token, answer())
+    assert begun.outcome is Outcome.SUCCEEDED
+
+
 def test_a_call_without_a_ticket_that_an_engine_has_not_got_before_it_went_away_is_given_back() -> None:
     world = made()
     world.engine.refuses = OSError("the connection is closed")

@@ -300,7 +300,8 @@ class EngineRuns(Service):
         with self._lock:
             tokens = [token for token, run in self._in_hand.items() if not run.takes_ticket]
         for token, state in self._link.states_of(tokens).items():
-            if state in (Found.GONE, Found.FAILED, Found.DONE):
+            # Of one that is done, the engine tells how it has ended.
+            if state in (Found.GONE, Found.FAILED):
                 self.lost(token, f"the engine of executor {self._executor} has lost it", may_have_begun=True)
 
     def _pass_stops_on(self, now: float) -> None:
