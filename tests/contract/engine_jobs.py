@@ -41,3 +41,11 @@ class Stubborn(Job):
             threading.Event().wait(0.01)
         note(context, "ended")
         return context.fire_id
+
+
+class Once(Job):
+    """Writes down that it runs, and returns its fire id."""
+
+    def execute(self, context: JobExecutionContext) -> int:
+        note(context, "begun")
+        return context.fire_id
