@@ -65,6 +65,17 @@ def test_a_call_that_is_lost_after_a_request_to_stop_is_not_submitted_again(kind
     assert begun.outcome is Outcome.CANCELLED
 
 
+def test_what_is_asked_to_stop_while_it_is_given_back_does_not_run_elsewhere() -> None:
+    world = made()
+    world.engine.events.unavailable("away")
+    begun = world.begin(passes=False)
+    # The request is on its way to the thread of the engine.
+    begun.execution.cancelled.set()
+    world.pass_after()
+    world.pass_after()
+    assert begun.outcome is Outcome.CANCELLED
+
+
 def test_a_request_to_stop_reaches_an_engine_that_comes_back() -> None:
     world = made(can_kill=False)
     begun = world.begin().taken()

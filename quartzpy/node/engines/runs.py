@@ -312,7 +312,8 @@ class EngineRuns(Service):
             if self._end(run, asyncio.CancelledError(NOT_STARTED), only_unsent=True):
                 continue
             if run in self._waiting or self._link.stop(run.token):
-                self._over(run, self._stopped(run))
+                stopped = JobCancelledError("this execution was stopped")
+                self._over(run, asyncio.CancelledError(NOT_STARTED) if run.worker is None else stopped)
             else:
                 self._late.append((now + KILL_AFTER, run))
         late = [run for at, run in self._late if at <= now]
@@ -325,11 +326,6 @@ class EngineRuns(Service):
             elif run.takes_ticket and run.execution.timed_out and not run.is_void:
                 # From the deadline on, what the job writes is refused, although nothing can end it.
                 self._settling.setdefault(run)
-
-    def _stopped(self, run: Run) -> BaseException:
-        if run.worker is None:
-            return asyncio.CancelledError(NOT_STARTED)
-        return JobCancelledError("this execution was stopped")
 
     def _over(self, run: Run, error: BaseException) -> None:
         """End a run that is certainly over. One with a ticket may have come to an end before, which counts."""
@@ -350,9 +346,9 @@ class EngineRuns(Service):
                 self._waiting.pop(run, None)
             elif run.execution.is_over:
                 self._end(run, LeaseLostError(NOT_BEGUN))
-            elif run.token and run.execution.cancelled.is_requested:
-                # The engine has lost it after the request to stop.
-                self._over(run, self._stopped(run))
+            elif run.execution.cancelled.is_requested:
+                # The request has just come, or the engine has lost the call after it.
+                self.ask_to_stop(run)
             elif not self._link.is_connected:
                 if self._link.unreachable is not None and not (run.token and run.takes_ticket):
                     # Any node with such an executor may run it, perhaps this one later.
