@@ -105,7 +105,12 @@ class DaskEngine:
         return None if self._settings.workers is not None else sum(self._threads.values())
 
     def submit(self, call: Call) -> None:
-        client = self._connected()
+        try:
+            client = self._connected()
+        except ConnectionError as error:
+            # Said at once: until the next look, calls would be submitted in vain, and so often that they fail.
+            self._events.unavailable(reason(error))
+            raise
         future = client.submit(eval, _RUN, {"message": call.message}, key=_key(call.token), pure=False, retries=0)
         task = self._tasks[call.token] = _Task(future)
         self._loop.call_soon_threadsafe(self._watch, call.token, task)
