@@ -11,7 +11,7 @@ ON_SEVERAL_FLOORS = """
     acquire action actions app audit_log business_days calendars clock cluster complete cron crontab definitions
     execution_log expectations filters fleet history holdings job_transaction jobs joins keys late_triggers limits
     listen lists lookups methods misfire node pages pausing plugin queries reader records recover registry rows
-    schedule scheduler schedules scheduling search slices store storing table time_off timeline transactions
+    schedule scheduler schedules scheduling search slices store storing submissions table time_off timeline transactions
     triggers zone_rules
 """
 """The names that several modules have, because they are one thing: what a method, a step of each store, a command and a
