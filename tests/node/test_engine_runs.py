@@ -21,7 +21,7 @@ from quartzpy.errors import (
 )
 from quartzpy.job_data import encode
 from quartzpy.jobs.job import Job, job_types
-from quartzpy.node.engines.judgement import Verdict, judged
+from quartzpy.node.engines.judgement import CallVerdict, judged
 from quartzpy.node.engines.messages import MessageMaker
 from quartzpy.node.engines.process_messages import error_to_json
 from quartzpy.node.engines.protocol import Abilities, Call, EngineEvents, Found
@@ -514,21 +514,21 @@ def test_a_row_that_is_gone_ends_what_is_in_doubt(world: World) -> None:
 @pytest.mark.parametrize(
     ("ticket", "state", "lost", "is_void", "verdict"),
     [
-        (None, Found.UNKNOWN, False, False, Verdict.WAIT),
-        (None, Found.RUNNING, False, False, Verdict.WAIT),
-        (None, Found.GONE, False, False, Verdict.SUBMIT),
-        (None, Found.FAILED, False, False, Verdict.SUBMIT),
-        (None, Found.UNKNOWN, True, False, Verdict.SUBMIT),
-        (None, Found.GONE, False, True, Verdict.OVER),
-        (0.0, Found.GONE, True, False, Verdict.WAIT),
-        (WINDOW, Found.RUNNING, True, False, Verdict.WAIT),
-        (WINDOW, Found.UNKNOWN, True, False, Verdict.SETTLE),
-        (WINDOW, Found.UNKNOWN, False, True, Verdict.OVER),
-        (15.0, Found.DONE, False, False, Verdict.SETTLE),
-        (15.0, Found.UNKNOWN, True, False, Verdict.WAIT),
+        (None, Found.UNKNOWN, False, False, CallVerdict.WAIT),
+        (None, Found.RUNNING, False, False, CallVerdict.WAIT),
+        (None, Found.GONE, False, False, CallVerdict.SUBMIT),
+        (None, Found.FAILED, False, False, CallVerdict.SUBMIT),
+        (None, Found.UNKNOWN, True, False, CallVerdict.SUBMIT),
+        (None, Found.GONE, False, True, CallVerdict.OVER),
+        (0.0, Found.GONE, True, False, CallVerdict.WAIT),
+        (WINDOW, Found.RUNNING, True, False, CallVerdict.WAIT),
+        (WINDOW, Found.UNKNOWN, True, False, CallVerdict.SETTLE),
+        (WINDOW, Found.UNKNOWN, False, True, CallVerdict.OVER),
+        (15.0, Found.DONE, False, False, CallVerdict.SETTLE),
+        (15.0, Found.UNKNOWN, True, False, CallVerdict.WAIT),
     ],
 )
-def test_verdicts(ticket: float | None, state: Found, lost: bool, is_void: bool, verdict: Verdict) -> None:
+def test_verdicts(ticket: float | None, state: Found, lost: bool, is_void: bool, verdict: CallVerdict) -> None:
     row = Submitted(1, 2 if is_void else 1, None if ticket is None else "w", ticket, None)
     limits = {"window": WINDOW, "touch_every": TOUCH_EVERY}
     said = judged(row, state, submission=1, lost=lost, is_void=is_void, unseen_for=0.0, **limits)

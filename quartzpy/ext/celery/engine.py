@@ -73,7 +73,7 @@ def engine(settings: EngineSettings) -> Engine:
 
 
 @dataclass(slots=True)
-class _Watched:
+class _WatchedCall:
     is_runner: bool
     since: float
     said: Found = Found.UNKNOWN
@@ -91,7 +91,7 @@ class CeleryTasks:
         self._app = app
         self._subject = f"celery: {settings.address}"
         self._monotonic = settings.monotonic
-        self._watched: dict[str, _Watched] = {}
+        self._watched: dict[str, _WatchedCall] = {}
         self._gone: set[str] = set()
         self._lock = threading.Lock()
         self._closing = threading.Event()
@@ -151,8 +151,8 @@ class CeleryTasks:
     def _away(self, error: Exception) -> str:
         return f"{self._subject}: the broker cannot be reached: {reason(error)}"
 
-    def _add(self, token: str, message: Mapping[str, Any]) -> _Watched:
-        watched = _Watched(message["fired"]["type_name"] != CELERY_TASK, self._monotonic())
+    def _add(self, token: str, message: Mapping[str, Any]) -> _WatchedCall:
+        watched = _WatchedCall(message["fired"]["type_name"] != CELERY_TASK, self._monotonic())
         with self._lock:
             self._watched[token] = watched
         return watched
@@ -211,7 +211,7 @@ class CeleryTasks:
                 # Each backend has errors of its own.
                 self._events.unavailable(f"{self._subject}: the tasks cannot be watched: {reason(error)}")
 
-    def _read(self, watched: Mapping[str, _Watched]) -> None:
+    def _read(self, watched: Mapping[str, _WatchedCall]) -> None:
         for token, state in self._states(list(watched)):
             self._tell(token, watched[token], state)
 
@@ -233,7 +233,7 @@ class CeleryTasks:
             return {"status": states.FAILURE, "result": error, "traceback": None}
         return decoded
 
-    def _tell(self, token: str, watched: _Watched, state: Mapping[str, Any]) -> None:
+    def _tell(self, token: str, watched: _WatchedCall, state: Mapping[str, Any]) -> None:
         status, result = state["status"], state["result"]
         if status == states.STARTED and not watched.has_begun:
             watched.has_begun = True
@@ -250,7 +250,7 @@ class CeleryTasks:
             error = TaskRevokedError("the task was revoked") if status == states.REVOKED else result
             self._events.ended(token, _answer(error, state["traceback"]))
 
-    def _ask(self, old: Mapping[str, _Watched]) -> None:
+    def _ask(self, old: Mapping[str, _WatchedCall]) -> None:
         """Ask the workers which tasks they have. In this order, so that a message on its way is seen at least once."""
         if not old:
             return

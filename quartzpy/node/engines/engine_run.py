@@ -17,7 +17,7 @@ from quartzpy.node.workers.execution import Execution
 from quartzpy.store.protocol import Node
 
 
-class Run:
+class EngineRun:
     """One execution on the engine; its `Stoppable`."""
 
     __slots__ = (
@@ -27,7 +27,7 @@ class Run:
 
     def __init__(
         self,
-        ask_to_stop: Callable[[Run], None],
+        ask_to_stop: Callable[[EngineRun], None],
         execution: Execution,
         context: JobExecutionContext,
         *,

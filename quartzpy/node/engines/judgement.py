@@ -11,7 +11,7 @@ SILENT_TOUCHES = 3
 """The number of touches that a worker has missed which the engine knows no more."""
 
 
-class Verdict(Enum):
+class CallVerdict(Enum):
     """What follows for a call."""
 
     WAIT = auto()
@@ -37,7 +37,7 @@ def judged(
     unseen_for: float,
     window: float,
     touch_every: float,
-) -> Verdict:
+) -> CallVerdict:
     """Return what follows for a call with a ticket. `lost`: its engine has said so, or a second run of it was refused.
     `unseen_for`: the seconds since its row was that of this node.
 
@@ -47,14 +47,14 @@ def judged(
     if row is None or (row.submission != submission and not is_void):
         # The scheduler thread notices it, and asks the job to stop, which learns it by its touches as well.
         is_gone = lost or is_over or (unseen_for >= window and state is not Found.RUNNING)
-        return Verdict.GONE if is_gone else Verdict.WAIT
+        return CallVerdict.GONE if is_gone else CallVerdict.WAIT
     if row.ending is not None and not is_void:
-        return Verdict.ENDED
+        return CallVerdict.ENDED
     if row.worker is None or row.silent_for is None:
         if not (lost or is_over):
-            return Verdict.WAIT
-        return Verdict.OVER if is_void else Verdict.SUBMIT
+            return CallVerdict.WAIT
+        return CallVerdict.OVER if is_void else CallVerdict.SUBMIT
     is_lost = row.silent_for >= (SILENT_TOUCHES * touch_every if is_over else window) and state is not Found.RUNNING
     if not is_lost:
-        return Verdict.WAIT
-    return Verdict.OVER if is_void else Verdict.SETTLE
+        return CallVerdict.WAIT
+    return CallVerdict.OVER if is_void else CallVerdict.SETTLE

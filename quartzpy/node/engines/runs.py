@@ -28,8 +28,8 @@ from quartzpy.errors import (
 from quartzpy.jobs.context import JobExecutionContext, Progress
 from quartzpy.jobs.job import JobTypes
 from quartzpy.node.engines.engine_link import EngineLink
-from quartzpy.node.engines.engine_run import Run
-from quartzpy.node.engines.judgement import Verdict, judged
+from quartzpy.node.engines.engine_run import EngineRun
+from quartzpy.node.engines.judgement import CallVerdict, judged
 from quartzpy.node.engines.messages import MessageMaker, addressed
 from quartzpy.node.engines.process_messages import Ending, ending_from_json
 from quartzpy.node.engines.protocol import Call, Engine, Found
@@ -94,18 +94,18 @@ class EngineRuns(Service):
         self._clock = clock
         # Never held while the engine or the store is called.
         self._lock = threading.Lock()
-        self._waiting: dict[Run, None] = {}
+        self._waiting: dict[EngineRun, None] = {}
         """What is to be submitted, for the first time or again."""
-        self._in_hand: dict[str, Run] = {}
+        self._in_hand: dict[str, EngineRun] = {}
         """What was submitted and has not ended, by its token."""
-        self._doubts: dict[Run, None] = {}
+        self._doubts: dict[EngineRun, None] = {}
         """Those of which the engine says that they are lost, and only their rows can tell."""
-        self._stops: deque[Run] = deque()
-        self._late: list[tuple[float, Run]] = []
+        self._stops: deque[EngineRun] = deque()
+        self._late: list[tuple[float, EngineRun]] = []
         """Those that were asked to stop, with the time from which they ignore it."""
-        self._settling: dict[Run, BaseException | None] = {}
+        self._settling: dict[EngineRun, BaseException | None] = {}
         """The submissions to be made void, with the errors with which they end; None: it still runs."""
-        self._adopting: deque[Run] = deque()
+        self._adopting: deque[EngineRun] = deque()
         self._looks_at = 0.0
         self._close_within: float | None = None
         self._closed = threading.Event()
@@ -119,13 +119,14 @@ class EngineRuns(Service):
             job_class = self._job_types.find(execution.fired.job_type)
             ticket = self._tickets and not job_class.may_repeat
             outlives = ticket and job_class.outlives_node and self._abilities.can_adopt
-            run = Run(self.ask_to_stop, execution, context, ticket=ticket, outlives=outlives)
+            run = EngineRun(self.ask_to_stop, execution, context, ticket=ticket, outlives=outlives)
             run.enter()
         except BaseException as error:
             execution.error = error
             return False
         try:
-            run.message = self._messages.message_of(execution.fired, job_class, context)
+            # Its trace is that of the middleware.
+            run.message = run.within.run(self._messages.message_of, execution.fired, job_class, context)
             if not execution.epoch.wait_until_trusted():
                 raise LeaseLostError(NOT_BEGUN)
             if execution.cancelled.is_requested:
@@ -148,7 +149,7 @@ class EngineRuns(Service):
 
     def adopt(self, execution: Execution, context: JobExecutionContext, row: Submitted) -> None:
         """Watch an execution that a node has submitted which is gone. Its job is not begun here."""
-        run = Run(self.ask_to_stop, execution, context, ticket=True, outlives=True)
+        run = EngineRun(self.ask_to_stop, execution, context, ticket=True, outlives=True)
         # Without the class of the job, the engine cannot be asked, and the row tells how it ends.
         if (job_class := self._job_types.class_of(execution.fired.job_type)) is not None:
             run.message = self._messages.message_of(execution.fired, job_class, context)
@@ -182,7 +183,7 @@ class EngineRuns(Service):
             run.leave(None)
             run.execution.runner.end_as(run.execution, None)
 
-    def ask_to_stop(self, run: Run) -> None:
+    def ask_to_stop(self, run: EngineRun) -> None:
         self._stops.append(run)
         self.wakeup.set()
 
@@ -327,7 +328,7 @@ class EngineRuns(Service):
                 # From the deadline on, what the job writes is refused, although nothing can end it.
                 self._settling.setdefault(run)
 
-    def _over(self, run: Run, error: BaseException) -> None:
+    def _over(self, run: EngineRun, error: BaseException) -> None:
         """End a run that is certainly over. One with a ticket may have come to an end before, which counts."""
         if run.takes_ticket and not run.is_void:
             self._settling[run] = error
@@ -340,7 +341,7 @@ class EngineRuns(Service):
     def _submit(self, now: float) -> None:
         with self._lock:
             due = [run for run in self._waiting if run.not_before <= now]
-        with_tickets: defaultdict[Node, list[Run]] = defaultdict(list)
+        with_tickets: defaultdict[Node, list[EngineRun]] = defaultdict(list)
         for run in due:
             if run.is_over or run in self._settling:
                 self._waiting.pop(run, None)
@@ -381,7 +382,7 @@ class EngineRuns(Service):
                 else:
                     self._end(run, LeaseLostError(NOT_BEGUN))
 
-    def _pass_on(self, run: Run, submission: int | None) -> None:
+    def _pass_on(self, run: EngineRun, submission: int | None) -> None:
         with self._lock:
             if run.is_over:
                 return
@@ -396,10 +397,10 @@ class EngineRuns(Service):
         except Exception as error:
             self.lost(token, reason(error), may_have_begun=False)
 
-    def _token_of(self, run: Run, number: int) -> str:
+    def _token_of(self, run: EngineRun, number: int) -> str:
         return f"{run.fire_id}.{run.execution.fired.attempt}.{number}"
 
-    def _call_of(self, run: Run) -> Call:
+    def _call_of(self, run: EngineRun) -> Call:
         message = addressed(run.message, run.token, run.submission)
         return Call(run.token, message, str(run.execution.fired.job_key), run.may_start)
 
@@ -412,7 +413,7 @@ class EngineRuns(Service):
             if not (run.is_over or self._link.adopt(self._call_of(run))):
                 self.lost(run.token, "its node has died, and the engine does not know it", may_have_begun=True)
         with self._lock:
-            runs: Iterable[Run] = list(self._doubts)
+            runs: Iterable[EngineRun] = list(self._doubts)
             if now >= self._looks_at:
                 runs = [run for run in self._in_hand.values() if run.takes_ticket and run not in self._waiting]
                 self._looks_at = now + self._check_every
@@ -425,7 +426,7 @@ class EngineRuns(Service):
             for run in group:
                 self._follow(run, rows.get(run.fire_id), states.get(run.token, Found.UNKNOWN), now)
 
-    def _follow(self, run: Run, row: Submitted | None, state: Found, now: float) -> None:
+    def _follow(self, run: EngineRun, row: Submitted | None, state: Found, now: float) -> None:
         if row is not None:
             run.worker, run.seen_at = row.worker or run.worker, now
         verdict = self._judge_by(
@@ -437,13 +438,13 @@ class EngineRuns(Service):
             unseen_for=now - run.seen_at,
         )
         match verdict:
-            case Verdict.ENDED if row is not None and row.ending is not None:
+            case CallVerdict.ENDED if row is not None and row.ending is not None:
                 self._end(run, row.ending)
-            case Verdict.GONE:
+            case CallVerdict.GONE:
                 self._end(run, LeaseLostError(NOT_OURS))
-            case Verdict.OVER:
+            case CallVerdict.OVER:
                 self._end(run, JobCancelledError(STOPPED_LATE))
-            case Verdict.SUBMIT:
+            case CallVerdict.SUBMIT:
                 if run.lost is None:
                     run.lost, run.tries = f"the engine of executor {self._executor} has lost it", run.tries + 1
                 if run.tries < MAX_TRIES:
@@ -452,7 +453,7 @@ class EngineRuns(Service):
                         self._wait(run)
                 else:
                     self._settling[run] = run.died()
-            case Verdict.SETTLE if row is not None:
+            case CallVerdict.SETTLE if row is not None:
                 said = f" ({run.lost})" if run.lost else ""
                 text = f"the worker {row.worker}, not heard of for {row.silent_for or 0:.0f} s, was lost{said}"
                 self._settling[run] = WorkerDiedError(text, exit_code=run.exit_code)
@@ -477,14 +478,14 @@ class EngineRuns(Service):
                 else:
                     run.is_void = True
 
-    def _wait(self, run: Run) -> None:
+    def _wait(self, run: EngineRun) -> None:
         """Submit a call again, later each time. The lock is held."""
         run.not_before = self._clock.monotonic() + EVERY * max(0, run.tries - 1)
         self._waiting[run] = None
 
     # --- ends
 
-    def _end(self, run: Run, end: Ending | str | BaseException, *, only_unsent: bool = False) -> bool:
+    def _end(self, run: EngineRun, end: Ending | str | BaseException, *, only_unsent: bool = False) -> bool:
         """Let an execution go on, unless it does so already, or was submitted and this is for others only."""
         with self._lock:
             if run.is_over or (only_unsent and run.token):
@@ -493,7 +494,7 @@ class EngineRuns(Service):
         self._pool.resume(partial(run.conclude, end))
         return True
 
-    def _forget(self, run: Run) -> None:
+    def _forget(self, run: EngineRun) -> None:
         run.is_over = True
         self._in_hand.pop(run.token, None)
         self._doubts.pop(run, None)
@@ -512,8 +513,8 @@ class EngineRuns(Service):
             self._closed.set()
 
 
-def _by_node(runs: Iterable[Run]) -> dict[Node, list[Run]]:
-    by_node: defaultdict[Node, list[Run]] = defaultdict(list)
+def _by_node(runs: Iterable[EngineRun]) -> dict[Node, list[EngineRun]]:
+    by_node: defaultdict[Node, list[EngineRun]] = defaultdict(list)
     for run in runs:
         by_node[run.node].append(run)
     return by_node

@@ -116,7 +116,7 @@ class Runner(Protocol):
     def opened(self, gates: Collection[Gate]) -> None: ...
 
 
-class JobEngine(Protocol):
+class ExecutorEngine(Protocol):
     """Runs the jobs of an executor outside of this process; `EngineRuns` implements it."""
 
     def begin(self, execution: Execution, context: JobExecutionContext) -> bool:
@@ -146,7 +146,7 @@ class Executor:
     kind: str
     """An `ExecutorKind`, or the name of an engine."""
     pool: WorkerPool
-    engine: JobEngine | None = None
+    engine: ExecutorEngine | None = None
 
 
 class Elsewhere(Job, type_name="<on an engine>"):

@@ -10,7 +10,7 @@ from functools import partial
 from typing import cast
 
 from quartzpy.config.pools import MAX_WORKERS, ExecutorConfig, ExecutorKind
-from quartzpy.node.workers.execution import Execution, Executor, JobEngine
+from quartzpy.node.workers.execution import Execution, Executor, ExecutorEngine
 from quartzpy.node.workers.worker_pool import WorkerPool
 from quartzpy.placement import DEFAULT_EXECUTOR, EngineCapability, placement_from_text
 from quartzpy.store.node_problems import NodeProblem
@@ -47,7 +47,7 @@ class Executors:
         workers: int,
         others: Mapping[str, ExecutorConfig],
         thread_name: str,
-        new_engine: Callable[[str, ExecutorConfig | None, WorkerPool], JobEngine],
+        new_engine: Callable[[str, ExecutorConfig | None, WorkerPool], ExecutorEngine],
         *,
         most_ahead: int = 0,
         clock: Callable[[], float] = time.monotonic,
