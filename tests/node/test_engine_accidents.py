@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from quartzpy.errors import (
     StoreUnavailableError,
 )
 from quartzpy.node.engines.absent import AbsentEngine
+from quartzpy.node.engines.engine_run import Run
 from quartzpy.node.engines.process_messages import error_to_json
 from quartzpy.node.engines.protocol import EngineEvents, Found
 from quartzpy.node.engines.runs import KILL_AFTER
@@ -162,6 +164,21 @@ def test_what_is_being_settled_is_not_handed_over() -> None:
     world.runs.hand_over()
     world.pass_after()
     assert isinstance(begun.error, JobCancelledError)
+
+
+def test_middleware_of_what_is_handed_over_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = made(can_adopt=True)
+    begun = world.begin(Lasting)
+    later: list[Callable[[], None]] = []
+    monkeypatch.setattr(world.pool, "resume", later.append)
+    monkeypatch.setattr(Run, "leave", lambda run, error: left.append(run))
+    left: list[Run] = []
+    world.runs.hand_over()
+    assert begun.runner.has_ended.is_set()
+    assert not left
+    for task in later:
+        task()
+    assert len(left) == 1
 
 
 def test_nothing_is_settled_for_an_execution_that_is_over() -> None:

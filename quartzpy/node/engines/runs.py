@@ -180,8 +180,9 @@ class EngineRuns(Service):
             for run in leaving:
                 self._forget(run)
         for run in leaving:
-            run.leave(None)
             run.execution.runner.end_as(run.execution, None)
+            # Middleware may block, and the thread that is here may be that of the check-ins.
+            self._pool.resume(partial(run.leave, None))
 
     def ask_to_stop(self, run: EngineRun) -> None:
         self._stops.append(run)
