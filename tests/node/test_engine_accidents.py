@@ -169,7 +169,7 @@ def test_what_is_being_settled_is_not_handed_over() -> None:
 def test_middleware_of_what_is_handed_over_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
     world = made(can_adopt=True)
     begun = world.begin(Lasting)
-    later: list[Callable[[], None]] = []
+    later: list[Callable[[], object]] = []
     monkeypatch.setattr(world.pool, "resume", later.append)
     monkeypatch.setattr(Run, "leave", lambda run, error: left.append(run))
     left: list[Run] = []

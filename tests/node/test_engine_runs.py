@@ -62,7 +62,7 @@ class Clock:
 class Pool(WorkerPool):
     """Goes on at once, on the thread of the test."""
 
-    def resume(self, task: Callable[[], None]) -> None:
+    def resume(self, task: Callable[[], object]) -> None:
         task()
 
 

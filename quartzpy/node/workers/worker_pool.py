@@ -100,7 +100,7 @@ class Pace:
 MAX_WAIT = threading.TIMEOUT_MAX / 2
 """The longest timeout, in seconds, that a condition accepts, with a margin."""
 
-Task = Callable[[], None]
+Task = Callable[[], object]
 
 
 class WorkerPool:
