@@ -17,7 +17,7 @@ from quartzpy.errors import (
     StoreUnavailableError,
 )
 from quartzpy.node.engines.absent import AbsentEngine
-from quartzpy.node.engines.engine_run import Run
+from quartzpy.node.engines.engine_run import EngineRun
 from quartzpy.node.engines.process_messages import error_to_json
 from quartzpy.node.engines.protocol import EngineEvents, Found
 from quartzpy.node.engines.runs import KILL_AFTER
@@ -171,8 +171,8 @@ def test_middleware_of_what_is_handed_over_holds_nobody_up(monkeypatch: pytest.M
     begun = world.begin(Lasting)
     later: list[Callable[[], object]] = []
     monkeypatch.setattr(world.pool, "resume", later.append)
-    monkeypatch.setattr(Run, "leave", lambda run, error: left.append(run))
-    left: list[Run] = []
+    monkeypatch.setattr(EngineRun, "leave", lambda run, error: left.append(run))
+    left: list[EngineRun] = []
     world.runs.hand_over()
     assert begun.runner.has_ended.is_set()
     assert not left
