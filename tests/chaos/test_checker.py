@@ -740,6 +740,18 @@ def test_an_execution_key_that_names_another_fire_is_found() -> None:
     assert "labels_lie" in made.violated()
 
 
+def test_a_job_that_works_off_its_backlog_at_its_rate_is_not_stuck_and_one_that_stands_still_is() -> None:
+    made = good()
+    made.schedule("chaos.rated", start=10, period=2, rated=True)
+    for instant in range(10, 30, 2):
+        made.run("chaos.rated", instant)
+    for second in range(13, 29):
+        made.say("audit", second, found={"blocked_by_nobody": ["chaos.rated"]}, above_limit=[])
+    assert made.violated() == set()
+    made.forget(event="start", trigger="chaos.rated")
+    assert "stuck" in made.violated()
+
+
 def test_fires_above_a_rate_limit_are_found() -> None:
     made = good()
     made.schedule("chaos.rated", start=10, period=2, rated=True)
