@@ -27,11 +27,17 @@ class DaskProcesses:
     """A scheduler on a port that it keeps, and workers without nannies."""
 
     def __init__(
-        self, directory: Path, *, environment: Mapping[str, str] = URL, scheduler: Mapping[str, str] = {}
+        self,
+        directory: Path,
+        *,
+        environment: Mapping[str, str] = URL,
+        scheduler: Mapping[str, str] = {},
+        preload: str = "",
     ) -> None:
         self.directory = directory
         self.port = free_port()
         self.environment = dict(environment)
+        self.preload = preload
         self.workers: list[subprocess.Popen[bytes]] = []
         self._of_scheduler = dict(scheduler)
         self._log = (directory / "dask.log").open("ab")
@@ -50,7 +56,9 @@ class DaskProcesses:
         return (self.directory / "dask.log").read_text()
 
     def add_worker(self, *, threads: int = 1, environment: Mapping[str, str] = {}) -> subprocess.Popen[bytes]:
-        options = ("--nthreads", str(threads), "--no-nanny", "--no-dashboard", "--local-directory", str(self.directory))
+        options = ["--nthreads", str(threads), "--no-nanny", "--no-dashboard", "--local-directory", str(self.directory)]
+        if self.preload:
+            options += ["--preload", self.preload]
         worker = self._started("worker", self.address, *options, environment={**self.environment, **environment})
         self.workers.append(worker)
         return worker

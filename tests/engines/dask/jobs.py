@@ -1,4 +1,4 @@
-"""Jobs that run on the workers of the tests of Dask. Where they are told by files, the test decides when they go on."""
+"""Jobs that run on the workers of the tests of Dask. Where they wait for a file, the test decides when they go on."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from sqlalchemy import text
 
 from quartzpy import Job, JobExecutionContext
 from quartzpy.errors import JobCancelledError
+from quartzpy.node.engines import worker  # noqa: F401 - workers import it before their first call
 
 
 def note(path: str, line: object) -> None:
@@ -30,8 +31,6 @@ class Computes(Job):
 
 class Tells(Job):
     """Reports progress and writes log lines, and goes on when its file is there."""
-
-    capture_logs = True
 
     def execute(self, context: JobExecutionContext) -> str:
         context.progress(0.5, "half")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,7 +14,7 @@ from quartzpy import Job, RetryPolicy, Scheduler
 from quartzpy.states import Outcome
 from quartzpy.store.records import ExecutionRecord
 from tests.cluster.nodes import Cluster
-from tests.database import connect_to
+from tests.database import Server, connect_to
 from tests.engines.dask import jobs
 from tests.engines.dask.clusters import DaskProcesses
 from tests.waiting import wait_until
@@ -29,9 +30,23 @@ SETTINGS: dict[str, Any] = {
 @pytest.fixture
 def cluster(new_cluster: Callable[..., DaskProcesses], postgres_dsn: str) -> DaskProcesses:
     """A cluster with one worker that reaches the database of the test."""
-    started = new_cluster(environment={"QUARTZPY_WORKER_URL": postgres_dsn})
+    started = new_cluster(environment={"QUARTZPY_WORKER_URL": postgres_dsn}, preload=jobs.__name__)
     started.add_worker()
     return started
+
+
+@pytest.fixture(scope="module")
+def shared(postgres_server: Server, _worker_database: str) -> Iterator[DaskProcesses]:
+    """A cluster with two workers that stay."""
+    with tempfile.TemporaryDirectory(prefix="quartzpy-dask-") as directory:
+        environment = {"QUARTZPY_WORKER_URL": postgres_server.dsn_of(_worker_database)}
+        started = DaskProcesses(Path(directory), environment=environment, preload=jobs.__name__)
+        try:
+            for _ in range(2):
+                started.add_worker()
+            yield started
+        finally:
+            started.close()
 
 
 @pytest.fixture
@@ -58,7 +73,7 @@ def runs_of(files: dict[str, str]) -> list[str]:
 
 def begin(scheduler: Scheduler, job: type[Job], files: dict[str, str], name: str = "a", **values: Any) -> Any:
     handle = scheduler.schedule_job(job, name=name, data=dict(files), executor="big", **values).trigger()
-    wait_until(lambda: runs_of(files), "the job to begin")
+    wait_until(lambda: runs_of(files), "the job to begin", seen=lambda: str(handle.record))
     return handle
 
 
@@ -69,12 +84,13 @@ def ended(scheduler: Scheduler, least: int) -> list[ExecutionRecord]:
 
 
 def test_results_are_those_of_the_workers(
-    cluster: DaskProcesses, new_node: Callable[..., Scheduler], files: dict[str, str]
+    shared: DaskProcesses, new_node: Callable[..., Scheduler], files: dict[str, str]
 ) -> None:
-    cluster.add_worker()
-    node = new_node(cluster)
+    node = new_node(shared)
     handles = [
-        node.schedule_job(jobs.Computes, name=f"job-{number}", data={**files, "number": number}, executor="big").trigger()
+        node.schedule_job(
+            jobs.Computes, name=f"job-{number}", data={**files, "number": number}, executor="big"
+        ).trigger()
         for number in range(20)
     ]
     assert [handle.wait("60s").result for handle in handles] == [number**2 for number in range(20)]
@@ -82,10 +98,10 @@ def test_results_are_those_of_the_workers(
 
 
 def test_progress_and_log_lines_come_back(
-    cluster: DaskProcesses, new_node: Callable[..., Scheduler], files: dict[str, str]
+    shared: DaskProcesses, new_node: Callable[..., Scheduler], files: dict[str, str]
 ) -> None:
-    node = new_node(cluster)
-    handle = begin(node, jobs.Tells, files)
+    node = new_node(shared)
+    handle = begin(node, jobs.Tells, files, capture_logs="INFO")
 
     def progress() -> Any:
         [running] = node.running()
@@ -128,21 +144,21 @@ def test_a_scheduler_that_starts_again_doubles_nothing(
 
 
 def test_a_job_is_cancelled_by_its_row(
-    cluster: DaskProcesses, new_node: Callable[..., Scheduler], files: dict[str, str]
+    shared: DaskProcesses, new_node: Callable[..., Scheduler], files: dict[str, str]
 ) -> None:
-    node = new_node(cluster)
+    node = new_node(shared)
     handle = begin(node, jobs.Tells, files)
     assert handle.cancel()
     assert handle.wait("30s").outcome is Outcome.CANCELLED
 
 
 def test_writes_after_the_timeout_are_refused(
-    cluster: DaskProcesses, new_node: Callable[..., Scheduler], files: dict[str, str], postgres_dsn: str
+    shared: DaskProcesses, new_node: Callable[..., Scheduler], files: dict[str, str], postgres_dsn: str
 ) -> None:
     with connect_to(postgres_dsn) as connection:
         connection.execute("CREATE TABLE written (fire_id bigint)")
         try:
-            handle = begin(new_node(cluster), jobs.Writes, files, timeout="1s")
+            handle = begin(new_node(shared), jobs.Writes, files, timeout="3s")
             with connect_to(postgres_dsn) as other:
                 wait_until(lambda: other.execute("SELECT submission FROM qrtz_fired_triggers").fetchone() is not None)
                 [first] = other.execute("SELECT submission FROM qrtz_fired_triggers").fetchone() or (0,)
@@ -160,9 +176,9 @@ def test_writes_after_the_timeout_are_refused(
 
 
 def test_an_execution_outlives_its_node(
-    cluster: DaskProcesses, files: dict[str, str], postgres_dsn: str, tmp_path: Path
+    shared: DaskProcesses, files: dict[str, str], postgres_dsn: str, tmp_path: Path
 ) -> None:
-    settings = {**SETTINGS, "executors": {"big": f"dask:{cluster.address}"}}
+    settings = {**SETTINGS, "executors": {"big": f"dask:{shared.address}"}, "job_modules": [jobs.__name__]}
     nodes = Cluster(postgres_dsn, tmp_path, **settings)
     try:
         nodes.start("first")
@@ -172,7 +188,7 @@ def test_an_execution_outlives_its_node(
         wait_until(lambda: [running.instance_id for running in nodes.client.running()] == ["second"], seen=nodes.logs)
         Path(files["until"]).touch()
         record = handle.wait("30s")
-        assert record.result == "told"
+        assert record.result == "told", f"{record.error}\n{nodes.logs()}"
         assert len(runs_of(files)) == 1
     finally:
         nodes.stop()
