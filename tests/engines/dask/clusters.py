@@ -1,20 +1,47 @@
-"""A Dask cluster of real processes: a scheduler and workers, each of which a test can kill, stop and start again."""
+"""A Dask cluster of real processes: a scheduler and workers, each of which a test can kill and start again."""
 
 from __future__ import annotations
 
+import asyncio
+import multiprocessing
 import os
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Mapping
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from tests.docs.code_blocks import ROOT
+import dask.config
+from distributed import Worker
+
 from tests.waiting import wait_until
 
 QUIET = {"DASK_LOGGING__DISTRIBUTED": "error"}
 URL = {"QUARTZPY_WORKER_URL": "postgresql://nobody@localhost/nothing"}
+_FORKING = multiprocessing.get_context("forkserver")
+# A worker that imports all of this itself takes seconds of processor time to start.
+_FORKING.set_forkserver_preload(["distributed", "tests.engines.dask.jobs", "tests.engines.dask.clusters"])
+
+
+def _work(address: str, threads: int, directory: str, environment: dict[str, str], has_quartzpy: bool) -> None:
+    os.environ.pop("QUARTZPY_WORKER_URL", None)
+    os.environ.update(environment)
+    if not has_quartzpy:
+        sys.path[:] = [path for path in sys.path if not Path(path, "quartzpy", "__init__.py").exists()]
+        for name in [name for name in sys.modules if name.partition(".")[0] in ("quartzpy", "tests")]:
+            del sys.modules[name]
+
+    async def work() -> None:
+        async with Worker(address, nthreads=threads, local_directory=directory) as worker:
+            await worker.finished()
+
+    with Path(directory, "dask.log").open("ab") as log:
+        os.dup2(log.fileno(), 1)
+        os.dup2(log.fileno(), 2)
+    dask.config.set({"logging.distributed": "error"})
+    asyncio.run(work())
 
 
 def free_port() -> int:
@@ -32,13 +59,13 @@ class DaskProcesses:
         *,
         environment: Mapping[str, str] = URL,
         scheduler: Mapping[str, str] = {},
-        preload: str = "",
+        has_quartzpy: bool = True,
     ) -> None:
         self.directory = directory
         self.port = free_port()
         self.environment = dict(environment)
-        self.preload = preload
-        self.workers: list[subprocess.Popen[bytes]] = []
+        self.has_quartzpy = has_quartzpy
+        self.workers: list[BaseProcess] = []
         self._of_scheduler = dict(scheduler)
         self._log = (directory / "dask.log").open("ab")
         self.scheduler = self._started_scheduler()
@@ -55,18 +82,17 @@ class DaskProcesses:
     def log(self) -> str:
         return (self.directory / "dask.log").read_text()
 
-    def add_worker(self, *, threads: int = 1, environment: Mapping[str, str] = {}) -> subprocess.Popen[bytes]:
-        options = ["--nthreads", str(threads), "--no-nanny", "--no-dashboard", "--local-directory", str(self.directory)]
-        if self.preload:
-            options += ["--preload", self.preload]
-        worker = self._started("worker", self.address, *options, environment={**self.environment, **environment})
+    def add_worker(self, *, threads: int = 1) -> BaseProcess:
+        values = (self.address, threads, str(self.directory), self.environment, self.has_quartzpy)
+        worker = _FORKING.Process(target=_work, args=values, daemon=True)
+        worker.start()
         self.workers.append(worker)
         return worker
 
-    def kill_worker(self, worker: subprocess.Popen[bytes]) -> None:
+    def kill_worker(self, worker: BaseProcess) -> None:
         self.workers.remove(worker)
         worker.kill()
-        worker.wait()
+        worker.join()
 
     def restart_scheduler(self) -> None:
         """Kill the scheduler, and start one that knows nothing. The workers of the old one end by themselves."""
@@ -75,16 +101,21 @@ class DaskProcesses:
         self.scheduler = self._started_scheduler()
 
     def close(self) -> None:
-        for process in (*self.workers, self.scheduler):
-            process.send_signal(signal.SIGCONT)
-            process.kill()
-            process.wait()
+        for worker in [*self.workers]:
+            self.kill_worker(worker)
+        self.scheduler.send_signal(signal.SIGCONT)
+        self.scheduler.kill()
+        self.scheduler.wait()
         self._log.close()
 
     def _started_scheduler(self) -> subprocess.Popen[bytes]:
         options = ("--host", "127.0.0.1", "--port", str(self.port), "--dashboard-address", "127.0.0.1:0")
-        scheduler = self._started(
-            "scheduler", *options, "--scheduler-file", str(self.scheduler_file), environment=self._of_scheduler
+        scheduler = subprocess.Popen(
+            [sys.executable, "-m", "dask", "scheduler", *options, "--scheduler-file", str(self.scheduler_file)],
+            env={**os.environ, **QUIET, **self._of_scheduler},
+            cwd=self.directory,
+            stdout=self._log,
+            stderr=self._log,
         )
         wait_until(self._listens, seen=lambda: self.log)
         return scheduler
@@ -92,14 +123,3 @@ class DaskProcesses:
     def _listens(self) -> bool:
         with socket.socket() as caller:
             return caller.connect_ex(("127.0.0.1", self.port)) == 0
-
-    def _started(self, *words: str, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-        path = os.pathsep.join(filter(None, (environment.get("PYTHONPATH"), str(ROOT))))
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith("QUARTZPY_")}
-        return subprocess.Popen(
-            [sys.executable, "-m", "dask", *words],
-            env={**inherited, **QUIET, **environment, "PYTHONPATH": path},
-            cwd=self.directory,
-            stdout=self._log,
-            stderr=self._log,
-        )

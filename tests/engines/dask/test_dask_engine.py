@@ -14,7 +14,7 @@ from distributed import Client
 from quartzpy.errors import SettingsError
 from quartzpy.node.engines import dask_cluster
 from quartzpy.node.engines.protocol import Found
-from tests.engines.dask.clusters import URL, DaskProcesses, free_port
+from tests.engines.dask.clusters import DaskProcesses, free_port
 from tests.engines.dask.conftest import NewEngine
 from tests.engines.dask.events import call, settings
 from tests.proxy import Proxy
@@ -87,9 +87,9 @@ def test_a_call_that_dask_gives_up_is_lost(new_cluster: NewCluster, new_engine: 
 
 
 def test_a_call_on_a_worker_without_quartzpy_was_not_begun(
-    new_cluster: NewCluster, new_engine: NewEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    new_cluster: NewCluster, new_engine: NewEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cluster = new_cluster(environment=without_quartzpy(tmp_path))
+    cluster = new_cluster(has_quartzpy=False)
     cluster.add_worker()
     monkeypatch.setattr(dask_cluster, "_PROBE", "(True, True, None)")
     engine, events = new_engine(cluster.address)
@@ -231,16 +231,6 @@ def test_an_adaptive_cluster_grows_for_calls_that_wait(new_engine: NewEngine, ad
 # --- what start says
 
 
-def without_quartzpy(directory: Path) -> dict[str, str]:
-    """Return the environment of a worker that has Dask and cannot import quartzpy."""
-    (directory / "hidden").mkdir()
-    (directory / "hidden" / "sitecustomize.py").write_text(
-        "import os, sys\n"
-        "sys.path[:] = [path for path in sys.path if not os.path.exists(f'{path}/quartzpy/__init__.py')]\n"
-    )
-    return {**URL, "PYTHONPATH": str(directory / "hidden")}
-
-
 def test_a_scheduler_that_is_not_there(new_engine: NewEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dask_cluster, "CONNECT_SECONDS", 0.5)
     address = f"tcp://127.0.0.1:{free_port()}"
@@ -278,8 +268,8 @@ def test_a_worker_without_the_url(new_cluster: NewCluster, new_engine: NewEngine
         engine.start(events)
 
 
-def test_a_worker_without_quartzpy(new_cluster: NewCluster, new_engine: NewEngine, tmp_path: Path) -> None:
-    cluster = new_cluster(environment=without_quartzpy(tmp_path))
+def test_a_worker_without_quartzpy(new_cluster: NewCluster, new_engine: NewEngine) -> None:
+    cluster = new_cluster(has_quartzpy=False)
     _, events = new_engine(cluster.address)
     cluster.add_worker()
     assert "has no quartzpy: install" in str(events.wait_for("unavailable")[1])

@@ -30,7 +30,7 @@ SETTINGS: dict[str, Any] = {
 @pytest.fixture
 def cluster(new_cluster: Callable[..., DaskProcesses], postgres_dsn: str) -> DaskProcesses:
     """A cluster with one worker that reaches the database of the test."""
-    started = new_cluster(environment={"QUARTZPY_WORKER_URL": postgres_dsn}, preload=jobs.__name__)
+    started = new_cluster(environment={"QUARTZPY_WORKER_URL": postgres_dsn})
     started.add_worker()
     return started
 
@@ -40,7 +40,7 @@ def shared(postgres_server: Server, _worker_database: str) -> Iterator[DaskProce
     """A cluster with two workers that stay."""
     with tempfile.TemporaryDirectory(prefix="quartzpy-dask-") as directory:
         environment = {"QUARTZPY_WORKER_URL": postgres_server.dsn_of(_worker_database)}
-        started = DaskProcesses(Path(directory), environment=environment, preload=jobs.__name__)
+        started = DaskProcesses(Path(directory), environment=environment)
         try:
             for _ in range(2):
                 started.add_worker()
