@@ -37,6 +37,8 @@ T = TypeVar("T")
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 5.0
 """The time, in seconds, after which a scheduler that does not answer is taken for unreachable."""
+CHECK_SECONDS = 2.0
+"""The time, in seconds, that workers which are new have to answer."""
 LOOK_EVERY = 1.0
 """The pause, in seconds, between two looks at the workers, and at calls that another client has submitted."""
 _RUN = "__import__('quartzpy.node.engines.worker', fromlist=['run']).run(message)"
@@ -98,7 +100,7 @@ class DaskEngine:
             name = f"{self._settings.name}-dask"
             self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
             self._thread.start()
-        self._wait(self._connect(), 2 * CONNECT_SECONDS + 2 * ANSWER_SECONDS)
+        self._wait(self._connect(), 2 * CONNECT_SECONDS + 3 * ANSWER_SECONDS)
 
     def capacity(self) -> int | None:
         # An adaptive cluster grows only if more is submitted than its workers can run: then the setting has the number.
@@ -158,7 +160,7 @@ class DaskEngine:
 
     def _connected(self) -> Any:
         if self._client is None or self._client.status != "running":
-            raise ConnectionError(f"not connected to {self._at()}")
+            raise ConnectionError(f"the connection with {self._at()} is lost")
         return self._client
 
     async def _connect(self) -> None:
@@ -210,19 +212,23 @@ class DaskEngine:
                 await self._look()
         except Exception as error:
             await self._disconnect()
-            self._events.unavailable(f"cannot use {self._at()}: {reason(error)}")
+            is_silent = isinstance(error, TimeoutError)
+            self._events.unavailable(f"{self._at()} does not answer" if is_silent else reason(error))
 
     async def _look(self) -> None:
+        client = self._connected()
         async with asyncio.timeout(ANSWER_SECONDS):
-            client = self._connected()
             threads: dict[str, int] = await client.scheduler.ncores_running()
-            if new := threads.keys() - self._checked:
-                await self._check(client, new)
-                self._checked = set(threads)
             unsure = {token: task for token, task in self._tasks.items() if not task.is_kept}
             for token, state in (await self._states(unsure)).items() if unsure else ():
                 if self._tasks.get(token) is unsure[token]:
                     self._settle(client, token, unsure[token], state)
+        if new := threads.keys() - self._checked:
+            # A worker that is busy, or is dying, is asked again by the next look.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CHECK_SECONDS):
+                    await self._check(client, new)
+                    self._checked = set(threads)
         if threads != self._threads:
             self._threads = threads
             self._events.changed()
