@@ -140,6 +140,7 @@ class NodeParts:
         slots = Slots(executors=self.executors, capacity=self.capacity, clock=clock, signals=signals.scheduler)
         self.runner = JobRunner(
             job_types=job_types,
+            job_modules=config.job_modules,
             job_factory=job_factory,
             middleware=middleware,
             store_time=store_time,

@@ -60,6 +60,7 @@ class JobRunner:
         self,
         *,
         job_types: JobTypes,
+        job_modules: Sequence[str] = (),
         job_factory: JobFactory,
         middleware: Sequence[Middleware],
         store_time: StoreTime,
@@ -85,6 +86,7 @@ class JobRunner:
         self.unblocked = unblocked
         self.opened = opened
         self._job_types = job_types
+        self._job_modules = job_modules
         self._job_factory = job_factory
         self.middleware = middleware
         self.store_time = store_time
@@ -275,6 +277,8 @@ class JobRunner:
             InvalidJobError: the job cannot run on its executor, or the factory returned something that is not a job.
             Exception: raised by the job factory.
         """
+        # What this node adopts, it has not claimed, and so may not have imported.
+        self._job_types.load(execution.fired.job_type, self._job_modules)
         job_class = self._job_types.find(execution.fired.job_type)
         executor = execution.executor
         if executor is not None and executor.engine is not None:
