@@ -64,6 +64,7 @@ def _play(directory: Path, url: str, options: argparse.Namespace) -> int:
                 name=f"job-{number}",
                 data={"runs": str(runs), "number": number, "seconds": options.seconds},
                 executor="big",
+                requests_recovery=True,
                 retry=RetryPolicy(attempts=20, delay="500ms", factor=1.0),
             ).trigger()
         faults = _break(dask, nodes, options, began)

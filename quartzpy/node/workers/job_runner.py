@@ -60,7 +60,7 @@ class JobRunner:
         self,
         *,
         job_types: JobTypes,
-        job_modules: Sequence[str] = (),
+        job_modules: tuple[str, ...] = (),
         job_factory: JobFactory,
         middleware: Sequence[Middleware],
         store_time: StoreTime,
