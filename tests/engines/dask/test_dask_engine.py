@@ -154,10 +154,14 @@ def test_a_connection_that_is_cut_loses_no_call(
             engine.submit(call(token, append_to=str(tmp_path / "runs"), until=str(tmp_path / "go"), answer=token))
         wait_until(lambda: all(task.is_kept for task in engine._tasks.values()))
         network.cut()
-        wait_until(lambda: engine._client is None or all(task.is_adopted for task in engine._tasks.values()))
-        if engine._client is None:  # Dask's client has not connected again before the next look.
-            engine.start(events)
-        wait_until(lambda: all(task.is_adopted for task in engine._tasks.values()))
+
+        def are_watched() -> bool:
+            # As a node does, if Dask's client has not connected again before the next look.
+            if engine._client is None:
+                engine.start(events)
+            return all(task.is_adopted for task in engine._tasks.values())
+
+        wait_until(are_watched, seen=lambda: str((engine._tasks, events.all)))
         (tmp_path / "go").touch()
         for token in tokens:
             assert events.wait_for("ended", token)[2] == token
