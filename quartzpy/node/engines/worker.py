@@ -34,7 +34,7 @@ from quartzpy.node.engines.remote_job import RemoteJob, keep
 from quartzpy.node.progress_writer import RECENT_LOG_BYTES
 from quartzpy.node.workers.error_handling import describe, log_failure
 from quartzpy.object_references import object_at
-from quartzpy.store.postgresql.worker_store import WorkerReport, Ticket, WorkerStore
+from quartzpy.store.postgresql.worker_store import Ticket, WorkerReport, WorkerStore
 from quartzpy.texts import reason
 
 logger = logging.getLogger(__name__)
@@ -200,7 +200,9 @@ class _TicketedJob(_WorkerJob):
                 return _ended(ending)
         finally:
             self._process.leave(self)
-        return _answer("refused", "the execution was given up while it ran, or has an ending already: this one does not count")
+        return _answer(
+            "refused", "the execution was given up while it ran, or has an ending already: this one does not count"
+        )
 
     def failed(self, error: BaseException, ending: Ending) -> BaseException:
         if self._committed is not None and self.fired is not None and self.context is not None:
