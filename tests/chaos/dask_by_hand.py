@@ -55,9 +55,7 @@ def _play(directory: Path, url: str, options: argparse.Namespace) -> int:
         job_modules=[jobs.__name__],
     )
     runs = directory / "runs"
-    began = time.monotonic()
     try:
-        nodes.start("first")
         for number in range(options.jobs):
             nodes.client.schedule_job(
                 jobs.Computes,
@@ -67,6 +65,8 @@ def _play(directory: Path, url: str, options: argparse.Namespace) -> int:
                 requests_recovery=True,
                 retry=RetryPolicy(attempts=20, delay="500ms", factor=1.0),
             ).trigger()
+        began = time.monotonic()
+        nodes.start("first")
         faults = _break(dask, nodes, options, began)
         ended = list(nodes.client.executions())
         running = list(nodes.client.running())
