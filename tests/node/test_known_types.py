@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from quartzpy.config.config import SchedulerConfig
-from quartzpy.jobs.job import Job, JobTypes
+from quartzpy.jobs.job import Job, JobTypes, job_types
 from quartzpy.node.workers.capacity import MAX_REST, REST_OF_A_KEY, Capacity, KnownTypes
 from quartzpy.node.workers.executors import Executors
 from quartzpy.store.protocol import DispatchKey, Node
@@ -41,16 +42,16 @@ class Waiting:
 class Learning:
     """The known types of a node whose check-ins come every five seconds."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, job_types: JobTypes | None = None, settings: SchedulerConfig | None = None) -> None:
         self.clock = ManualClock()
         self.store = Waiting(number)
         self.node = Node("node", 1)
-        self.job_types = JobTypes()
+        self.job_types = JobTypes() if job_types is None else job_types
         executors = Executors(1, {}, "worker", cast("Any", None))
         self.known = KnownTypes(
             store=cast("Any", self.store),
             job_types=self.job_types,
-            settings=SchedulerConfig(),
+            settings=settings or SchedulerConfig(),
             capacity=Capacity(executors, (), {}),
             node=lambda: self.node,
             changed=lambda: None,
@@ -78,6 +79,26 @@ def test_a_type_that_a_step_has_met_is_read_at_the_next_check_in() -> None:
     learning = Learning(1_000)
     learning.known.decide(learning.node, [DispatchKey("new")])
     assert [learning.check_in(), learning.check_in()] == [1, 0]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_module_of_a_type_that_only_a_step_has_met_is_imported(
+    fails: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The read of what waits examines some of the jobs of each type."""
+    module = f"met_by_a_step_{fails}".lower()
+    tmp_path.joinpath(f"{module}.py").write_text("from quartzpy import job\n\n\n@job\ndef report(): ...\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    learning = Learning(1, job_types, SchedulerConfig(job_modules=[module]))
+    met = DispatchKey(f"{module}:report")
+    learning.known.decide(learning.node, [met])
+    if fails:
+        keys, learning.store.keys = learning.store.keys, set()
+        with pytest.raises(ConnectionError):
+            learning.check_in()
+        learning.store.keys = keys
+    learning.check_in()
+    assert learning.store.said[met]
 
 
 def test_a_node_that_meets_a_new_type_decides_about_all_that_wait() -> None:

@@ -191,7 +191,7 @@ class KnownTypes:
         self._monotonic = monotonic
         self._learns_at = float("-inf")
         """The time of the next read of the waiting dispatch keys, unless something calls for one before."""
-        self._met: set[DispatchKey] = set()
+        self._met: frozenset[DispatchKey] = frozenset()
         """The keys that a step has met since the last read, which looks at some of the jobs of each type only."""
         self._lock = threading.Lock()
         self._of: Node | None = None
@@ -202,8 +202,10 @@ class KnownTypes:
         """Import the modules of waiting job types if `job_modules` allows it, and publish changed capabilities."""
         began = self._monotonic()
         # Before the read: what a step meets from now on may not be part of it.
-        met, self._met, self._learns_at = self._met, set(), began
+        met, self._learns_at = self._met, began
         waiting = self._store.waiting_dispatch_keys() | met
+        with self._lock:
+            self._met -= met
         names = {dispatch_key.job_type for dispatch_key in waiting}
         unknown = frozenset(name for name in names if not self._knows(name))
         refused = frozenset(name for name in names - unknown if not self._job_types.allows(name, self._settings))
@@ -266,7 +268,8 @@ class KnownTypes:
         A step names some of those that it might meet, so the node decides at once about all others that wait and that
         are new here. A module that it may import is left to `learn`: that takes time.
         """
-        self._met = self._met.union(dispatch_keys)
+        with self._lock:
+            self._met |= frozenset(dispatch_keys)
         waiting = self._store.waiting_dispatch_keys()
         self._capacity.meet({dispatch_key.slot_pool for dispatch_key in waiting.union(dispatch_keys)})
         return self._decide(node, waiting, met=dispatch_keys)
