@@ -44,7 +44,7 @@ _FOREIGN = frozenset(
         "QUARTZPY_PG_USER",
     }
 )
-_FOREIGN_PREFIXES = ("QUARTZPY_TEST_", "QUARTZPY_DEMO_", "QUARTZPY_FIRE_")
+_FOREIGN_PREFIXES = ("QUARTZPY_TEST_", "QUARTZPY_DEMO_", "QUARTZPY_FIRE_", "QUARTZPY_WORKER_")
 # Kubernetes sets these in every container beside a service called quartzpy or quartzpy-something. A node that
 # refused them would not start because of the name of an unrelated service.
 _SERVICE_LINK = re.compile(

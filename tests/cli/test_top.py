@@ -70,6 +70,7 @@ def node(name: str, executing: int, **values: object) -> NodeView:
         "workers": 8,
         "load": executing / 8,
         "executors": {"default": 8},
+        "engines": {},
         "labels": (),
         "group_limits": {},
         "job_types": (),

@@ -12,6 +12,7 @@ from tests.docs.code_blocks import ROOT, blocks
 CONFIG = """
 [mypy]
 strict = true
+untyped_calls_exclude = distributed
 python_version = 3.11
 namespace_packages = true
 explicit_package_bases = true

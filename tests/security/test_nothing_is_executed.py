@@ -40,6 +40,10 @@ IMPORTING = {
     "zone_rules.py": "tzdata",
     "ext/django/__init__.py": "the package's own module of a name that is used",
     "ext/django/backend.py": "Django's tasks, from one of two packages",
+    "node/engines/registry.py": "the engine that the setting executors names, by an entry point",
+    "node/engines/messages.py": "asks whether a worker will find the function job_factory of this program",
+    "node/engines/futures.py": "the function that the setting executors names",
+    "ext/celery/engine.py": "the Celery app that the setting executors names",
     "node/engines/worker.py": "on a worker: the modules of the types that its node has registered, and its job_factory",
     "node/engines/process_messages.py": "in a worker process: the modules of the types that its node has registered",
 }

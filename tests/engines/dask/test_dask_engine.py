@@ -114,7 +114,7 @@ def test_a_scheduler_that_starts_again_knows_no_call(
     with pytest.raises(ConnectionError, match="the connection with Dask's scheduler at tcp"):
         engine.submit(call("2.1.1"))
     # A node that heard of it only at the next look would try its calls in vain until they fail.
-    assert any(told[0] == "unavailable" and "not connected" in str(told[1]) for told in events.all)
+    assert any(told[0] == "unavailable" and "is lost" in str(told[1]) for told in events.all)
     cluster.restart_scheduler()
     engine.start(events)
     assert events.wait_for("lost", "1.1.1")[3] is True
