@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from celery import Celery
+from redis import Redis
 
 from quartzpy.errors import SettingsError
 from quartzpy.ext.celery import CeleryTask, SendCeleryTask
@@ -200,6 +201,9 @@ def test_the_run_of_a_worker_that_is_killed_and_of_its_process(redis: Place, eng
     engine.submit(runner_call("p", jobs.Dies, how="kill"))
     assert told.wait("p", "lost")[3] is True
     kill(worker)
+    # Redis gives a message to a client that has died as long as it does not know of that.
+    with Redis.from_url(redis.broker) as broker:
+        wait_until(lambda: not any("b" in client["flags"] for client in broker.client_list()))
     engine.submit(runner_call("w", jobs.Pid))
     time.sleep(1.5)
     assert engine.find(["w"]) == {"w": Found.UNKNOWN}
