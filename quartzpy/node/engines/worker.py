@@ -32,6 +32,7 @@ from quartzpy.logs.captured import DEFAULT_LIMIT, LogLines
 from quartzpy.node.engines.process_messages import Ending
 from quartzpy.node.engines.remote_job import RemoteJob, keep
 from quartzpy.node.progress_writer import RECENT_LOG_BYTES
+from quartzpy.node.workers.endings import refuse_if_recorded
 from quartzpy.node.workers.error_handling import describe, log_failure
 from quartzpy.object_references import object_at
 from quartzpy.store.postgresql.worker_store import Ticket, WorkerReport, WorkerStore
@@ -241,19 +242,15 @@ class _TicketedJob(_WorkerJob):
     def fenced_transaction(self) -> Iterator[Any]:
         with self._transaction("fenced_transaction", None) as connection:
             yield connection
-            self._refuse_if_recorded("fenced_transaction")
+            refuse_if_recorded("fenced_transaction", self._committed)
 
     @contextmanager
     def _transaction(self, method: str, ending: Callable[[], str] | None) -> Iterator[Any]:
-        self._refuse_if_recorded(method)
+        refuse_if_recorded(method, self._committed)
         if os.getpid() != self._pid:
             raise InvalidValueError(f"context.{method}(): a process that the job has forked has no connection")
         with self.store.transaction(self.ticket, ending) as connection:
             yield connection
-
-    def _refuse_if_recorded(self, method: str) -> None:
-        if self._committed is not None:
-            raise InvalidValueError(f"{method}: this execution has already committed its transaction and is recorded")
 
     # --- for the thread that touches the rows
 

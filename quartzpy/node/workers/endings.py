@@ -10,7 +10,7 @@ import logging
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from quartzpy.errors import JobSnoozedError
+from quartzpy.errors import InvalidValueError, JobSnoozedError
 from quartzpy.job_data import encode_value
 from quartzpy.jobs.context import Cancellation, JobExecutionContext
 from quartzpy.node.workers.error_handling import (
@@ -106,6 +106,16 @@ def final_completion(run: Run) -> Completion:
     if completion.outcome not in (Outcome.SNOOZED, Outcome.FAILED):
         ask_trigger(run, completion)
     return completion
+
+
+def refuse_if_recorded(method: str, recorded: object | None) -> None:
+    """Refuse a transaction of a job that has recorded its execution by one before.
+
+    Raises:
+        InvalidValueError: `recorded` is not None.
+    """
+    if recorded is not None:
+        raise InvalidValueError(f"{method}: this execution has already committed its transaction and is recorded")
 
 
 def completion_of(run: Run) -> Completion:

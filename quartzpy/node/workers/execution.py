@@ -16,7 +16,7 @@ from functools import lru_cache
 from types import MethodType
 from typing import Any, Protocol
 
-from quartzpy.errors import InvalidValueError, OutcomeUnknownError
+from quartzpy.errors import OutcomeUnknownError
 from quartzpy.events.events import (
     JobExecutionVetoed,
     JobToBeExecuted,
@@ -32,7 +32,7 @@ from quartzpy.jobs.job import Job
 from quartzpy.logs.captured import LogCapture, LogLines
 from quartzpy.node.opened_gates import gates_of
 from quartzpy.node.registration import Epoch
-from quartzpy.node.workers.endings import ask_trigger, completion_of, final_completion, store_data
+from quartzpy.node.workers.endings import ask_trigger, completion_of, final_completion, refuse_if_recorded, store_data
 from quartzpy.node.workers.error_handling import asks_to_refire
 from quartzpy.node.workers.job_calls import NOT_STARTED, call, call_async
 from quartzpy.node.workers.worker_pool import WorkerPool
@@ -510,7 +510,7 @@ class Execution:
     @contextmanager
     def transaction(self) -> Iterator[Any]:
         """See `JobExecutionContext.transaction`."""
-        self._refuse_if_recorded("transaction")
+        refuse_if_recorded("transaction", self.committed)
         transaction = self.runner.store.begin_job_transaction()
         try:
             yield transaction.connection
@@ -534,18 +534,14 @@ class Execution:
     @contextmanager
     def fenced_transaction(self) -> Iterator[Any]:
         """See `JobExecutionContext.fenced_transaction`."""
-        self._refuse_if_recorded("fenced_transaction")
+        refuse_if_recorded("fenced_transaction", self.committed)
         transaction = self.runner.store.begin_job_transaction()
         try:
             yield transaction.connection
-            self._refuse_if_recorded("fenced_transaction")
+            refuse_if_recorded("fenced_transaction", self.committed)
             transaction.commit(self.epoch.node, self.fired.fire_id)
         finally:
             transaction.close()
-
-    def _refuse_if_recorded(self, what: str) -> None:
-        if self.committed is not None:
-            raise InvalidValueError(f"{what}: this execution has already committed its transaction and is recorded")
 
 
 def _is_async(job: Job) -> bool:
