@@ -29,7 +29,7 @@ def make_scheduler(url: str) -> Iterator[Callable[..., Scheduler]]:
     yield make
     jobs.go_on.set()
     for scheduler in made:
-        scheduler.shutdown(timeout=timedelta(seconds=5), interrupt=True)
+        scheduler.shutdown(timeout=timedelta(seconds=60), interrupt=True)
 
 
 @pytest.fixture

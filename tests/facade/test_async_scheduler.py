@@ -42,7 +42,7 @@ def make(url: str) -> Iterator[Callable[..., AsyncScheduler]]:
 
     yield make
     for scheduler in made:
-        scheduler.blocking.shutdown(timeout=timedelta(seconds=5))
+        scheduler.blocking.shutdown(timeout=timedelta(seconds=60))
 
 
 def a_job(name: str = "job", **options: Any) -> JobDetail:

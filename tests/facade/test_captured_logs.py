@@ -204,7 +204,7 @@ def make(postgres_dsn: str) -> Iterator[Callable[..., Scheduler]]:
 
     yield make_one
     for scheduler in made:
-        scheduler.shutdown(timeout=timedelta(seconds=5))
+        scheduler.shutdown(timeout=timedelta(seconds=60))
 
 
 @job(capture_logs="INFO", display_name="A function")

@@ -34,7 +34,7 @@ MakeScheduler = Callable[..., Scheduler]
 # --- shutdown
 
 
-@pytest.mark.parametrize("timeout", [5, 5.0, "5s", timedelta(seconds=5)])
+@pytest.mark.parametrize("timeout", [50, 50.0, "50s", timedelta(seconds=50)])
 def test_a_timeout_may_be_seconds_a_text_or_a_timedelta(scheduler: Scheduler, timeout: Any) -> None:
     assert scheduler.shutdown(timeout=timeout)
 
@@ -67,7 +67,7 @@ def test_a_shutdown_records_at_once_what_could_not_be_recorded_before(
         outage.setattr(node.parts.completer, "retry_in", retry_in)
         scheduler.schedule_job(JobDetail(jobs.Recorded, "job", durable=True), SimpleTrigger("t"))
         assert failed.wait(30)
-    assert scheduler.shutdown(timeout=timedelta(seconds=10))
+    assert scheduler.shutdown(timeout=SOON)
 
 
 def test_a_second_shutdown_tells_how_the_first_one_ended(scheduler: Scheduler) -> None:
@@ -312,7 +312,7 @@ def test_the_debug_mode_logs_executions_and_slow_steps_of_the_event_loop(
         scheduler.schedule_job(JobDetail(SlowStep, "slow"), SimpleTrigger("t"))
         assert scheduler.wait_until_recorded(1, SOON)
     assert "DEFAULT.slow starts" in caplog.text
-    assert any(record.name == "asyncio" and "took 0." in record.getMessage() for record in caplog.records)
+    assert any(record.name == "asyncio" and " took " in record.getMessage() for record in caplog.records)
 
 
 def test_a_job_that_does_nothing_succeeds(scheduler: Scheduler) -> None:

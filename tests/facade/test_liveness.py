@@ -88,7 +88,7 @@ def make(postgres_dsn: str, proxy: Proxy) -> Iterator[Callable[..., Scheduler]]:
     over.set()
     proxy.heal()
     for scheduler in made:
-        scheduler.shutdown(timeout=timedelta(seconds=5), interrupt=True)
+        scheduler.shutdown(timeout=timedelta(seconds=60), interrupt=True)
 
 
 def epochs(scheduler: Scheduler) -> dict[str, int]:

@@ -47,7 +47,7 @@ def make(postgres_dsn: str, proxy: Proxy) -> Iterator[Callable[..., Scheduler]]:
     yield one
     jobs.go_on.set()
     for scheduler in made:
-        scheduler.shutdown(timeout=timedelta(seconds=5))
+        scheduler.shutdown(timeout=timedelta(seconds=60))
 
 
 def name_of(statement: str) -> bytes:

@@ -23,7 +23,7 @@ def scheduler(make_scheduler: Callable[..., Scheduler]) -> Iterator[Scheduler]:
     running = make_scheduler(executors={"cpu": "processes:2"})
     running.start()
     yield running
-    running.shutdown(timeout=timedelta(seconds=5))
+    running.shutdown(timeout=timedelta(seconds=60))
 
 
 def run(scheduler: Scheduler, job: Any, executions: int = 1, **values: Any) -> None:

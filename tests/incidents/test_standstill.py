@@ -157,7 +157,7 @@ def stage(
     yield stage
     Hanging.ends.set()
     for scheduler in {stage.scheduler, stage.asked}:
-        scheduler.shutdown(timeout="3s")
+        scheduler.shutdown(timeout="30s")
 
 
 @contextmanager
@@ -291,7 +291,7 @@ def beside(stage: Stage, cause: Callable[[Stage], Any]) -> Iterator[None]:
         with cause(stage):
             yield
     finally:
-        other.shutdown(timeout="3s")
+        other.shutdown(timeout="30s")
 
 
 CLAIM = ("qrtz_fired_triggers", "INSERT")
@@ -523,7 +523,7 @@ def exhaust(stage: Stage) -> None:
 
 NO_NODE: dict[str, tuple[Callable[[Stage], object], dict[str, str]]] = {
     "no node": (
-        lambda stage: stage.scheduler.shutdown(timeout="3s"),
+        lambda stage: stage.scheduler.shutdown(timeout="30s"),
         {"incidents": "no-node", "page": "No node", "doctor": "no node is running", "metrics": "('state', 'alive')) 0"},
     ),
     "connections are exhausted": (

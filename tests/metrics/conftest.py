@@ -32,4 +32,4 @@ def make(url: str) -> Iterator[Callable[..., tuple[Scheduler, Metrics]]]:
     yield one
     jobs.go_on.set()
     for scheduler in made:
-        scheduler.shutdown(timeout=timedelta(seconds=5), interrupt=True)
+        scheduler.shutdown(timeout=timedelta(seconds=60), interrupt=True)

@@ -130,8 +130,8 @@ def test_later_jobs_run_and_those_that_were_running_end(way: str, caplog: pytest
     assert len(caplog.records) < 15
     thread = loop._thread
     began = time.monotonic()
-    loop.close(5)
-    assert time.monotonic() - began < 4
+    loop.close(60)
+    assert time.monotonic() - began < 50
     assert thread is not None
     assert not thread.is_alive()
 

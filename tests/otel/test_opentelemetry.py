@@ -144,7 +144,7 @@ def make(url: str, telemetry: Telemetry) -> Iterator[Callable[..., Scheduler]]:
 
     yield one
     for scheduler in made:
-        scheduler.shutdown(timeout="5s", interrupt=True)
+        scheduler.shutdown(timeout="60s", interrupt=True)
 
 
 def trace_id(span: ReadableSpan) -> int:

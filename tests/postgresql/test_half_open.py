@@ -63,7 +63,7 @@ def test_a_listener_that_is_not_answered_any_more_says_so(
     began = time.monotonic()
     with pytest.raises(StoreUnavailableError, match="does not answer"):
         wait_until(lambda: listener.wait(0.1))
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
     assert "is replaced" in caplog.text
 
 
@@ -120,7 +120,7 @@ def test_a_connection_that_was_idle_for_long_is_probed_before_its_use(
     second = lease.connection
     assert second is not first
     assert second.execute("SELECT 7").fetchone() == (7,)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
 
 
 def test_a_session_that_has_forgotten_to_listen_is_noticed(listener: Listener) -> None:

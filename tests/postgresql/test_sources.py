@@ -58,7 +58,7 @@ def make(request: pytest.FixtureRequest, postgres_dsn: str, connects: list[int])
     yield make_one
     jobs.go_on.set()
     for scheduler in made:
-        scheduler.shutdown(timeout=timedelta(seconds=5))
+        scheduler.shutdown(timeout=timedelta(seconds=60))
     engine.dispose()
 
 

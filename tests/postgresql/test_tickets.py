@@ -283,7 +283,8 @@ def test_what_a_job_sets_in_its_session_ends_with_its_transaction(store: SqlJobS
     with worker.transaction(ticket, None) as connection:
         connection.execute(text("SET search_path = pg_catalog; SELECT pg_advisory_lock(7)"))
     with worker.transaction(ticket, None) as connection:
-        path, locks = connection.execute(
-            text("SELECT current_setting('search_path'), (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory')")
-        ).one()
+        # Other tests lock numbers in their databases of this server.
+        count = "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database"
+        count += " WHERE l.locktype = 'advisory' AND d.datname = current_database()"
+        path, locks = connection.execute(text(f"SELECT current_setting('search_path'), ({count})")).one()
     assert (path, locks) == ('"$user", public', 0)
