@@ -10,6 +10,7 @@ from quartzpy.config.config import SchedulerConfig
 from quartzpy.node.engines import worker
 from quartzpy.store.postgresql.store import SqlJobStore
 from tests.database import connect_to
+from tests.engines import worker_jobs as jobs
 from tests.engines.calls import NAME, Submitter
 
 
@@ -35,6 +36,9 @@ def submitter(make_store: Callable[[str], SqlJobStore], postgres_dsn: str) -> Su
 @pytest.fixture(autouse=True)
 def _new_worker(monkeypatch: pytest.MonkeyPatch, postgres_dsn: str) -> Iterator[None]:
     """This process as a worker that has run nothing yet."""
+    # The fire ids of another database are the same.
+    for of_earlier_tests in (jobs.AT, jobs.GO, jobs.RUNS, jobs.SEEN):
+        of_earlier_tests.clear()
     monkeypatch.setenv(worker.URL, postgres_dsn)
     monkeypatch.setattr(worker, "_process", worker._Process())
     yield

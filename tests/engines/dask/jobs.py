@@ -22,7 +22,7 @@ class Computes(Job):
     """Uses the processor for a moment, writes down its run, and returns a result."""
 
     def execute(self, context: JobExecutionContext) -> int:
-        note(context.job_data["runs"], context.fire_id)
+        note(context.job_data["runs"], f"{context.fire_id} {context.job_key.name}")
         until = time.process_time() + context.job_data.get("seconds", 0.05)
         while time.process_time() < until:
             sum(range(1000))
