@@ -19,7 +19,7 @@ from quartzpy.errors import (
 from quartzpy.node.engines.absent import AbsentEngine
 from quartzpy.node.engines.engine_run import EngineRun
 from quartzpy.node.engines.process_messages import error_to_json
-from quartzpy.node.engines.protocol import EngineEvents, Found
+from quartzpy.node.engines.protocol import Call, EngineEvents, Found
 from quartzpy.node.engines.runs import KILL_AFTER
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import Submitted
@@ -256,6 +256,37 @@ def test_a_call_without_a_ticket_that_an_engine_has_not_got_before_it_went_away_
     world.engine.events.unavailable("away")
     world.pass_after()
     assert begun.outcome is Outcome.SNOOZED
+
+
+def test_a_call_with_a_ticket_that_an_engine_has_not_got_before_it_went_away_is_given_back() -> None:
+    class Leaves(Script):
+        def submit(self, call: Call) -> None:
+            self.fails = OSError("away")
+            self.events.unavailable("away")
+            raise self.fails
+
+    world = World(Leaves())
+    world.pass_after()
+    begun = world.begin()
+    former = begun.row["submission"]
+    world.pass_after(5)
+    world.pass_after(5)
+    assert begun.outcome is Outcome.SNOOZED
+    assert begun.row["submission"] > former, "a call that the engine has got all the same takes no ticket"
+
+
+def test_a_call_whose_ticket_is_taken_is_not_given_back_when_its_engine_goes_away() -> None:
+    world = made()
+    begun = world.begin()
+    world.engine.events.lost(begun.token, "its worker is gone", may_have_begun=False)
+    world.engine.fails = OSError("away")
+    world.engine.events.unavailable("away")
+    begun.taken()
+    world.pass_after(10)
+    assert begun.outcome is None
+    begun.ended()
+    world.pass_after(10)
+    assert begun.outcome is Outcome.SUCCEEDED
 
 
 def test_an_engine_that_cannot_adopt_at_this_moment_leaves_the_word_to_the_row(

@@ -351,10 +351,9 @@ class EngineRuns(Service):
             elif run.execution.cancelled.is_requested:
                 # The request has just come, or the engine has lost the call after it.
                 self.ask_to_stop(run)
-            elif not self._link.is_connected:
-                if self._link.unreachable is not None and not (run.token and run.takes_ticket):
-                    # Any node with such an executor may run it, perhaps this one later.
-                    self._end(run, JobSnoozedError(f"executor {self._executor}: {self._link.unreachable}"))
+            elif not self._link.is_connected and not (run.token and run.takes_ticket):
+                if self._link.unreachable is not None:
+                    self._give_back(run)
             elif run.execution.epoch.trusted:
                 if run.takes_ticket:
                     with_tickets[run.node].append(run)
@@ -375,13 +374,21 @@ class EngineRuns(Service):
             for run in runs:
                 self._waiting.pop(run, None)
                 if (number := numbers.get(run.fire_id)) is not None:
-                    self._pass_on(run, number)
+                    if self._link.unreachable is None:
+                        self._pass_on(run, number)
+                    else:
+                        # The new number makes the call void that the engine may have.
+                        self._give_back(run)
                 elif run.token:
                     # Another run of the same call has taken the ticket: the engine was wrong.
                     with self._lock:
                         self._doubts[run] = None
                 else:
                     self._end(run, LeaseLostError(NOT_BEGUN))
+
+    def _give_back(self, run: EngineRun) -> None:
+        """End a run that has certainly not begun: any node with such an executor may run it, perhaps this one later."""
+        self._end(run, JobSnoozedError(f"executor {self._executor}: {self._link.unreachable}"))
 
     def _pass_on(self, run: EngineRun, submission: int | None) -> None:
         with self._lock:
