@@ -131,7 +131,13 @@ def _judge(
         "seconds": round(took),
     }
     print(json.dumps(figures, indent=2))
-    bad = ("tickets doubled", "jobs that succeeded twice", "jobs lost", "stuck", "begun and neither recorded nor repeated")
+    bad = (
+        "tickets doubled",
+        "jobs that succeeded twice",
+        "jobs lost",
+        "stuck",
+        "begun and neither recorded nor repeated",
+    )
     return 1 if any(figures[name] for name in bad) else 0
 
 

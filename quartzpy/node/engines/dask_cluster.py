@@ -21,16 +21,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
+import dask.config
+from distributed import Client, Future, fire_and_forget
+
 from quartzpy.errors import SettingsError
-from quartzpy.installing import install_line
 from quartzpy.node.engines.protocol import Abilities, Call, EngineEvents, EngineSettings, Found
 from quartzpy.texts import quoted, reason
-
-try:
-    import dask.config
-    from distributed import Client, Future, fire_and_forget
-except ImportError as error:
-    raise SettingsError(f"executors: the engine dask needs Dask: {install_line('dask')}") from error
 
 T = TypeVar("T")
 
