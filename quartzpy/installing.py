@@ -3,6 +3,9 @@
 IS_RELEASED = False
 """True once quartzpy is on a package index. Until then a line with its bare name would install somebody else's."""
 
+EXTRAS = {"celery": "celery", "dask": "dask", "distributed": "dask"}
+"""The extras by the packages that modules of quartzpy import as soon as they are imported themselves."""
+
 
 def install_line(*extras: str) -> str:
     """Return the command that installs quartzpy with some extras."""

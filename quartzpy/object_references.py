@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from quartzpy.errors import SettingsError
+from quartzpy.installing import EXTRAS, install_line
 from quartzpy.texts import quoted, reason
 
 
@@ -29,7 +30,9 @@ def imported_module(name: str, subject: str) -> ModuleType:
         return importlib.import_module(name)
     except Exception as error:
         # The import runs user code, which may raise anything.
-        raise SettingsError(f"{subject}: {quoted(name)} cannot be imported: {reason(error)}") from error
+        extra = EXTRAS.get(str(getattr(error, "name", "")).partition(".")[0])
+        run = f"; run {install_line(extra)}" if extra else ""
+        raise SettingsError(f"{subject}: {quoted(name)} cannot be imported: {reason(error)}{run}") from error
 
 
 def object_at(reference: object, subject: str, example: str) -> Any:

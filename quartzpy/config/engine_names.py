@@ -13,8 +13,6 @@ OURS = {
     "celery": "quartzpy.ext.celery.engine:engine",
 }
 """The function of each engine, as `module:name`."""
-WITH_EXTRAS = ("dask", "celery")
-"""Those of ours that need the extra of their name."""
 
 
 def engine_reference(name: str) -> str | None:

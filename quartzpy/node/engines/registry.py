@@ -6,10 +6,8 @@ from collections.abc import Callable
 
 from quartzpy.clock import Clock
 from quartzpy.config.config import SchedulerConfig
-from quartzpy.config.engine_names import WITH_EXTRAS, engine_reference
+from quartzpy.config.engine_names import engine_reference
 from quartzpy.config.pools import MAX_WORKERS, ExecutorConfig, ExecutorKind, as_bytes
-from quartzpy.errors import SettingsError
-from quartzpy.installing import install_line
 from quartzpy.jobs.internal_entries import Tracing
 from quartzpy.jobs.job import JobFactory, JobTypes
 from quartzpy.node.engines.absent import AbsentEngine
@@ -21,21 +19,6 @@ from quartzpy.node.service import StoreWatch
 from quartzpy.node.workers.worker_pool import WorkerPool
 from quartzpy.object_references import object_at
 from quartzpy.store.protocol import JobStore
-from quartzpy.texts import reason
-
-
-def _maker(kind: str, subject: str) -> Callable[[EngineSettings], Engine]:
-    """Return the function that makes an engine. Most nodes have none, and do not need its modules."""
-    try:
-        make: Callable[[EngineSettings], Engine] = object_at(
-            engine_reference(kind), subject, "my_program.engines:engine"
-        )
-    except SettingsError as error:
-        if not (kind in WITH_EXTRAS and isinstance(error.__cause__, ImportError)):
-            raise
-        why = reason(error.__cause__)
-        raise SettingsError(f"{subject}: the engine {kind} needs an extra ({why}): {install_line(kind)}") from error
-    return make
 
 
 def new_engine_runs(
@@ -61,7 +44,12 @@ def new_engine_runs(
         SettingsError: the engine cannot be imported, or refuses its settings.
         InvalidValueError: the engine cannot use `job_factory`.
     """
-    make = AbsentEngine if config is None else _maker(config.kind, f"executors: {executor}")
+    # Most nodes have no engine, and do not need its modules.
+    make: Callable[[EngineSettings], Engine] = (
+        AbsentEngine
+        if config is None
+        else object_at(engine_reference(config.kind), f"executors: {executor}", "my_program.engines:engine")
+    )
     config = config or ExecutorConfig(ExecutorKind.PROCESSES, MAX_WORKERS)
     engine = make(
         EngineSettings(

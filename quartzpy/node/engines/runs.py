@@ -351,9 +351,8 @@ class EngineRuns(Service):
             elif run.execution.cancelled.is_requested:
                 # The request has just come, or the engine has lost the call after it.
                 self.ask_to_stop(run)
-            elif not self._link.is_connected and not (run.token and run.takes_ticket):
-                if self._link.unreachable is not None:
-                    self._give_back(run)
+            elif not self._link.is_connected and self._link.unreachable is None:
+                continue
             elif run.execution.epoch.trusted:
                 if run.takes_ticket:
                     with_tickets[run.node].append(run)
@@ -374,11 +373,7 @@ class EngineRuns(Service):
             for run in runs:
                 self._waiting.pop(run, None)
                 if (number := numbers.get(run.fire_id)) is not None:
-                    if self._link.unreachable is None:
-                        self._pass_on(run, number)
-                    else:
-                        # The new number makes the call void that the engine may have.
-                        self._give_back(run)
+                    self._pass_on(run, number)
                 elif run.token:
                     # Another run of the same call has taken the ticket: the engine was wrong.
                     with self._lock:
@@ -386,11 +381,12 @@ class EngineRuns(Service):
                 else:
                     self._end(run, LeaseLostError(NOT_BEGUN))
 
-    def _give_back(self, run: EngineRun) -> None:
-        """End a run that has certainly not begun: any node with such an executor may run it, perhaps this one later."""
-        self._end(run, JobSnoozedError(f"executor {self._executor}: {self._link.unreachable}"))
-
     def _pass_on(self, run: EngineRun, submission: int | None) -> None:
+        if (why := self._link.unreachable) is not None:
+            # Any node with such an executor may run it, perhaps this one later. The new number has made void what the
+            # engine may have.
+            self._end(run, JobSnoozedError(f"executor {self._executor}: {why}"))
+            return
         with self._lock:
             if run.is_over:
                 return
