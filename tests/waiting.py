@@ -11,6 +11,8 @@ from types import FunctionType
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+LIMIT = 100.0
+"""The limit of a wait, in seconds. It belongs to a failure alone, so that a busy machine is none."""
 _LONGEST_REST = 0.1
 
 
@@ -18,7 +20,7 @@ def wait_until(
     condition: Callable[[], T],
     what: str | None = None,
     *,
-    seconds: float = 30,
+    seconds: float = LIMIT,
     every: float = 0.01,
     seen: Callable[[], object] | None = None,
 ) -> T:
@@ -26,7 +28,7 @@ def wait_until(
 
     Args:
         what: what is awaited, for the message. Without it, the message quotes the condition.
-        seconds: the limit. It belongs to a failure alone, so that a busy machine is none.
+        seconds: the limit.
         every: the rest between two calls, in seconds. A condition that takes long, or that is awaited for long, is
             asked less often, so that a test that waits leaves the processor to others.
         seen: describes the state after the last call, for the message. Without it, the message has the last value,

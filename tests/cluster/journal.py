@@ -21,8 +21,6 @@ from quartzpy import JobExecutionContext
 from tests.waiting import wait_until
 
 VARIABLE = "QUARTZPY_TEST_JOURNAL"
-LIMIT = 90.0
-"""The limit of each wait, in seconds. It belongs to a failure alone, so that a busy machine is none."""
 _FILE = threading.local()
 
 
@@ -86,7 +84,7 @@ class Journal:
             lines[:] = self.lines()
             return found(lines)
 
-        wait_until(is_there, what, seconds=LIMIT, every=0.02, seen=lambda: f"the journal has {len(lines)} lines")
+        wait_until(is_there, what, every=0.02, seen=lambda: f"the journal has {len(lines)} lines")
         return lines
 
     def starts_by_instant(self) -> Counter[tuple[str, datetime]]:

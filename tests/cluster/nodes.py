@@ -13,7 +13,7 @@ from typing import Any
 
 from quartzpy import Scheduler
 from tests.cluster import app, journal
-from tests.waiting import wait_until
+from tests.waiting import LIMIT, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 # Four times as quick as the defaults and more, so that a death is found within seconds.
@@ -74,7 +74,7 @@ class Cluster:
         self.wait(lambda: set(names) <= {node.instance_id for node in self.client.nodes().nodes}, f"{names} to join")
 
     def wait(self, reached: Callable[[], Any], what: str) -> None:
-        wait_until(reached, what, seconds=journal.LIMIT, every=0.02, seen=self.logs)
+        wait_until(reached, what, every=0.02, seen=self.logs)
 
     def logs(self) -> str:
         return "\n".join(
@@ -97,7 +97,7 @@ class Cluster:
 
     def terminate(self, name: str) -> int:
         self.send(name, signal.SIGTERM)
-        return self.processes[name].wait(journal.LIMIT)
+        return self.processes[name].wait(LIMIT)
 
     def stop(self) -> None:
         for process in self.processes.values():

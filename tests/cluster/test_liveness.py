@@ -18,6 +18,7 @@ from quartzpy.keys import RECOVERING_JOBS
 from tests.cluster.app import Deadly, Long, Quick
 from tests.cluster.nodes import ROOT, Cluster
 from tests.database import connect_to
+from tests.waiting import LIMIT
 
 FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
 
@@ -84,7 +85,7 @@ def test_a_node_whose_thread_cannot_be_kept_alive_ends_with_status_70(cluster: C
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=LIMIT,
         check=False,
     )
     assert done.returncode == 75, done.stderr

@@ -15,6 +15,7 @@ import pytest
 from quartzpy import JobKey
 from tests.cluster import restarting
 from tests.cluster.nodes import Cluster
+from tests.waiting import LIMIT
 
 NODES = 3
 KILLED_EACH = 4
@@ -56,7 +57,7 @@ def test_restarts_at_random_moments_lose_no_instant_and_repeat_none(
         else:
             cluster.send(goes, signal.SIGTERM)
         running.append(launch())
-        assert cluster.processes[goes].wait(30) in (0, -signal.SIGKILL), cluster.logs()
+        assert cluster.processes[goes].wait(LIMIT) in (0, -signal.SIGKILL), cluster.logs()
         cluster.wait_for_nodes(running[-1:])
     names = [f"{way}-{kind}" for way in restarting.WAYS for kind in ("cron", "interval")]
 

@@ -29,7 +29,7 @@ from quartzpy.object_references import object_at
 from tests.contract.engine_jobs import Gate
 from tests.engines.dask.clusters import DaskProcesses
 from tests.node.processes import execution_of
-from tests.waiting import wait_until
+from tests.waiting import LIMIT, wait_until
 
 _FIRES = count(1)
 
@@ -39,7 +39,7 @@ class EngineHarness:
 
     setting = ""
     """The executor, as in the setting `executors`."""
-    seconds = 30.0
+    seconds = LIMIT
     """The longest time, in seconds, in which the engine tells what has happened."""
 
     def new_engine(self) -> Engine:

@@ -149,7 +149,7 @@ class BrokenHarness(EngineHarness):
 def test_an_engine_that_breaks_the_contract_fails(
     broken: type[SoundEngine], test: Callable[[Stand], None], tmp_path: Path
 ) -> None:
-    with stand_of(BrokenHarness(SoundEngine, seconds=30), tmp_path) as stand:
+    with stand_of(BrokenHarness(SoundEngine, seconds=EngineHarness.seconds), tmp_path) as stand:
         test(stand)
     with stand_of(BrokenHarness(broken, seconds=0.5), tmp_path) as stand, pytest.raises(AssertionError):
         test(stand)

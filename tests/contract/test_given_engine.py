@@ -24,7 +24,7 @@ def on_engine(directory: Path, engine: str) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "PYTHONPATH": str(directory)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=200,
         check=False,
     )
 

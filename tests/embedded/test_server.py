@@ -22,7 +22,7 @@ from quartzpy.embedded.binaries import find_programs
 from quartzpy.errors import StoreUnavailableError
 from tests.database import connect_to, libpq_url
 from tests.docs.code_blocks import write_files
-from tests.waiting import wait_until
+from tests.waiting import LIMIT, wait_until
 
 USER = """
 import sys
@@ -55,7 +55,7 @@ class User:
         return int(pid), int(port)
 
     def leave(self) -> None:
-        self.process.communicate("", 20)
+        self.process.communicate("", LIMIT)
 
     def kill(self) -> None:
         self.process.kill()
@@ -180,7 +180,7 @@ def test_the_documented_program_keeps_its_data(directory: Path) -> None:
             assert any("collected" in line for line in lines)
             program.send_signal(signal.SIGINT)
             list(lines)
-            assert program.wait(30) == 0
+            assert program.wait(LIMIT) == 0
     with EmbeddedPostgres(directory / "data") as server:
         scheduler = Scheduler(server.dsn, name="local")
         nodes = {execution.instance_id for execution in scheduler.executions()}
@@ -208,7 +208,7 @@ def test_the_first_program_of_a_page_for_newcomers_is_a_cluster_that_survives_a_
         before = outputs[1].read_text().splitlines().count("ping")
         wait_until(lambda: outputs[1].read_text().splitlines().count("ping") > before)
         programs[1].send_signal(signal.SIGINT)
-        assert programs[1].wait(30) == 0
+        assert programs[1].wait(LIMIT) == 0
     finally:
         for program in programs:
             program.kill()

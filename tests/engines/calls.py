@@ -19,7 +19,7 @@ from quartzpy.store.protocol import AvailableSlots, DispatchKey, FiredTrigger, J
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import prepare
 from tests.engines import worker_jobs as jobs
-from tests.waiting import wait_until
+from tests.waiting import LIMIT, wait_until
 
 NAME = "engines"
 MINUTE = timedelta(minutes=1)
@@ -50,11 +50,11 @@ class Call:
         thread = threading.Thread(target=self.run, daemon=True)
         thread.start()
         try:
-            assert jobs.AT[self.fire_id].wait(30), self.answers
+            assert jobs.AT[self.fire_id].wait(LIMIT), self.answers
             yield thread
         finally:
             jobs.GO[self.fire_id].set()
-            thread.join(60)
+            thread.join(LIMIT)
         assert not thread.is_alive()
 
     @property

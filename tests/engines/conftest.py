@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -8,10 +9,13 @@ import pytest
 
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.node.engines import worker
+from quartzpy.node.workers.execution import Execution
+from quartzpy.node.workers.job_runner import JobRunner
 from quartzpy.store.postgresql.store import SqlJobStore
 from tests.database import connect_to
 from tests.engines import worker_jobs as jobs
 from tests.engines.calls import NAME, Submitter
+from tests.waiting import LIMIT
 
 
 @pytest.fixture
@@ -44,6 +48,20 @@ def _new_worker(monkeypatch: pytest.MonkeyPatch, postgres_dsn: str) -> Iterator[
     yield
     for store in worker._process._stores.values():
         store.close()
+
+
+@pytest.fixture
+def time_is_up(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """The timeouts of executions come once it is set: a busy machine may begin a job later than after its timeout."""
+    is_up, time_out = threading.Event(), JobRunner._time_out
+
+    def once_it_is_up(runner: JobRunner, execution: Execution) -> None:
+        assert is_up.wait(LIMIT)
+        time_out(runner, execution)
+
+    monkeypatch.setattr(JobRunner, "_time_out", once_it_is_up)
+    yield is_up
+    is_up.set()
 
 
 @pytest.fixture

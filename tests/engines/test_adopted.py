@@ -13,7 +13,7 @@ from quartzpy.config import engine_names
 from quartzpy.states import Outcome
 from tests.database import connect_to
 from tests.engines import worker_jobs as jobs
-from tests.waiting import wait_until
+from tests.waiting import LIMIT, wait_until
 
 
 class Lasts(jobs.Waits):
@@ -50,7 +50,7 @@ def test_an_execution_goes_on_when_its_node_leaves_and_another_records_its_end(
     execution = first.trigger_job("job")
     fire_id = wait_until(lambda: (found := execution.record) and found.fire_id)
     assert isinstance(fire_id, int)
-    assert jobs.AT[fire_id].wait(30)
+    assert jobs.AT[fire_id].wait(LIMIT)
     assert first.shutdown()
 
     second = node("second", executors=executors if has_executor else {})
@@ -70,10 +70,10 @@ def test_an_execution_goes_on_when_its_node_loses_its_epoch(node: Callable[..., 
     execution = only.trigger_job("job")
     fire_id = wait_until(lambda: (found := execution.record) and found.fire_id)
     assert isinstance(fire_id, int)
-    assert jobs.AT[fire_id].wait(30)
+    assert jobs.AT[fire_id].wait(LIMIT)
     with connect_to(postgres_dsn) as connection:
-        connection.execute("DELETE FROM qrtz_scheduler_state")
         before = connection.execute("SELECT epoch FROM qrtz_fired_triggers").fetchone()
+        connection.execute("DELETE FROM qrtz_scheduler_state")
         wait_until(lambda: connection.execute("SELECT epoch FROM qrtz_fired_triggers").fetchone() != before)
     jobs.GO[fire_id].set()
     [ended] = wait_until(only.executions)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
@@ -16,7 +17,7 @@ from quartzpy.states import Outcome
 from quartzpy.store.records import ExecutionRecord
 from tests.engines import repeating
 from tests.engines import worker_jobs as jobs
-from tests.waiting import wait_until
+from tests.waiting import LIMIT, wait_until
 
 LONG = timedelta(seconds=60)
 
@@ -46,7 +47,7 @@ def fire_id_of(execution: TriggeredExecution) -> int:
     record = wait_until(lambda: (found := execution.record) and found.fire_id and found)
     assert isinstance(record, ExecutionRecord)
     assert record.fire_id is not None
-    assert jobs.AT[record.fire_id].wait(30)
+    assert jobs.AT[record.fire_id].wait(LIMIT)
     return record.fire_id
 
 
@@ -89,10 +90,11 @@ def test_a_request_to_stop_cancels_the_job(scheduler: Scheduler) -> None:
 
 @pytest.mark.parametrize("timeout", [None, timedelta(seconds=1)])
 def test_what_a_job_has_committed_is_its_end_whatever_comes_later(
-    scheduler: Scheduler, saved: Callable[[], list[int]], timeout: timedelta | None
+    scheduler: Scheduler, saved: Callable[[], list[int]], time_is_up: threading.Event, timeout: timedelta | None
 ) -> None:
     execution = triggered(scheduler, jobs.Commits, data={"fails": True}, timeout=timeout)
     fire_id = fire_id_of(execution)
+    time_is_up.set()
     if timeout is not None:
         execution.wait(LONG)
     jobs.GO[fire_id].set()
@@ -103,9 +105,12 @@ def test_what_a_job_has_committed_is_its_end_whatever_comes_later(
     assert scheduler.job("job").detail.data == {"fails": True, "committed": True}
 
 
-def test_what_a_job_writes_after_its_timeout_is_refused(scheduler: Scheduler, saved: Callable[[], list[int]]) -> None:
+def test_what_a_job_writes_after_its_timeout_is_refused(
+    scheduler: Scheduler, saved: Callable[[], list[int]], time_is_up: threading.Event
+) -> None:
     execution = triggered(scheduler, jobs.WritesFenced, timeout=timedelta(seconds=1))
     fire_id = fire_id_of(execution)
+    time_is_up.set()
     # Nothing can end it, so its submission is made void.
     wait_until(lambda: is_void(fire_id))
     jobs.GO[fire_id].set()

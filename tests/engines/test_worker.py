@@ -32,7 +32,7 @@ from tests.database import execute
 from tests.engines import worker_jobs as jobs
 from tests.engines.calls import Call, Submitter, until_lost
 from tests.proxy import Proxy
-from tests.waiting import wait_until
+from tests.waiting import LIMIT, wait_until
 
 LOGS: dict[str, Any] = {"capture_logs": "INFO"}
 
@@ -44,7 +44,7 @@ def elsewhere(call: Call, after: str = "") -> subprocess.CompletedProcess[str]:
         f"answer = run(sys.stdin.read())\n{after}\nprint(answer)"
     )
     return subprocess.run(
-        [sys.executable, "-c", program], input=json.dumps(call.message), text=True, capture_output=True, timeout=60
+        [sys.executable, "-c", program], input=json.dumps(call.message), text=True, capture_output=True, timeout=LIMIT
     )
 
 
@@ -254,12 +254,12 @@ def test_each_fenced_write_of_a_hundred_executions_that_were_given_away_is_refus
     for thread in threads:
         thread.start()
     for call in calls:
-        assert jobs.AT[call.fire_id].wait(60)
+        assert jobs.AT[call.fire_id].wait(LIMIT)
     submitter.give_away(*calls)
     for call in calls:
         jobs.GO[call.fire_id].set()
     for thread in threads:
-        thread.join(60)
+        thread.join(LIMIT)
     assert saved() == []
     assert all(isinstance(jobs.SEEN[call.fire_id], LeaseLostError) for call in calls)
     assert all(call.refusal for call in calls)
@@ -459,7 +459,7 @@ def test_a_thread_that_a_job_leaves_behind_writes_nothing(submitter: Submitter, 
     call.run()
     assert call.result is None
     jobs.GO[call.fire_id].set()
-    assert jobs.AT[call.fire_id].wait(30)
+    assert jobs.AT[call.fire_id].wait(LIMIT)
     assert isinstance(jobs.SEEN[call.fire_id], LeaseLostError)
     assert saved() == []
     assert [row.progress for row in submitter.store.list_running()] == [None]

@@ -16,6 +16,7 @@ from sqlalchemy import text
 from quartzpy import Job, JobExecutionContext
 from quartzpy.errors import LeaseLostError
 from quartzpy.jobs.job import persist_job_data_after_execution
+from tests.waiting import LIMIT
 
 AT: defaultdict[int, threading.Event] = defaultdict(threading.Event)
 """Set when the job with this fire id has begun."""
@@ -57,14 +58,14 @@ class Waits(Job):
     def execute(self, context: JobExecutionContext) -> Any:
         RUNS.append(context.fire_id)
         AT[context.fire_id].set()
-        assert GO[context.fire_id].wait(60)
+        assert GO[context.fire_id].wait(LIMIT)
         return {"cancelled": context.cancelled, "lease_lost": context.lease_lost}
 
 
 class WaitsToStop(Job):
     def execute(self, context: JobExecutionContext) -> Any:
         AT[context.fire_id].set()
-        context.wait_cancelled(60)
+        context.wait_cancelled(LIMIT)
         SEEN[context.fire_id] = context.lease_lost
         context.raise_if_cancelled()
 
@@ -73,7 +74,7 @@ class SleepsAsync(Job):
     async def execute(self, context: JobExecutionContext) -> None:
         AT[context.fire_id].set()
         try:
-            await asyncio.sleep(60)
+            await asyncio.sleep(LIMIT)
         finally:
             SEEN[context.fire_id] = sys.exc_info()[0]
 
@@ -87,7 +88,7 @@ class WritesFenced(Job):
         if context.job_data.get("first", True):
             self.write(context)
         AT[context.fire_id].set()
-        assert GO[context.fire_id].wait(60)
+        assert GO[context.fire_id].wait(LIMIT)
         try:
             with self.one_at_a_time:
                 self.write(context)
@@ -110,7 +111,7 @@ class Commits(Job):
             context.result = "committed"
             context.job_detail_data["committed"] = True
         AT[context.fire_id].set()
-        assert GO[context.fire_id].wait(60)
+        assert GO[context.fire_id].wait(LIMIT)
         SEEN[context.fire_id] = (context.cancelled, context.lease_lost)
         for method in (context.transaction, context.fenced_transaction):
             try:
@@ -154,7 +155,7 @@ class Reports(Job):
         context.log.info("began")
         context.progress(0.25, "a quarter")
         AT[context.fire_id].set()
-        assert GO[context.fire_id].wait(60)
+        assert GO[context.fire_id].wait(LIMIT)
         for number in range(context.job_data.get("lines", 0)):
             logger.warning("line %d %s", number, "x" * 1_000)
 
@@ -187,7 +188,7 @@ class UsesItsContextInAFork(Job):
 class LeavesThreads(Job):
     def execute(self, context: JobExecutionContext) -> Any:
         def late() -> None:
-            GO[context.fire_id].wait(60)
+            GO[context.fire_id].wait(LIMIT)
             context.progress(0.9, "too late")
             try:
                 with context.fenced_transaction() as connection:

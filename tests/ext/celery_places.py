@@ -22,7 +22,6 @@ from tests.ext.celery_work import app_at
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
-LIMIT = 60
 KINDS = ("files", "redis")
 
 
@@ -41,7 +40,7 @@ class Redis:
         self.process = subprocess.Popen(
             ["redis-server", "--port", str(self.port), *quiet], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        wait_until(self._answers, "Redis answers", seconds=LIMIT)
+        wait_until(self._answers, "Redis answers")
 
     def _answers(self) -> bool:
         with closing(socket.socket()) as client:
@@ -112,7 +111,7 @@ class Place:
             except OperationalError:
                 return False
 
-        wait_until(hears, "the worker answers", seconds=LIMIT)
+        wait_until(hears, "the worker answers")
         return worker
 
     def end(self) -> None:
@@ -164,6 +163,4 @@ class Told:
 
     def wait(self, token: str, *kinds: str, where: Callable[[], object] | None = None) -> tuple[Any, ...]:
         """Return the first event of one of these kinds."""
-        return wait_until(lambda: self.of(token, *kinds), f"{kinds} of {token}", seconds=LIMIT, seen=lambda: self.all)[
-            0
-        ]
+        return wait_until(lambda: self.of(token, *kinds), f"{kinds} of {token}", seen=lambda: self.all)[0]

@@ -26,12 +26,11 @@ from quartzpy.ext.celery.schedules import crontab_line, trigger_of
 from quartzpy.testing import SchedulerHarness
 from tests.database import connect_to
 from tests.ext.celery_app import Message, messages
-from tests.waiting import wait_until
+from tests.waiting import LIMIT, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 START = datetime(2026, 10, 20, tzinfo=UTC)
 MICROSECONDS = timedelta(microseconds=123_456)
-LIMIT = 60
 
 
 @pytest.fixture(autouse=True)
@@ -238,7 +237,7 @@ class Beats:
         return [message for message in messages(self._folder) if message.task == "shop.tick"]
 
     def wait_for_ticks(self, count: int) -> None:
-        wait_until(lambda: len(self.ticks()) >= count, f"{count} ticks", seconds=LIMIT)
+        wait_until(lambda: len(self.ticks()) >= count, f"{count} ticks")
 
     def stop(self) -> None:
         for process in self.processes:
@@ -270,7 +269,7 @@ def nodes(postgres_dsn: str) -> Iterator[Callable[[], int]]:
 @pytest.mark.cluster
 def test_two_beats_send_each_instant_once_also_while_one_is_killed(beats: Beats, nodes: Callable[[], int]) -> None:
     first, second = beats.start(), beats.start()
-    wait_until(lambda: nodes() == 2, "two nodes", seconds=LIMIT)
+    wait_until(lambda: nodes() == 2, "two nodes")
     beats.wait_for_ticks(len(beats.ticks()) + 3)
     first.kill()
     # The lease of the first is 3 s: the ticks after it show that what it had claimed was taken over.

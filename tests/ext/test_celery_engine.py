@@ -115,7 +115,7 @@ def result_of(told: tuple[Any, ...]) -> Any:
 
 
 def begun_at(path: Path, times: int = 1) -> None:
-    wait_until(lambda: path.exists() and len(path.read_text().split()) >= times, f"{path.name} has begun", seconds=60)
+    wait_until(lambda: path.exists() and len(path.read_text().split()) >= times, f"{path.name} has begun")
 
 
 def test_a_sent_task_ends_as_it_ends(shared: Place, engine_of: MakeEngine) -> None:
@@ -151,7 +151,7 @@ def test_killed_revoked_and_adopted(shared: Place, engine_of: MakeEngine, tmp_pa
     engine.submit(call_of("k1", "wait", str(path)))
     begun_at(path)
     assert engine.find(["k1", "other"]) == {"k1": Found.UNKNOWN}
-    wait_until(lambda: engine.find(["k1"])["k1"] is Found.RUNNING, seconds=60)
+    wait_until(lambda: engine.find(["k1"])["k1"] is Found.RUNNING)
     assert engine.stop("k1") is False
     assert engine.stop("k1", kill=True) is False
     told.wait("k1", "killed")
@@ -225,7 +225,7 @@ def test_a_broker_that_restarts_loses_what_waits(redis: Place, engine_of: MakeEn
     engine.start(told)
     assert engine.find(["r", "s"]) == {"r": Found.UNKNOWN}
     redis.start_worker()
-    wait_until(lambda: engine.find(["r"])["r"] is Found.GONE, seconds=60)
+    wait_until(lambda: engine.find(["r"])["r"] is Found.GONE)
     engine.submit(runner_call("r2", jobs.Pid))
     result_of(told.wait("r2", "ended"))
 

@@ -14,9 +14,9 @@ import pytest
 from quartzpy import JobDetail, Scheduler
 from quartzpy.ext.celery import CeleryTask
 from tests.ext.celery_node import SETTINGS
-from tests.ext.celery_places import LIMIT, ROOT, Place
+from tests.ext.celery_places import ROOT, Place
 from tests.ext.celery_work import Works
-from tests.waiting import wait_until
+from tests.waiting import LIMIT, wait_until
 
 StartNode = Callable[[str], subprocess.Popen[bytes]]
 PLACED = {"executor": "work", "durable": True}
@@ -70,13 +70,13 @@ def test_what_runs_on_celery_outlives_its_node(
     client.add_job(CeleryTask("work.wait", "sent", args=[str(sent)], job_options=PLACED))
     client.add_job(JobDetail(Works, "run", data={"path": str(run)}, **PLACED))
     first = start_node("n1")
-    wait_until(lambda: len(client.nodes().nodes) == 1, seconds=LIMIT)
+    wait_until(lambda: len(client.nodes().nodes) == 1)
     handles = [client.trigger_job("sent"), client.trigger_job("run")]
-    wait_until(lambda: sent.exists() and run.exists(), "both have begun", seconds=LIMIT)
+    wait_until(lambda: sent.exists() and run.exists(), "both have begun")
     os.kill(first.pid, signal.SIGKILL)
     first.wait()
     start_node("n2")
-    wait_until(lambda: [node.instance_id for node in client.nodes().nodes] == ["n2"], seconds=LIMIT)
+    wait_until(lambda: [node.instance_id for node in client.nodes().nodes] == ["n2"])
     for path in (sent, run):
         Path(f"{path}.end").touch()
     ended = [handle.wait(f"{LIMIT}s") for handle in handles]

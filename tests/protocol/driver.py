@@ -32,6 +32,7 @@ from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import FiredTrigger, JobStore, Node
 from tests.contract.harness import CHECKIN, REPORT, START, WINDOW, Harness, ManualClock
 from tests.database import connect_to
+from tests.waiting import wait_until
 
 _T = TypeVar("_T")
 NAME = "protocol"
@@ -397,14 +398,9 @@ class Stage(Harness):
 
     def wait_until_gone(self, pid: int) -> None:
         """Wait until a backend has ended, and with it its transaction."""
-        self.wait_until(lambda: not self.rows("SELECT 1 FROM pg_stat_activity WHERE pid = %s", pid), f"{pid} to end")
-
-    def wait_until(self, condition: Callable[[], Any], what: str, tries: int = 3_000) -> None:
-        for _ in range(tries):
-            if condition():
-                return
-            self.admin.execute("SELECT pg_sleep(0.002)")
-        raise AssertionError(f"waited in vain for {what}")
+        wait_until(
+            lambda: not self.rows("SELECT 1 FROM pg_stat_activity WHERE pid = %s", pid), f"{pid} to end", every=0.002
+        )
 
 
 def _instant(

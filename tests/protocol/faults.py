@@ -13,6 +13,7 @@ from quartzpy.store.postgresql.connection import connections
 from quartzpy.store.postgresql.connection.pipeline import COMMIT, BoundStatement, Result
 from quartzpy.store.postgresql.schema.statement import prepare
 from tests.protocol.driver import Stage
+from tests.waiting import wait_until
 
 STUCK_AT = 4711
 STUCK = BoundStatement(prepare("protocol_stuck", f"SELECT pg_advisory_xact_lock({STUCK_AT})"), {})
@@ -146,11 +147,12 @@ class Faults:
         try:
             self._execute(connection, [PATIENT, STUCK, *sends], **{**how, "seconds": 0})
         finally:
-            self._stage.wait_until(
+            wait_until(
                 lambda: self._stage.rows(
                     "SELECT 1 FROM pg_stat_activity WHERE pid = %s AND wait_event = 'advisory'", pid
                 ),
                 "the round trip to be stuck",
+                every=0.002,
             )
             if how.get("begin", b"BEGIN") is None:
                 # It holds what its transaction took before: nobody can look meanwhile.

@@ -17,10 +17,10 @@ from quartzpy.store.postgresql.connection import connections
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement, Result
 from quartzpy.store.postgresql.schema.statement import prepare
 from tests.protocol.driver import Stage
+from tests.waiting import LIMIT, wait_until
 
 HELD_AT = 4712
 HOLD = BoundStatement(prepare("protocol_hold", f"SELECT pg_advisory_xact_lock({HELD_AT})"), {})
-JOIN_SECONDS = 60.0
 
 
 class Actor:
@@ -42,7 +42,7 @@ class Actor:
         return self.thread.ident is not None and not self.thread.is_alive()
 
     def join(self) -> None:
-        self.thread.join(JOIN_SECONDS)
+        self.thread.join(LIMIT)
         assert not self.thread.is_alive(), f"{self.thread.name} does not end"
         if self.error is not None:
             raise self.error
@@ -89,7 +89,8 @@ class Staging:
         self._thread, self._at, self.pipelines, self.pid = actor.thread, at, 0, None
         self._holder.execute("SELECT pg_advisory_lock(%s)", [HELD_AT])
         actor.thread.start()
-        self._stage.wait_until(lambda: actor.is_done or self._is_held(), "the first operation to be held, or to end")
+        what = "the first operation to be held, or to end"
+        wait_until(lambda: actor.is_done or self._is_held(), what, every=0.002)
         return not actor.is_done
 
     def _is_held(self) -> bool:
@@ -103,9 +104,8 @@ class Staging:
     def start(self, actor: Actor, beside: int) -> bool:
         """Start an operation; whether it came to wait for what the backend `beside` holds."""
         actor.thread.start()
-        self._stage.wait_until(
-            lambda: actor.is_done or self.waits_for(beside), f"{actor.thread.name} to wait, or to end"
-        )
+        what = f"{actor.thread.name} to wait, or to end"
+        wait_until(lambda: actor.is_done or self.waits_for(beside), what, every=0.002)
         return not actor.is_done
 
     def waits_for(self, pid: int) -> bool:

@@ -17,6 +17,7 @@ from quartzpy.node.engines.dask_cluster import DaskEngine
 from tests.docs.code_blocks import ROOT
 from tests.engines.dask.clusters import QUIET, URL, DaskProcesses
 from tests.engines.dask.events import RecordedEvents, settings
+from tests.waiting import LIMIT
 
 NewEngine = Callable[..., tuple[DaskEngine, RecordedEvents]]
 
@@ -54,8 +55,10 @@ def calls_of_tests(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def new_engine() -> Iterator[NewEngine]:
-    """Start an engine at an address, and close it after the test."""
+def new_engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[NewEngine]:
+    """Start an engine at an address, and close it after the test. A busy machine is not taken for a broken cluster."""
+    for limit in ("CONNECT_SECONDS", "ANSWER_SECONDS", "CHECK_SECONDS"):
+        monkeypatch.setattr(dask_cluster, limit, 30.0)
     with ExitStack() as stack:
 
         def new(address: str, workers: int | None = None) -> tuple[DaskEngine, RecordedEvents]:
@@ -90,4 +93,4 @@ with LocalCluster(
     with process:
         assert process.stdout is not None
         yield process.stdout.readline().strip()
-        process.communicate("\n", timeout=15)
+        process.communicate("\n", timeout=LIMIT)

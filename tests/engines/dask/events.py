@@ -8,6 +8,7 @@ import time
 
 from quartzpy.jobs.job import new_instance
 from quartzpy.node.engines.protocol import Call, EngineSettings
+from tests.waiting import LIMIT
 
 
 def settings(address: str, workers: int | None = None) -> EngineSettings:
@@ -68,7 +69,7 @@ class RecordedEvents:
     def of(self, token: str) -> list[tuple[object, ...]]:
         return [event for event in self.all if token in event[1:2]]
 
-    def wait_for(self, *beginning: object, seconds: float = 15) -> tuple[object, ...]:
+    def wait_for(self, *beginning: object, seconds: float = LIMIT) -> tuple[object, ...]:
         """Return the first event that begins so."""
 
         def found() -> tuple[object, ...] | None:

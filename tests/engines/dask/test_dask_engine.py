@@ -24,14 +24,23 @@ pytestmark = pytest.mark.usefixtures("calls_of_tests")
 NewCluster = Callable[..., DaskProcesses]
 
 
+@pytest.fixture
+def go(tmp_path: Path) -> Path:
+    """The file that a call waits for."""
+    return tmp_path / "go"
+
+
 def runs(path: Path) -> int:
     return len(path.read_text().splitlines()) if path.exists() else 0
 
 
-def test_a_call_ends_with_what_the_worker_returned(shared_cluster: DaskProcesses, new_engine: NewEngine) -> None:
+def test_a_call_ends_with_what_the_worker_returned(
+    shared_cluster: DaskProcesses, new_engine: NewEngine, go: Path
+) -> None:
     engine, events = new_engine(shared_cluster.address)
-    engine.submit(call("1.1.1", seconds=0.5, answer="42"))
+    engine.submit(call("1.1.1", until=str(go), answer="42"))
     assert engine.find(["1.1.1", "7.1.1"]) == {"1.1.1": Found.RUNNING, "7.1.1": Found.GONE}
+    go.touch()
     assert events.wait_for("ended") == ("ended", "1.1.1", "42")
     wait_until(lambda: engine.find(["1.1.1"])["1.1.1"] == Found.GONE, "Dask keeps nothing of a call that has ended")
 
@@ -63,15 +72,16 @@ def test_the_capacity_is_that_of_the_workers_there_are(new_cluster: NewCluster, 
 
 
 def test_dask_runs_the_call_of_a_lost_worker_again(
-    new_cluster: NewCluster, new_engine: NewEngine, tmp_path: Path
+    new_cluster: NewCluster, new_engine: NewEngine, tmp_path: Path, go: Path
 ) -> None:
     cluster = new_cluster()
     worker = cluster.add_worker()
     engine, events = new_engine(cluster.address)
-    engine.submit(call("1.1.1", append_to=str(tmp_path / "runs"), seconds=1.5))
+    engine.submit(call("1.1.1", append_to=str(tmp_path / "runs"), until=str(go)))
     wait_until(lambda: runs(tmp_path / "runs") == 1)
     cluster.add_worker()
     cluster.kill_worker(worker)
+    go.touch()
     events.wait_for("ended", "1.1.1")
     assert runs(tmp_path / "runs") == 2, "it is this that the ticket is for"
 
@@ -100,12 +110,12 @@ def test_a_call_on_a_worker_without_quartzpy_was_not_begun(
 
 
 def test_a_scheduler_that_starts_again_knows_no_call(
-    new_cluster: NewCluster, new_engine: NewEngine, tmp_path: Path
+    new_cluster: NewCluster, new_engine: NewEngine, tmp_path: Path, go: Path
 ) -> None:
     cluster = new_cluster()
     cluster.add_worker()
     engine, events = new_engine(cluster.address)
-    engine.submit(call("1.1.1", append_to=str(tmp_path / "runs"), seconds=20))
+    engine.submit(call("1.1.1", append_to=str(tmp_path / "runs"), until=str(go)))
     wait_until(lambda: runs(tmp_path / "runs") == 1)
     cluster.scheduler.kill()
     assert "127.0.0.1" in str(events.wait_for("unavailable")[1])
@@ -124,23 +134,25 @@ def test_a_scheduler_that_starts_again_knows_no_call(
 
 
 def test_a_scheduler_that_hangs_is_unavailable(
-    new_cluster: NewCluster, new_engine: NewEngine, monkeypatch: pytest.MonkeyPatch
+    new_cluster: NewCluster, new_engine: NewEngine, monkeypatch: pytest.MonkeyPatch, go: Path
 ) -> None:
-    monkeypatch.setattr(dask_cluster, "ANSWER_SECONDS", 1.0)
-    monkeypatch.setattr(dask_cluster, "CONNECT_SECONDS", 1.0)
     cluster = new_cluster()
     cluster.add_worker()
     engine, events = new_engine(cluster.address)
-    engine.submit(call("1.1.1", seconds=1))
+    engine.submit(call("1.1.1", until=str(go)))
     wait_until(lambda: next(iter(engine._tasks.values())).is_kept)
-    cluster.scheduler.send_signal(signal.SIGSTOP)
-    assert "does not answer" in str(events.wait_for("unavailable")[1])
-    assert engine.find(["1.1.1"]) == {}
-    assert not engine.stop("1.1.1")
-    with pytest.raises(ConnectionError, match="cannot reach Dask's scheduler at tcp"):
-        engine.start(events)
+    with monkeypatch.context() as impatient:
+        impatient.setattr(dask_cluster, "ANSWER_SECONDS", 1.0)
+        impatient.setattr(dask_cluster, "CONNECT_SECONDS", 1.0)
+        cluster.scheduler.send_signal(signal.SIGSTOP)
+        assert "does not answer" in str(events.wait_for("unavailable")[1])
+        assert engine.find(["1.1.1"]) == {}
+        assert not engine.stop("1.1.1")
+        with pytest.raises(ConnectionError, match="cannot reach Dask's scheduler at tcp"):
+            engine.start(events)
     cluster.scheduler.send_signal(signal.SIGCONT)
     engine.start(events)
+    go.touch()
     wait_until(lambda: events.of("1.1.1"))
 
 
@@ -212,11 +224,11 @@ def test_a_call_that_waits_is_withdrawn_and_one_that_runs_is_not(
     assert events.of("1.1.1") == []
 
 
-def test_a_task_that_somebody_else_cancels_is_lost(new_cluster: NewCluster, new_engine: NewEngine) -> None:
+def test_a_task_that_somebody_else_cancels_is_lost(new_cluster: NewCluster, new_engine: NewEngine, go: Path) -> None:
     cluster = new_cluster()
     cluster.add_worker()
     engine, events = new_engine(cluster.address)
-    engine.submit(call("1.1.1", seconds=5))
+    engine.submit(call("1.1.1", until=str(go)))
     wait_until(lambda: next(iter(engine._tasks.values())).is_kept)
     with Client(cluster.address, set_as_default=False) as somebody:
         somebody.restart(wait_for_workers=False)
@@ -229,7 +241,7 @@ def test_an_adaptive_cluster_grows_for_calls_that_wait(new_engine: NewEngine, ad
     for number in range(3):
         engine.submit(call(f"{number}.1.1", seconds=0.2))
     for number in range(3):
-        events.wait_for("ended", f"{number}.1.1", seconds=20)
+        events.wait_for("ended", f"{number}.1.1")
 
 
 # --- what start says

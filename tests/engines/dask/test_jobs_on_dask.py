@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,7 +15,7 @@ from quartzpy import Job, RetryPolicy, Scheduler
 from quartzpy.states import Outcome
 from quartzpy.store.records import ExecutionRecord
 from tests.cluster.nodes import Cluster
-from tests.database import Server, connect_to
+from tests.database import Server, connect_to, execute
 from tests.engines.dask import jobs
 from tests.engines.dask.clusters import DaskProcesses
 from tests.waiting import wait_until
@@ -22,9 +23,10 @@ from tests.waiting import wait_until
 SETTINGS: dict[str, Any] = {
     "checkin_interval": "500ms",
     "lock_timeout": "1s",
-    "failure_window": "3s",
+    "failure_window": "20s",
     "engine_window": "8s",
 }
+"""A node that gets little time does not lose its lease."""
 
 
 @pytest.fixture
@@ -79,7 +81,7 @@ def begin(scheduler: Scheduler, job: type[Job], files: dict[str, str], name: str
 
 def ended(scheduler: Scheduler, least: int) -> list[ExecutionRecord]:
     """The executions that have ended, by attempt, once there are so many."""
-    wait_until(lambda: len(list(scheduler.executions())) >= least, seconds=60)
+    wait_until(lambda: len(list(scheduler.executions())) >= least)
     return sorted(scheduler.executions(), key=lambda execution: execution.attempt)
 
 
@@ -139,7 +141,7 @@ def test_a_scheduler_that_starts_again_doubles_nothing(
     Path(files["until"]).touch()
     cluster.add_worker()
     # The worker of the old scheduler may come to the end, or end before that.
-    wait_until(lambda: any(execution.outcome is Outcome.SUCCEEDED for execution in node.executions()), seconds=60)
+    wait_until(lambda: any(execution.outcome is Outcome.SUCCEEDED for execution in node.executions()))
     assert len(runs_of(files)) == len(ended(node, 1))
 
 
@@ -153,19 +155,20 @@ def test_a_job_is_cancelled_by_its_row(
 
 
 def test_writes_after_the_timeout_are_refused(
-    shared: DaskProcesses, new_node: Callable[..., Scheduler], files: dict[str, str], postgres_dsn: str
+    shared: DaskProcesses,
+    new_node: Callable[..., Scheduler],
+    files: dict[str, str],
+    postgres_dsn: str,
+    time_is_up: threading.Event,
 ) -> None:
+    submission = "SELECT submission FROM qrtz_fired_triggers"
     with connect_to(postgres_dsn) as connection:
         connection.execute("CREATE TABLE written (fire_id bigint)")
         try:
-            handle = begin(new_node(shared), jobs.Writes, files, timeout="3s")
-            with connect_to(postgres_dsn) as other:
-                wait_until(lambda: other.execute("SELECT submission FROM qrtz_fired_triggers").fetchone() is not None)
-                [first] = other.execute("SELECT submission FROM qrtz_fired_triggers").fetchone() or (0,)
-                wait_until(
-                    lambda: other.execute("SELECT submission FROM qrtz_fired_triggers").fetchone() != (first,),
-                    "the submission to be made void",
-                )
+            handle = begin(new_node(shared), jobs.Writes, files, timeout="1s")
+            begun = execute(postgres_dsn, submission)
+            time_is_up.set()
+            wait_until(lambda: execute(postgres_dsn, submission) != begun, "the submission to be made void")
             Path(files["until"]).touch()
             record = handle.wait("30s")
             assert record.outcome is not Outcome.SUCCEEDED
@@ -178,7 +181,8 @@ def test_writes_after_the_timeout_are_refused(
 def test_an_execution_outlives_its_node(
     shared: DaskProcesses, files: dict[str, str], postgres_dsn: str, tmp_path: Path
 ) -> None:
-    settings = {**SETTINGS, "executors": {"big": f"dask:{shared.address}"}, "job_modules": [jobs.__name__]}
+    big = {"big": f"dask:{shared.address}"}
+    settings = {**SETTINGS, "failure_window": "3s", "executors": big, "job_modules": [jobs.__name__]}
     nodes = Cluster(postgres_dsn, tmp_path, **settings)
     try:
         nodes.start("first")
