@@ -276,6 +276,7 @@ def test_a_worker_finds_tables_in_any_place(fresh_database: Callable[[], str], s
         one.close()
 
 
+@pytest.mark.new_sessions
 def test_what_a_job_sets_in_its_session_ends_with_its_transaction(store: SqlJobStore, worker: WorkerStore) -> None:
     node = register(store)
     ticket = submitted(store, node)
