@@ -8,7 +8,7 @@ import time
 
 from quartzpy.node.node import SchedulerNode
 
-_PATIENCE = 5.0
+_PATIENCE = 30.0
 """Seconds for threads that have been told to end."""
 
 

@@ -82,7 +82,7 @@ def test_the_tables_are_made_checked_and_removed_by_command(fresh_database: Call
     assert db("current") == HEAD
     assert db("check") == f"revision {HEAD}: the tables match this release"
     assert db("upgrade", "--schema", "billing") == f"nothing -> {HEAD}"
-    assert db("wait", "--timeout", "5s") == ""
+    assert db("wait", "--timeout", "60s") == ""
     assert db("downgrade", "base", "--yes") == "now at nothing"
     assert db("current", "--schema", "billing") == HEAD
 

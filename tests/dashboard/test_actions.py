@@ -247,7 +247,7 @@ def test_a_limit_that_jobs_share_is_set_shown_and_removed(admin: TestClient, sch
 
 def test_executions_run_again_and_nodes_are_commanded(admin: TestClient, scheduler: Scheduler) -> None:
     scheduler.start()
-    record = scheduler.trigger_job(NIGHTLY).wait("15s")
+    record = scheduler.trigger_job(NIGHTLY).wait("60s")
     assert "runs again" in notice(admin, do(admin, url_of("run_again", fire_id=record.fire_id)))
     ended = do(admin, url_of("cancel", fire_id=record.fire_id))
     assert ended.status_code == 409

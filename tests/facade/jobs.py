@@ -286,7 +286,7 @@ class NotJson(Job, type_name="not-json"):
         ran.put(context)
 
 
-def next_run(seconds: float = 30.0) -> JobExecutionContext:
+def next_run(seconds: float = 90.0) -> JobExecutionContext:
     return ran.get(timeout=seconds)
 
 

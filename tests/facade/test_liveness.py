@@ -30,7 +30,7 @@ SETTINGS: dict[str, Any] = {
     "lock_timeout": "300ms",
     "failure_window": timedelta(seconds=WINDOW),
     "idle_wait": "1s",
-    "start_timeout": "10s",
+    "start_timeout": "60s",
 }
 LEASE = 0.75 * WINDOW
 over = threading.Event()

@@ -65,7 +65,7 @@ def test_a_node_that_is_told_to_stand_by_runs_nothing_until_it_is_resumed(cluste
         wait_until(lambda: two.is_in_standby)
         # A pass that had begun before the command may still claim something.
         assert two._node is not None
-        assert two._node.parts.signals.scheduler.wait_until_resting(15)
+        assert two._node.parts.signals.scheduler.wait_until_resting(60)
         assert not one.is_in_standby
         client.schedule_job(jobs.Recorded, every("20ms", repeat_count=9), name="often")
         assert {jobs.ran.get(timeout=60).scheduler.instance_id for _ in range(10)} == {"one"}
@@ -74,7 +74,7 @@ def test_a_node_that_is_told_to_stand_by_runs_nothing_until_it_is_resumed(cluste
     operations.actions.drain("one")
     wait_until(lambda: one.is_in_standby)
     assert one._node is not None
-    assert one._node.parts.signals.scheduler.wait_until_resting(15)
+    assert one._node.parts.signals.scheduler.wait_until_resting(60)
     client.trigger_job(client.schedule_job(jobs.Recorded, name="durable").key)
     assert jobs.ran.get(timeout=60).scheduler.instance_id == "two"
 
@@ -92,7 +92,7 @@ def test_a_draining_node_lets_running_executions_end_and_hands_on_refires(cluste
     two.start()
     wait_until(lambda: [one.job_detail.key.name for one in two.currently_executing_jobs()] == ["refiring"])
     jobs.go_on.set()
-    assert waiting.wait("15s").instance_id == "one"
+    assert waiting.wait("60s").instance_id == "one"
     assert refiring.record is not None
     wait_until(lambda: not one.currently_executing_jobs())
     assert modes(operations)["one"] == "DRAINING", "it is still in the cluster"

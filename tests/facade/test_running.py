@@ -353,7 +353,7 @@ def test_no_thread_of_a_scheduler_outlives_it(make_scheduler: MakeScheduler) -> 
         )
         recorded(scheduler, 10)
     for thread in set(threading.enumerate()) - before:
-        thread.join(5)
+        thread.join(60)
         assert not thread.is_alive(), thread.name
 
 

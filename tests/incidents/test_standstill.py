@@ -219,7 +219,7 @@ def hung(stage: Stage, thread: str) -> Iterator[None]:
 
     service.period, service.run_once = 0.1, hang
     service.wakeup.set()
-    entered.wait(10)
+    assert entered.wait(60)
     try:
         yield
     finally:

@@ -71,7 +71,7 @@ class Node:
 
     def end(self) -> int:
         status = self.process.wait(60)
-        self._reader.join(10)
+        self._reader.join(60)
         return status
 
 

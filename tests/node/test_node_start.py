@@ -29,7 +29,7 @@ def failing(first: BaseException, then: Callable[[], Any]) -> Callable[[], Any]:
 def test_a_start_retries_after_a_lost_query_for_waiting_job_types(
     monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    scheduler = Scheduler("memory://", start_timeout="10s")
+    scheduler = Scheduler("memory://", start_timeout="60s")
     store = scheduler._store
     monkeypatch.setattr(store, "waiting_dispatch_keys", failing(error, store.waiting_dispatch_keys))
     with scheduler:

@@ -59,7 +59,7 @@ def saved(connection: psycopg.Connection[Any]) -> int:
 
 
 def until_one_waits(connection: psycopg.Connection[Any], call: Future[Any]) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while connection.execute(WAITING).fetchone() != (1,):
         assert not call.done(), "it did not wait"
         assert time.monotonic() < deadline

@@ -242,7 +242,7 @@ def test_a_jobs_own_transaction_waits_for_the_row_of_the_job(store: SqlJobStore,
             threading.Event().wait(0.01)
     finally:
         user.execute("COMMIT")
-        thread.join(10)
+        thread.join(60)
         work.close()
     assert outcomes, "it was not refused"
     job = stored_job(store, fired.job_key)
