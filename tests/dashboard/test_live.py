@@ -55,14 +55,14 @@ def test_a_stream_names_what_changed_and_the_thread_ends_with_the_last_stream(
         await topics_until(second, live.EXECUTIONS)
         assert watching()
         await second.aclose()  # type: ignore[attr-defined]
-        await asyncio.wait_for(gone(), 10)
+        await asyncio.wait_for(gone(), 60)
         # Another reader starts it again.
         third = hub.stream()
         await anext(third)
         await topics_until(third, live.EXECUTIONS)
         hub.close()
         assert [event async for event in third if "changed" in event] == []
-        await asyncio.wait_for(gone(), 10)
+        await asyncio.wait_for(gone(), 60)
         assert [event async for event in hub.stream()] == ["retry: 2000\nevent: hello\ndata: \n\n"]
 
     try:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +20,7 @@ from quartzpy import Scheduler
 from quartzpy.dashboard import create_app
 from quartzpy.dashboard.oidc import OidcAuth
 from tests.dashboard.provider import CLIENT, SECRET, path_of
+from tests.ports import free_port
 
 PACKAGE = "oidc-provider@9"
 PAGE = "http://127.0.0.1"
@@ -39,8 +39,7 @@ def issuer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if installed.returncode:
         pytest.skip(f"npm cannot install {PACKAGE}: {installed.stderr.strip()[-300:]}")
     shutil.copy(Path(__file__).with_name("oidc_provider.mjs"), place)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     arguments = [node, "oidc_provider.mjs", str(port), f"{PAGE}/login/callback"]
     with subprocess.Popen(
         arguments, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True

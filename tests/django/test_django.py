@@ -21,6 +21,7 @@ import pytest
 from quartzpy import JobKey, Scheduler
 from quartzpy.store.postgresql import migrations
 from tests.database import execute
+from tests.ports import free_port
 from tests.waiting import wait_until
 from tests.worlds import installed
 
@@ -69,12 +70,6 @@ def client_of(url: str) -> Iterator[Scheduler]:
     client = Scheduler(url, name="shop")
     yield client
     client.shutdown()
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 def answers(port: int) -> bool:

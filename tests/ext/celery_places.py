@@ -19,6 +19,7 @@ from celery import Celery
 from celery.exceptions import OperationalError
 
 from tests.ext.celery_work import app_at
+from tests.ports import free_port
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,9 +30,7 @@ class Redis:
     """A server that keeps nothing when it ends."""
 
     def __init__(self) -> None:
-        with closing(socket.socket()) as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self.url = f"redis://127.0.0.1:{self.port}/0"
         self.start()
 

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -24,6 +23,7 @@ from quartzpy.cli.main import cli
 from quartzpy.errors import SettingsError
 from quartzpy.store.postgresql.connection.error_translation import translate
 from tests.docs.code_blocks import ROOT, check_command
+from tests.ports import free_port
 from tests.waiting import wait_until
 from tests.worlds.world import PYTHONS
 from tools.release import EXTRAS
@@ -231,9 +231,7 @@ def closed(postgres_dsn: str) -> str:
 
 
 def test_a_node_of_the_image_runs_is_healthy_and_drains(closed: str, tmp_path: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = str(taken.getsockname()[1])
+    port = str(free_port())
     health = in_a_container(closed, sys.executable, *[word.replace(PORT, port) for word in HEALTH[1:]])
     assert run(health).returncode != 0
     words = {COMMAND[2]: str(CONTAINERS / "jobs.yaml"), PORT: port}

@@ -17,6 +17,7 @@ from pathlib import Path
 from sqlalchemy import URL
 
 from quartzpy.embedded.account import UNPRIVILEGED
+from tests.ports import free_port
 from tests.waiting import wait_until
 from tests.worlds.installed import PGBOUNCER_PACKAGE, pgbouncer
 
@@ -67,7 +68,7 @@ def pooler(server: URL, port: int | None = None) -> Iterator[Bouncer]:
     if program is None:
         raise FileNotFoundError(f"PgBouncer is not installed: apt-get install {PGBOUNCER_PACKAGE}")
     with tempfile.TemporaryDirectory(prefix="quartzpy-bouncer-") as directory, contextlib.ExitStack() as stack:
-        port = port or _free_port()
+        port = port or free_port()
         users, log = (Path(directory, name) for name in ("users", "log"))
         users.write_text(f'"{server.username}" "{server.password}"\n')
         configuration = _configure(Path(directory), server, port)
@@ -109,10 +110,3 @@ def _answers(port: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -16,6 +16,7 @@ from pathlib import Path
 import dask.config
 from distributed import Worker
 
+from tests.ports import free_port
 from tests.waiting import wait_until
 
 QUIET = {"DASK_LOGGING__DISTRIBUTED": "error"}
@@ -42,12 +43,6 @@ def _work(address: str, threads: int, directory: str, environment: dict[str, str
         os.dup2(log.fileno(), 2)
     dask.config.set({"logging.distributed": "error"})
     asyncio.run(work())
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 class DaskProcesses:

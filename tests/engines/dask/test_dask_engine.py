@@ -14,9 +14,10 @@ from distributed import Client
 from quartzpy.errors import SettingsError
 from quartzpy.node.engines import dask_cluster
 from quartzpy.node.engines.protocol import Found
-from tests.engines.dask.clusters import DaskProcesses, free_port
+from tests.engines.dask.clusters import DaskProcesses
 from tests.engines.dask.conftest import NewEngine
 from tests.engines.dask.events import call, settings
+from tests.ports import free_port
 from tests.proxy import Proxy
 from tests.waiting import wait_until
 
