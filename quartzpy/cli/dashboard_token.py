@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 
 import click
@@ -36,8 +37,11 @@ def dashboard_token(
     if (user is None) == (number is None):
         raise click.UsageError("give --for NAME for a new token, or --end NUMBER to end one")
     if number is not None:
+        if re.fullmatch("[0-9a-f]{32}", number) is None:
+            # It may be the token itself, which is not for the audit log.
+            raise SettingsError("--end: the number was printed with the token, and has 32 hexadecimal digits")
         with target.client() as scheduler:
-            EndedSessions(scheduler).end(number, local_user())
+            EndedSessions(scheduler).record_end(number, local_user())
         click.echo(f"the token {number} is ended; dashboards that know it refuse it within seconds", err=True)
         return
     if secret is None:

@@ -151,15 +151,7 @@ def wait(target: Target, timeout: str) -> None:
 @click.option("--worker", default="quartzpy_worker", show_default=True, help="The role of the workers of engines.")
 @click.option("--reader", default="quartzpy_reader", show_default=True, help="The role of read-only users.")
 @click.option("--apply", "applied", is_flag=True, help="Run the SQL instead of printing it.")
-def roles(
-    target: Target,
-    owner: str | None,
-    node: str,
-    client: str,
-    worker: str,
-    reader: str,
-    applied: bool,
-) -> None:
+def roles(target: Target, owner: str | None, node: str, client: str, worker: str, reader: str, applied: bool) -> None:
     """Print the SQL for roles with the least privileges, or run it.
 
     The roles cannot log in: GRANT them to your login roles. Only --apply needs the database.

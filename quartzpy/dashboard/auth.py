@@ -63,9 +63,7 @@ def token_auth(tokens: str | Mapping[str, Actor], role: Role = Role.ADMIN, grant
 
 
 def basic_auth(
-    users: Mapping[str, str],
-    roles: Mapping[str, Role] | Role = Role.ADMIN,
-    grants: Mapping[str, Grant] | None = None,
+    users: Mapping[str, str], roles: Mapping[str, Role] | Role = Role.ADMIN, grants: Mapping[str, Grant] | None = None
 ) -> BasicAuth:
     """Return an authenticator by HTTP basic authentication, from passwords by user name.
 
@@ -309,20 +307,11 @@ def is_of_this_machine(request: Request) -> bool:
 
 _OF_PROXIES = frozenset(
     (
-        *(
-            "forwarded",
-            "forwarded-for",
-            "x-forwarded",
-            "via",
-            "client-ip",
-            "true-client-ip",
-            "x-real-ip",
-            "x-client-ip",
-        ),
-        *("x-cluster-client-ip", "x-proxyuser-ip", "x-rewrite-url", "cdn-loop", "x-varnish", "x-cloud-trace-context"),
-        *("proxy-client-ip", "wl-proxy-client-ip", "incap-client-ip", "x-sucuri-clientip", "ali-cdn-real-ip"),
-        *("x-remote-ip", "x-remote-addr", "x-originating-ip", "x-host", "x-http-host-override", "x-arr-log-id"),
-        *("x-arr-ssl", "x-request-start", "x-coming-from", "x-nginx-proxy"),
+        *("forwarded", "forwarded-for", "x-forwarded", "via", "client-ip", "true-client-ip", "x-real-ip"),
+        *("x-client-ip", "x-cluster-client-ip", "x-proxyuser-ip", "x-rewrite-url", "cdn-loop", "x-varnish"),
+        *("x-cloud-trace-context", "proxy-client-ip", "wl-proxy-client-ip", "incap-client-ip", "x-sucuri-clientip"),
+        *("ali-cdn-real-ip", "x-remote-ip", "x-remote-addr", "x-originating-ip", "x-host", "x-http-host-override"),
+        *("x-arr-log-id", "x-arr-ssl", "x-request-start", "x-coming-from", "x-nginx-proxy"),
     )
 )
 _PREFIXES_OF_PROXIES = (

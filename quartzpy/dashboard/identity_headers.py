@@ -57,15 +57,17 @@ class IdentityHeaders:
             return self._machines(request)
         if not self._is_proxy(address_of(request)):
             return None
-        names, groups = request.headers.getlist(self._user), request.headers.getlist(self._groups)
+        name, groups = self._name(request), request.headers.getlist(self._groups)
         # A second one is what the client itself has sent.
-        if len(names) != 1 or len(groups) > 1:
+        if name is None or len(groups) > 1:
             return None
-        name = names[0].strip()
-        if not name or len(name) > _MAX_NAME or not name.isprintable():
-            return None
-        role = role_of([group.strip() for group in "".join(groups).split(",")], self._roles)
+        role = role_of([group.strip() for group in _as_utf8("".join(groups)).split(",")], self._roles)
         return None if role is None else Actor(name, role, self._grants.get(name))
+
+    def _name(self, request: Request) -> str | None:
+        """Return who the proxy says sends the request; None if it says nothing, two things, or what is no name."""
+        names = [_as_utf8(name).strip() for name in request.headers.getlist(self._user)]
+        return names[0] if len(names) == 1 and names[0].isprintable() and 0 < len(names[0]) <= _MAX_NAME else None
 
     def _is_proxy(self, address: str) -> bool:
         try:
@@ -77,8 +79,16 @@ class IdentityHeaders:
         """Say what was missing."""
         if not self._is_proxy(address_of(request)):
             text = "This page is reached through its proxy, which signs you in.\n"
-        elif not request.headers.get(self._user):
-            text = f"The proxy has not said who you are: there is no header {self._user}.\n"
+        elif self._name(request) is None:
+            text = f"The proxy has not said who you are: there must be one header {self._user}, with a name.\n"
         else:
             text = "You are signed in, but none of your groups has a role here.\n"
         return PlainTextResponse(text, 403)
+
+
+def _as_utf8(header: str) -> str:
+    """Return the text of a header, which proxies write in UTF-8, and which is read as Latin-1."""
+    try:
+        return header.encode("latin-1").decode()
+    except UnicodeDecodeError:
+        return header

@@ -5,9 +5,10 @@ It needs the extra `oidc`. Authlib and joserfc check signatures and claims.
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
@@ -17,7 +18,7 @@ from authlib.integrations.httpx_client import AsyncOAuth2Client
 from authlib.oidc.core import CodeIDToken
 from joserfc import jwt
 from joserfc.errors import JoseError
-from joserfc.jwk import KeySet
+from joserfc.jwk import JWKRegistry, KeySet
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
@@ -33,10 +34,12 @@ from quartzpy.dashboard.rendering import render
 from quartzpy.dashboard.request_context import THEME_COOKIE, Dashboard
 from quartzpy.dashboard.sessions import end_session
 from quartzpy.errors import SettingsError
+from quartzpy.keys import MAX_NAME_LENGTH
 from quartzpy.operations import Grant, Role
-from quartzpy.texts import quoted, reason
+from quartzpy.texts import quoted, reason, visible
 
 CALLBACK = f"{LOGIN}/callback"
+_DISCOVERY = "/.well-known/openid-configuration"
 _FLOW_COOKIE = "quartzpy_login"
 _FLOW_LASTS = 600
 PROVIDER_TIMEOUT = 5.0
@@ -88,7 +91,7 @@ class OidcAuth(PassAuth):
         super().__init__(secret or f"oidc client secret of {issuer} {client_secret}", grants)
         if not client_id or not client_secret:
             raise SettingsError("oidc: the client's id and its secret are needed")
-        self._issuer = _checked_url(issuer, "issuer")
+        self._issuer = _checked_url(issuer, "issuer").removesuffix(_DISCOVERY)
         self._client_id, self._client_secret = client_id, client_secret
         self._roles = checked_roles(roles)
         self._role_claim, self._name_claim = role_claim, name_claim
@@ -174,7 +177,8 @@ class OidcAuth(PassAuth):
         role = role_of(_listed(_claim(claims, self._role_claim)), self._roles)
         if role is None:
             raise _RefusedError(f"You are signed in as {name}, but none of your groups has a role here.")
-        return str(name)[:200], role, unquote(wanted)
+        # The audit log has no control characters.
+        return visible(str(name))[:MAX_NAME_LENGTH], role, unquote(wanted)
 
     async def _claims(self, token: Mapping[str, Any], nonce: str) -> dict[str, Any]:
         """Return the checked claims of the ID token (OpenID Connect Core 1.0, section 3.1.3.7)."""
@@ -211,7 +215,7 @@ class OidcAuth(PassAuth):
     async def _provider(self) -> dict[str, Any]:
         """Return the provider's metadata (OpenID Connect Discovery 1.0)."""
         if time.monotonic() >= self._metadata_until:
-            answered = await _read(f"{self._issuer.rstrip('/')}/.well-known/openid-configuration")
+            answered = await _read(f"{self._issuer.rstrip('/')}{_DISCOVERY}")
             if answered.get("issuer") != self._issuer:
                 raise _RefusedError(
                     f"The provider calls itself {quoted(answered.get('issuer'))}, not {quoted(self._issuer)}.", 502
@@ -229,10 +233,9 @@ class OidcAuth(PassAuth):
         # Tokens with unknown keys, which anybody can make up, must not make us ask for each.
         if now >= self._keys_until or (renew and now >= self._keys_until - _KEPT_FOR + 10):
             answered = await _read((await self._provider())["jwks_uri"])
-            try:
-                self._keys = KeySet.import_key_set(answered)  # type: ignore[arg-type]
-            except (JoseError, ValueError, TypeError, KeyError) as error:
-                raise _RefusedError(f"The provider's keys cannot be read: {reason(error)}.", 502) from error
+            self._keys = KeySet(list(_readable(answered)))
+            if not self._keys:
+                raise _RefusedError("The provider has no key that can be read.", 502)
             self._keys_until = now + _KEPT_FOR
         return self._keys
 
@@ -260,6 +263,14 @@ async def _read(url: str, headers: Mapping[str, str] | None = None) -> dict[str,
     if not isinstance(answered, dict):
         raise _RefusedError(f"The provider's answer at {url} is no JSON object.", 502)
     return answered
+
+
+def _readable(answered: Mapping[str, Any]) -> Iterator[Any]:
+    """Yield the keys of a set. Those of kinds that are not known here are for others (RFC 7517, section 5)."""
+    listed = answered.get("keys")
+    for key in listed if isinstance(listed, list) else ():
+        with contextlib.suppress(JoseError, ValueError, TypeError, KeyError):
+            yield JWKRegistry.import_key(key)
 
 
 def _reason(error: Exception) -> str:

@@ -37,13 +37,7 @@ from quartzpy.dashboard.shown_times import utc
 from quartzpy.errors import InvalidValueError, JobNotFoundError, TriggerNotFoundError
 from quartzpy.instants import zone
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.operations import (
-    ExecutionSummary,
-    Operations,
-    PlannedRun,
-    RunningView,
-    TriggerSummary,
-)
+from quartzpy.operations import ExecutionSummary, Operations, PlannedRun, RunningView, TriggerSummary
 from quartzpy.operations.actions.audit_log import undoing
 from quartzpy.operations.fleet import Fleet
 from quartzpy.operations.lists.cluster import NODES

@@ -23,6 +23,7 @@ from starlette.responses import PlainTextResponse, Response
 from quartzpy.dashboard import cookies
 from quartzpy.dashboard.sessions import ended_sessions
 from quartzpy.errors import SettingsError
+from quartzpy.keys import check_name
 from quartzpy.operations import Actor, Grant, Role
 
 SHORTEST_SECRET = 32
@@ -66,7 +67,12 @@ class PassSigner:
         self._now = now
 
     def issue(self, name: str, role: Role, kind: PassKind, lasts: timedelta) -> tuple[str, Pass]:
-        """Return a new pass and what it says."""
+        """Return a new pass and what it says.
+
+        Raises:
+            InvalidKeyError: the audit log, which records who acts, cannot have this name.
+        """
+        check_name(name, "the name of who signs in")
         made = Pass(name, role, kind, int(self._now() + lasts.total_seconds()), secrets.token_hex(16))
         body = _encoded(json.dumps(asdict(made), separators=(",", ":")).encode())
         return f"{body}.{self._signature(body)}", made

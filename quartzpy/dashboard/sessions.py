@@ -46,18 +46,21 @@ class EndedSessions:
     def end(self, session: str, actor: Actor) -> None:
         """End a session here at once, and elsewhere by an entry of the audit log."""
         self._note(session)
-        entry = ActionEntry(
-            actor=actor.name,
-            role=str(actor.role),
-            action=LOG_OUT,
-            subject=_subject(session),
-            state=ActionState.SUCCEEDED,
-        )
         try:
-            admin(self._scheduler._usable_store()).record_action(entry)
+            self.record_end(session, actor)
         except QuartzpyError as error:
             text = "dashboard: a session that ended goes on in other processes, because it cannot be recorded: %s"
             logger.warning(text, reason(error))
+
+    def record_end(self, session: str, actor: Actor) -> None:
+        """End a session elsewhere.
+
+        Raises:
+            QuartzpyError: it cannot be recorded, so the session goes on.
+        """
+        subject, role = _subject(session), str(actor.role)
+        entry = ActionEntry(actor.name, role, action=LOG_OUT, subject=subject, state=ActionState.SUCCEEDED)
+        admin(self._scheduler._usable_store()).record_action(entry)
 
     def has_ended(self, session: str) -> bool:
         """Return whether a session has ended, in this process or, some seconds ago, in another one."""

@@ -42,6 +42,7 @@ class Provider:
     answer: dict[str, str] = field(default_factory=dict)
     """Parameters of the answer to the browser."""
     userinfo: dict[str, Any] | None = None
+    further_keys: list[Any] = field(default_factory=list)
     hangs: bool = False
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
@@ -89,7 +90,7 @@ class Provider:
 
     def _keys(self, request: Request) -> Response:
         self.asked.append("keys")
-        return JSONResponse({"keys": [KEY.as_dict(private=False)]})
+        return JSONResponse({"keys": [*self.further_keys, KEY.as_dict(private=False)]})
 
     def _userinfo(self, request: Request) -> Response:
         assert request.headers["authorization"] == "Bearer access"

@@ -90,6 +90,8 @@ def test_who_signs_in_gets_to_the_wanted_page_in_the_role_of_the_groups(
         ({"preferred_username": None, "email": "a@b.c"}, {}, "a@b.c operator"),
         ({"preferred_username": None}, {}, "1 operator"),
         ({"upn": "ada@x"}, {"name_claim": "upn"}, "ada@x operator"),
+        # The audit log refuses these characters.
+        ({"preferred_username": "a\0\u202eda\n"}, {}, "a\\x00\\u202eda\\n operator"),
     ],
 )
 def test_roles_and_names_come_from_claims(
@@ -111,6 +113,21 @@ def test_groups_may_be_in_the_userinfo_alone(client_of: Callable[..., TestClient
     client = client_of(auth_of(provider))
     assert sign_in(client).status_code == 303
     assert role_shown(client) == "ada admin"
+
+
+def test_keys_of_unknown_kinds_are_passed_over(client_of: Callable[..., TestClient], provider: Provider) -> None:
+    """Providers publish keys for other programs beside those of ID tokens (RFC 7517, section 5)."""
+    provider.further_keys = [{"kty": "EC", "crv": "BP-256", "x": "AA", "y": "AA"}, {"kid": "x"}, {"kty": "new"}, 5]
+    client = client_of(auth_of(provider))
+    assert sign_in(client).status_code == 303
+    assert role_shown(client) == "ada operator"
+
+
+def test_the_issuer_may_be_the_address_of_its_description(
+    client_of: Callable[..., TestClient], provider: Provider
+) -> None:
+    address = f"{provider.url}/.well-known/openid-configuration"
+    assert sign_in(client_of(OidcAuth(address, CLIENT, SECRET, ROLES))).status_code == 303
 
 
 PAST = int(time.time()) - 3_600
@@ -291,12 +308,32 @@ def test_passes_are_refused_where_they_do_not_belong(client_of: Callable[..., Te
         (["--for", "x"], "QUARTZPY_DASHBOARD_SECRET"),
         (["--for", "x", "--secret", "short"], "at least 32 characters"),
         (["--for", "x", "--secret", LONG_SECRET, "--expires", "900d"], "--expires"),
+        # Nothing that they do could be recorded.
+        (["--for", "", "--secret", LONG_SECRET], "must not be empty"),
+        (["--for", "a\nb", "--secret", LONG_SECRET], "control character"),
+        (["--for", "x" * 300, "--secret", LONG_SECRET], "at most 200"),
     ],
 )
 def test_a_token_that_cannot_be_made_is_refused(postgres_dsn: str, arguments: list[str], words: str) -> None:
     done = CliRunner().invoke(cli, ["dashboard-token", "--url", postgres_dsn, *arguments])
     assert done.exit_code != 0
     assert words in f"{done.output}{done.exception}"
+
+
+def test_what_is_not_the_number_of_a_token_is_not_ended(postgres_dsn: str) -> None:
+    """It may be the token itself, which is nothing for the audit log."""
+    token, _ = PassSigner(LONG_SECRET).issue("deploy", Role.ADMIN, PassKind.TOKEN, timedelta(hours=1))
+    for wrong in ("", "x", token, "0" * 31):
+        done = CliRunner().invoke(cli, ["dashboard-token", "--url", postgres_dsn, "--end", wrong])
+        assert "32 hexadecimal digits" in str(done.exception)
+        assert token not in f"{done.output}{done.exception}"
+
+
+def test_a_token_whose_end_cannot_be_recorded_does_not_count_as_ended(postgres_dsn: str) -> None:
+    read_only = f"{postgres_dsn}?options=-c%20default_transaction_read_only%3Don"
+    done = CliRunner().invoke(cli, ["dashboard-token", "--url", read_only, "--end", "0" * 32])
+    assert done.exit_code != 0
+    assert "is ended" not in done.output
 
 
 # --- headers of a proxy
@@ -324,6 +361,22 @@ def test_the_headers_of_a_declared_proxy_alone_count(
 ) -> None:
     client = client_of(IdentityHeaders(["10.0.0.7"], ROLES), client=(address, 5))
     assert client.get("/jobs", headers=headers).status_code == status
+
+
+def test_names_and_groups_of_a_proxy_are_utf_8(client_of: Callable[..., TestClient]) -> None:
+    client = client_of(IdentityHeaders(["10.0.0.7"], {"équipe": "operator"}), client=("10.0.0.7", 5))
+    user = {"X-Forwarded-User": "Łukasz".encode(), "X-Forwarded-Groups": "équipe".encode()}
+    assert "You are Łukasz, with the role operator" in client.get("/jobs", headers=user).text
+    # What a server of old writes.
+    latin = {"X-Forwarded-User": "José".encode("latin-1"), "X-Forwarded-Groups": "équipe".encode("latin-1")}
+    assert "You are José, with the role operator" in client.get("/jobs", headers=latin).text
+
+
+@pytest.mark.parametrize("names", [(), ("",), ("a\tb",), ("ada", "eve"), ("x" * 201,)])
+def test_who_has_no_name_is_told_so(client_of: Callable[..., TestClient], names: tuple[str, ...]) -> None:
+    client = client_of(IdentityHeaders(["10.0.0.7"], ROLES), client=("10.0.0.7", 5))
+    headers = [("X-Forwarded-Groups", "ops"), *(("X-Forwarded-User", name) for name in names)]
+    assert "has not said who you are" in client.get("/jobs", headers=headers).text
 
 
 def test_a_proxy_and_tokens_of_machines_go_together(client_of: Callable[..., TestClient]) -> None:

@@ -119,13 +119,7 @@ class SqlSession:
     decides_at_once = True
     """True if statements under the lock see everything that is committed before their own commit."""
 
-    def __init__(
-        self,
-        connections: Connections,
-        scheduler: str,
-        names: Names,
-        diagnosis: Diagnosis,
-    ) -> None:
+    def __init__(self, connections: Connections, scheduler: str, names: Names, diagnosis: Diagnosis) -> None:
         self.connections = connections
         self.share: PoolShare = connections.calls
         """The share of the pool that the transactions of this session use."""
@@ -192,11 +186,7 @@ class SqlSession:
         """Return the statement that lets a transaction be idle as long as the database may take for an answer."""
         return self.bind(_SQL.allow_pauses, idle_limit=f"{self.connections.seconds * 1000:.0f}ms")
 
-    def locked(
-        self,
-        *statements: BoundStatement,
-        name: LockName | None = LockName.TRIGGER_ACCESS,
-    ) -> list[Result]:
+    def locked(self, *statements: BoundStatement, name: LockName | None = LockName.TRIGGER_ACCESS) -> list[Result]:
         """Take the lock, run the statements and commit in one round trip; return the statements' results.
 
         Without the name of a lock, one of the statements takes it.
