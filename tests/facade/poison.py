@@ -156,13 +156,13 @@ class WrappedAsync(Job):
 class BlocksTheLoop(Job):
     async def execute(self, context: JobExecutionContext) -> None:
         ran.set()
-        go_on.wait(20)
+        go_on.wait(100)
 
 
 class DeafToItsTimeout(Job):
     def execute(self, context: JobExecutionContext) -> None:
         ran.set()
-        go_on.wait(20)
+        go_on.wait(100)
 
 
 class Exits(Job):

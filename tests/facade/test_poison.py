@@ -184,7 +184,7 @@ def test_a_listener_that_hangs_blocks_only_its_worker(
         assert isinstance(event, events.JobWasExecuted)
         if event.job_key.name == "poison":
             hangs.set()
-            poison.go_on.wait(20)
+            poison.go_on.wait(100)
 
     scheduler.listeners.add_listener(hang, events.JobWasExecuted)
     scheduler.start()
@@ -200,7 +200,7 @@ def test_a_listener_that_hangs_blocks_only_its_worker(
     assert not poison.go_on.is_set()
     node = scheduler._node
     assert node is not None
-    assert node.parts.executors.occupied == 1
+    wait_until(lambda: node.parts.executors.occupied == 1)
     wait_until(lambda: "its listeners are still running: recording it without them" in caplog.text)
     wait_until(lambda: "called with JobWasExecuted, is still running after" in caplog.text)
     poison.go_on.set()
@@ -216,7 +216,7 @@ def test_a_listener_that_hangs_does_not_stop_the_threads_of_the_node(
 
     def hang(event: events.Event) -> None:
         hangs.set()
-        poison.go_on.wait(20)
+        poison.go_on.wait(100)
 
     scheduler.listeners.add_listener(hang, events.JobSkipped)
     scheduler.start()
@@ -254,7 +254,7 @@ def test_a_blocked_event_loop_is_reported_with_its_stack(
     assert "the event loop has been blocked for" in caplog.text
     assert "by job DEFAULT.poison, fire " in caplog.text
     assert "poison.py" in caplog.text
-    assert "go_on.wait(20)" in caplog.text
+    assert "go_on.wait(100)" in caplog.text
 
 
 def test_an_ignored_timeout_is_reported_at_growing_intervals(

@@ -39,7 +39,7 @@ class Reports(Job, type_name="progress:reports"):
     def execute(self, context: JobExecutionContext) -> None:
         for done in range(1_001):
             context.progress(done, 2_000, f"row {done}")
-        assert go_on.wait(20)
+        assert go_on.wait(100)
 
 
 class ReportsAsync(Job, type_name="progress:reports-async"):
@@ -255,7 +255,7 @@ def test_lines_that_could_not_be_stored_are_written_later(
 class LogsAndWaits(Job, type_name="progress:logs-and-waits"):
     def execute(self, context: JobExecutionContext) -> None:
         context.log.info("begun")
-        assert go_on.wait(20)
+        assert go_on.wait(100)
         context.log.info("ended")
 
 
