@@ -66,10 +66,9 @@ class ExecutorConfig:
             SettingsError: a value is invalid.
         """
         if self.is_engine and not (isinstance(self.kind, str) and engine_reference(self.kind)):
-            kinds = [*_IN_THE_NODE, *engine_names()]
             raise SettingsError(
                 f"executors: {quoted(self.kind)} is neither a kind of executor nor an engine that an installed package"
-                f" offers; {did_you_mean(str(self.kind), kinds, 'kinds')}"
+                f" offers; {did_you_mean(str(self.kind), [*_IN_THE_NODE, *engine_names()], 'kinds')}"
             )
         object.__setattr__(self, "kind", str(self.kind))
         may_be_open = self.is_engine and self.kind != ExecutorKind.PROCESSES

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import socket
 from collections.abc import Mapping, Sequence
@@ -14,31 +13,6 @@ from quartzpy.texts import numbered
 
 MAX_LIST = 20
 """The maximum number of job types that are named. A program may have hundreds."""
-
-
-def log_banner(
-    logger: logging.Logger,
-    config: SchedulerConfig,
-    *,
-    version: str,
-    instance_id: str,
-    epoch: int,
-    database: str,
-    job_types: Sequence[str],
-    engines: Mapping[str, EngineCapability] = {},
-) -> None:
-    """Log the lines of `banner`, each as a record at level INFO."""
-    if logger.isEnabledFor(logging.INFO):
-        for line in banner(
-            config,
-            version=version,
-            instance_id=instance_id,
-            epoch=epoch,
-            database=database,
-            job_types=job_types,
-            engines=engines,
-        ):
-            logger.info("%s", line)
 
 
 def banner(

@@ -284,10 +284,7 @@ class Completer(Service):
         asked_at = self._clock.monotonic()
         try:
             outcome = self._store.complete(
-                batch[0][0].epoch.node,
-                unrecorded,
-                wakes_others=not self._takes_more(),
-                at_length=self._at_length,
+                batch[0][0].epoch.node, unrecorded, wakes_others=not self._takes_more(), at_length=self._at_length
             )
         except BaseException:
             # Without an answer, they may have ended.

@@ -13,7 +13,7 @@ from typing import Any
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import AuthenticationError, OutcomeUnknownError, QuartzpyError, StoreUnavailableError
 from quartzpy.jobs.job import load_allowed
-from quartzpy.node.banner import log_banner
+from quartzpy.node.banner import banner
 from quartzpy.node.drain import Allowance, described, wait_for_executions, within
 from quartzpy.node.health import SchedulerHealth
 from quartzpy.node.parts import NodeParts
@@ -93,8 +93,7 @@ class SchedulerNode:
         parts.supervisor.start()
         self._job_types.subscribe(self._type_registered)
         atexit.register(self._leave_at_exit)
-        log_banner(
-            logger,
+        for line in banner(
             self._config,
             version=self._version,
             instance_id=self.instance_id,
@@ -102,7 +101,8 @@ class SchedulerNode:
             database=str(parts.store),
             job_types=self._job_types.allowed_names(self._config),
             engines=parts.capacity.capabilities.engines,
-        )
+        ):
+            logger.info("%s", line)
 
     def standby(self) -> None:
         """Fire nothing more. Running executions and the check-ins continue."""

@@ -363,7 +363,7 @@ class SchedulerThread(EpochService):
         adopted = [fire for fire in reconciliation.fired if fire.fire_id in reconciliation.submitted]
         if adopted:
             self._logger.warning(
-                "%s: it adopts %d executions that were begun on engines by nodes that are gone", self.name, len(adopted)
+                "%s: it adopts executions on engines of nodes that are gone: %d", self.name, len(adopted)
             )
             epoch.add_unrecorded([fire.fire_id for fire in adopted])
             self._adopt(adopted, epoch, reconciliation.submitted)

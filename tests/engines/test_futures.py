@@ -8,10 +8,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from quartzpy import Scheduler
+from quartzpy.config import ExecutorConfig
 from quartzpy.errors import SettingsError
 from quartzpy.node.engines.protocol import Found
 from tests.contract.engine_harness import EngineHarness, Stand, stand_of
@@ -53,16 +56,24 @@ def test_what_the_setting_names_must_be_a_function(address: str, words: str) -> 
 @pytest.mark.parametrize(
     ("pool", "words"),
     [
-        ("no_executor", "must return an executor of concurrent.futures (got 'a pool')"),
+        ("no_executor", "tests.engines.pools:no_executor must return an executor of concurrent.futures (got 'a pool')"),
         ("of_any_number", "its executor does not tell how many calls it runs at the same time; write a number"),
         ("of_dask", "Dask has an engine of its own, such as dask:tcp://scheduler:8786"),
-        ("unreachable", "no route to the queue of host big-1"),
+        ("unreachable", "unreachable() has raised ConnectionError: no route to the queue of host big-1"),
     ],
 )
 def test_an_executor_that_cannot_be_used_says_why_at_the_start(pool: str, words: str, tmp_path: Path) -> None:
-    with pytest.raises((SettingsError, ConnectionError)) as raised:
+    with pytest.raises(SettingsError, match=f"^tests.engines.pools:{pool}") as raised:
         Stand(PoolHarness(pool), tmp_path)
     assert words in str(raised.value)
+
+
+def test_calls_that_take_tickets_are_refused_at_the_start_without_a_database() -> None:
+    pool = ExecutorConfig("futures", 2, address="tests.engines.pools:threads", tickets=True)
+    with pytest.raises(SettingsError, match=r"^executors: big: memory:// has no tickets for its calls; use a database"):
+        Scheduler("memory://", executors={"big": pool}).start()
+    with Scheduler("memory://", executors={"big": replace(pool, tickets=False)}):
+        pass
 
 
 def test_the_number_of_workers_is_that_of_the_setting_or_of_the_executor(tmp_path: Path) -> None:

@@ -491,12 +491,13 @@ def test_a_call_fails_where_nothing_says_where_the_database_is(
 
 
 def test_a_call_fails_where_the_database_cannot_be_reached(
-    submitter: Submitter, monkeypatch: pytest.MonkeyPatch
+    submitter: Submitter, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv(worker.URL, "postgresql://nobody@127.0.0.1:1/none")
     monkeypatch.setattr(worker, "TAKE_WINDOW", 1.0)
     call = submitter.call(jobs.Adds, a=1, b=2)
     assert "cannot be reached" in call.run()["failed"]
+    assert caplog.text.count("a call of this worker waits for the database: ") == 1
 
 
 def test_a_call_fails_where_the_role_of_the_worker_lacks_a_privilege(

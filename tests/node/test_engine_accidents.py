@@ -138,9 +138,11 @@ def test_the_end_of_a_former_execution_does_not_hide_the_one_that_the_node_has_a
     assert former.runner.accepted() == [heir.execution]
 
 
-def test_a_node_without_the_executor_goes_by_the_row_and_leaves_a_refire_to_others() -> None:
+def test_a_node_without_the_executor_goes_by_the_row_and_leaves_a_refire_to_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     absent: Any = AbsentEngine()
-    world = World(absent)
+    world = World(absent, executor="")
     world.pass_after()
     done, again, lost = (adopted(world, Submitted(fire_id, 3, "w1", 0.0, None)) for fire_id in (7, 8, 9))
     world.pass_after(TOUCH_EVERY)
@@ -152,6 +154,8 @@ def test_a_node_without_the_executor_goes_by_the_row_and_leaves_a_refire_to_othe
     for _ in range(2):
         world.pass_after(TOUCH_EVERY)
     assert [one.outcome for one in (done, again, lost)] == [Outcome.SUCCEEDED, Outcome.SNOOZED, Outcome.FAILED]
+    # Nobody has configured it, so nobody can mend it.
+    assert "its engine can be reached" not in caplog.text
 
 
 # --- settling

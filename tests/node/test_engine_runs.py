@@ -165,7 +165,12 @@ class World:
     """`EngineRuns` without its thread."""
 
     def __init__(
-        self, engine: Script | None = None, *, workers: int | None = None, tickets: bool | None = None
+        self,
+        engine: Script | None = None,
+        *,
+        executor: str = "big",
+        workers: int | None = None,
+        tickets: bool | None = None,
     ) -> None:
         self.engine = engine or Script()
         self.rows, self.clock = Rows(), Clock()
@@ -175,9 +180,9 @@ class World:
         self.runs = EngineRuns(
             "test-engine",
             self.engine,
-            executor="big",
+            executor=executor,
             workers=workers,
-            tickets=tickets,
+            tickets=self.engine.abilities.repeats if tickets is None else tickets,
             pool=self.pool,
             store=store,
             job_types=job_types,
@@ -371,6 +376,13 @@ def test_what_has_not_begun_is_submitted_again_up_to_three_times(world: World, s
     assert str(begun.error) == "no database"
     # The ticket of the last one cannot be taken any more.
     assert begun.row["submission"] == 4
+
+
+def test_the_log_says_why_a_call_has_not_begun(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    begun = world.begin()
+    token = begun.token
+    world.engine.events.ended(token, json.dumps({"failed": "worker w1: no password"}))
+    assert f"job DEFAULT.job: call {token} was lost before it began: worker w1: no password" in caplog.text
 
 
 def test_a_submit_that_raises_counts_like_a_loss(world: World) -> None:
@@ -643,6 +655,29 @@ def test_without_the_ability_to_kill_the_timeout_makes_the_submission_void() -> 
     world.engine.events.ended(begun.token, json.dumps({"refused": "void"}))
     assert begun.outcome is Outcome.FAILED
     assert isinstance(begun.error.__cause__, JobCancelledError)
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("worker w1: no password", "no worker of the engine has begun the job: worker w1: no password"),
+        (None, "no worker of the engine has begun the job"),
+    ],
+)
+def test_a_job_that_has_not_begun_by_its_timeout_has_ignored_nothing(said: str | None, words: str) -> None:
+    world = World(Script(can_kill=False))
+    world.pass_after()
+    begun = world.begin(JobDetail(Remote, "job", timeout=timedelta(hours=1)))
+    begun.execution.time_out()
+    world.pass_after()
+    world.pass_after(KILL_AFTER)
+    if said is None:
+        world.engine.states[begun.token] = Found.GONE
+        world.pass_after(WINDOW)
+    else:
+        world.engine.events.ended(begun.token, json.dumps({"failed": said}))
+    assert begun.outcome is Outcome.FAILED
+    assert str(begun.error.__cause__) == words
 
 
 def test_what_was_cancelled_and_cannot_be_killed_keeps_its_ticket() -> None:

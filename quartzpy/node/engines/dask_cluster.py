@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 
 import dask.config
 from distributed import Client, Future, fire_and_forget
+from distributed.comm import get_address_host_port
 
 from quartzpy.errors import SettingsError
 from quartzpy.node.engines.protocol import Abilities, Call, EngineEvents, EngineSettings, Found
@@ -175,7 +176,8 @@ class DaskEngine:
         except BaseException as error:
             await self._disconnect()
             if isinstance(error, OSError | TimeoutError):
-                raise ConnectionError(f"cannot reach {self._at()}: {reason(error)}") from error
+                why = reason(error) if str(error) else "it does not answer"
+                raise ConnectionError(f"cannot reach {self._at()}: {why}") from error
             raise
         self._looking = asyncio.create_task(self._keep_looking())
 
@@ -333,6 +335,15 @@ def _where(settings: EngineSettings) -> dict[str, str]:
             )
         return {"scheduler_file": settings.address}
     if settings.address:
+        try:
+            # Those of the same process and of UCX have no port.
+            if not settings.address.startswith(("inproc://", "ucx://")):
+                get_address_host_port(settings.address, strict=True)
+        except ValueError as error:
+            raise SettingsError(
+                f"executor {settings.executor!r}: {quoted(settings.address)} must be the address of a scheduler, as in"
+                f" dask:tcp://scheduler:8786: {reason(error)}"
+            ) from error
         return {"address": settings.address}
     if not (dask.config.get("scheduler-address", None) or dask.config.get("scheduler-file", None)):
         # Dask would start a cluster of its own in the node.

@@ -88,7 +88,7 @@ class EngineLink:
 
     def lost(self, why: str) -> None:
         """Take nothing for the engine until it is there again."""
-        if self.unreachable is None:
+        if self.unreachable is None and self._executor:
             logger.warning("executor %r: %s; it takes no jobs until its engine can be reached", self._executor, why)
         self.unreachable, self.is_connected = why, False
         self._failures += 1

@@ -44,7 +44,7 @@ def engine(settings: EngineSettings) -> Engine:
             f"{subject}: {settings.address} must be a function that returns an executor of concurrent.futures (got"
             f" {quoted(make)})"
         )
-    return FuturesEngine(make, f"{subject}: {settings.address}", settings.workers)
+    return FuturesEngine(make, settings.address, settings.workers)
 
 
 class FuturesEngine:
@@ -134,7 +134,7 @@ class FuturesEngine:
 
     def _current(self) -> Executor:
         with self._making:
-            executor = self._executor or self._make()
+            executor = self._executor or self._new()
             if type(executor).__module__.startswith("distributed."):
                 raise SettingsError(
                     f"{self._subject} returns an executor of Dask, which runs a call again when a worker dies, and does"
@@ -146,6 +146,12 @@ class FuturesEngine:
                 )
             self._executor = executor
             return executor
+
+    def _new(self) -> Any:
+        try:
+            return self._make()
+        except Exception as error:
+            raise SettingsError(f"{self._subject}() has raised {_words(error)}") from error
 
     def _replace(self, executor: Executor) -> None:
         with self._lock:

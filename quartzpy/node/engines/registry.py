@@ -8,6 +8,7 @@ from quartzpy.clock import Clock
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.config.engine_names import engine_reference
 from quartzpy.config.pools import MAX_WORKERS, ExecutorConfig, ExecutorKind, as_bytes
+from quartzpy.errors import SettingsError
 from quartzpy.jobs.internal_entries import Tracing
 from quartzpy.jobs.job import JobFactory, JobTypes
 from quartzpy.node.engines.absent import AbsentEngine
@@ -41,7 +42,7 @@ def new_engine_runs(
     Without a configuration, it waits for the jobs of executors that the node does not have.
 
     Raises:
-        SettingsError: the engine cannot be imported, or refuses its settings.
+        SettingsError: the engine cannot be imported, refuses its settings, or takes tickets that the store has not.
         InvalidValueError: the engine cannot use `job_factory`.
     """
     # Most nodes have no engine, and do not need its modules.
@@ -65,6 +66,9 @@ def new_engine_runs(
             monotonic=clock.monotonic,
         )
     )
+    tickets = engine.abilities.repeats if config.tickets is None else config.tickets
+    if tickets and not (store.has_tickets or isinstance(engine, AbsentEngine)):
+        raise SettingsError(f"executors: {executor}: memory:// has no tickets for its calls; use a database")
     is_named = config.kind != ExecutorKind.PROCESSES
     touch_every = settings.checkin_interval.total_seconds()
     window = max(settings.engine_window.total_seconds(), SILENT_TOUCHES * touch_every)
@@ -85,7 +89,7 @@ def new_engine_runs(
         engine,
         executor=executor,
         workers=config.workers,
-        tickets=config.tickets,
+        tickets=tickets,
         pool=pool,
         store=store,
         job_types=job_types,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import secrets
 import threading
 from collections import defaultdict, deque
@@ -54,6 +55,8 @@ CLOSE_GRACE = 5.0
 KILLED = "this execution ignored the request to stop, and its process was killed"
 NOT_OURS = "the execution does not belong to this node any more"
 STOPPED_LATE = "this execution ignored the request to stop"
+NEVER_BEGUN = "no worker of the engine has begun the job"
+logger = logging.getLogger(__name__)
 
 
 class EngineRuns(Service):
@@ -66,7 +69,7 @@ class EngineRuns(Service):
         *,
         executor: str,
         workers: int | None,
-        tickets: bool | None,
+        tickets: bool,
         pool: WorkerPool,
         store: JobStore,
         job_types: JobTypes,
@@ -84,7 +87,7 @@ class EngineRuns(Service):
         )
         self._abilities = engine.abilities
         self._executor = executor
-        self._tickets = engine.abilities.repeats if tickets is None else tickets
+        self._tickets = tickets
         self._pool = pool
         self._store = store
         self._job_types = job_types
@@ -239,7 +242,7 @@ class EngineRuns(Service):
         if ending is not None:
             self._end(run, ending)
         elif run.is_void:
-            self._end(run, JobCancelledError(STOPPED_LATE))
+            self._end(run, JobCancelledError(STOPPED_LATE if "refused" in said else f"{NEVER_BEGUN}: {why}"))
         else:
             self.lost(token, str(why), may_have_begun="refused" in said)
 
@@ -261,6 +264,10 @@ class EngineRuns(Service):
             self._end(run, run.died())
         else:
             self.wakeup.set()
+            if not may_have_begun:
+                logger.warning(
+                    "job %s: call %s was lost before it began: %s", run.execution.fired.job_key, token, reason
+                )
 
     def killed(self, token: str) -> None:
         if run := self._in_hand.get(token):
@@ -447,7 +454,8 @@ class EngineRuns(Service):
             case CallVerdict.GONE:
                 self._end(run, LeaseLostError(NOT_OURS))
             case CallVerdict.OVER:
-                self._end(run, JobCancelledError(STOPPED_LATE))
+                has_begun = row is None or row.worker is not None
+                self._end(run, JobCancelledError(STOPPED_LATE if has_begun else NEVER_BEGUN))
             case CallVerdict.SUBMIT:
                 if run.lost is None:
                     run.lost, run.tries = f"the engine of executor {self._executor} has lost it", run.tries + 1

@@ -136,7 +136,7 @@ class _WorkerJob(RemoteJob):
             except Exception as error:
                 raise UnknownJobTypeError(
                     f"job type {self.written['type_name']!r}: {self.place} cannot import {name}: {reason(error)};"
-                    " install the program of the jobs there, in the same release as on the node"
+                    " install its release of the node there, or name its directory in the PYTHONPATH of the worker"
                 ) from error
 
     def _new_instance(self, job_class: type[Job]) -> Job:
@@ -275,13 +275,17 @@ class _TicketedJob(_WorkerJob):
 
 def _patiently(call: Callable[[], _T], seconds: float) -> _T:
     """Call until the database can be reached, for at most `seconds`."""
-    give_up_at = time.monotonic() + seconds
+    warn_at, give_up_at = time.monotonic(), time.monotonic() + seconds
     while True:
         try:
             return call()
-        except StoreUnavailableError:
-            if time.monotonic() + RETRY_REST >= give_up_at:
+        except StoreUnavailableError as error:
+            now = time.monotonic()
+            if now + RETRY_REST >= give_up_at:
                 raise
+            if now >= warn_at:
+                logger.warning("a call of this worker waits for the database: %s", reason(error))
+                warn_at = give_up_at
             threading.Event().wait(RETRY_REST)
 
 

@@ -190,12 +190,7 @@ class Execution:
     )
 
     def __init__(
-        self,
-        runner: Runner,
-        fired: FiredTrigger,
-        epoch: Epoch,
-        executor: Executor | None = None,
-        scheduler: str = "",
+        self, runner: Runner, fired: FiredTrigger, epoch: Epoch, executor: Executor | None = None, scheduler: str = ""
     ) -> None:
         self.runner = runner
         self.fired = fired

@@ -27,12 +27,7 @@ _PAUSING = (TriggerState.WAITING, TriggerState.BLOCKED)
 
 
 def hold(
-    tables: Tables,
-    rows: Iterable[TriggerRow],
-    note: PauseNote = NO_NOTE,
-    *,
-    by_mode: bool = False,
-    alone: bool = False,
+    tables: Tables, rows: Iterable[TriggerRow], note: PauseNote = NO_NOTE, *, by_mode: bool = False, alone: bool = False
 ) -> None:
     """Pause triggers.
 

@@ -70,6 +70,8 @@ def _locked(function: Callable[Concatenate[Tables, _P], _R]) -> Callable[Concate
 class RamJobStore:
     """Keeps a scheduler's jobs in the memory of this process, with the time of `clock`."""
 
+    has_tickets = False
+
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._tables = Tables(clock)

@@ -98,6 +98,8 @@ class SqlJobStore:
     `now_sql` is the SQL expression for the time, which all decisions use.
     """
 
+    has_tickets = True
+
     def __init__(self, database: Database, config: SchedulerConfig, *, now_sql: str = DATABASE_CLOCK) -> None:
         self._database = database
         self._config = config

@@ -25,8 +25,11 @@ class SubmissionStore(Protocol):
         LeaseLostError: the epoch is no longer registered; nothing has changed.
         StoreUnavailableError: the store cannot be reached, or a row was held for too long.
         OutcomeUnknownError: it may have taken effect; `submitted` tells.
-        InvalidValueError: the store is not on a database.
+        InvalidValueError: the store has no tickets.
     """
+
+    has_tickets: bool
+    """True if workers reach its rows, so that calls can take tickets."""
 
     def submit(self, node: Node, fires: Mapping[int, bool], *, refires: Collection[int] = ()) -> dict[int, int]:
         """Begin a new submission of these executions of the epoch, and return its number for each.

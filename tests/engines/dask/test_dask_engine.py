@@ -263,6 +263,13 @@ def test_a_scheduler_that_is_not_there(new_engine: NewEngine, monkeypatch: pytes
     [
         ("", r"executor 'big': dask needs the address of a scheduler, as in dask:tcp://scheduler:8786"),
         ("/nowhere/scheduler.json", "executor 'big': there is no scheduler file '/nowhere/scheduler.json'"),
+        (
+            "localhost:8786",
+            "'localhost:8786' must be the address of a scheduler, as in dask:tcp://scheduler:8786: Invalid",
+        ),
+        ("tcp//localhost:8786", "executor 'big': 'tcp//localhost:8786' must be the address of a scheduler"),
+        ("tpc://localhost:8786", "unknown address scheme 'tpc'"),
+        ("tcp://localhost", "missing port number in address 'localhost'"),
     ],
 )
 def test_an_address_that_leads_nowhere(address: str, message: str) -> None:

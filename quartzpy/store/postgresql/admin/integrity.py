@@ -192,7 +192,7 @@ def _worker_roles(alive: Sequence[NodeRecord], rows: _Rows) -> Iterator[Finding]
     yield from _warning("repeated-jobs", repeating, what, advice)
     taking = [executor for executor, engine in engines if engine.takes_tickets]
     what = "executor has workers without a role of their own", "executors have workers without a role of their own"
-    advice = "they connect with more privileges than they need: `quartzpy db roles` creates quartzpy_worker"
+    advice = "they have more privileges than they need: grant them quartzpy_worker (`quartzpy db roles --apply`)"
     yield from _found(Severity.INFO, "worker-role", [] if rows else taking, what, advice)
 
 
