@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -27,6 +28,7 @@ from quartzpy.embedded.schedule_file import read_schedule
 from quartzpy.errors import SettingsError
 from tests.cli.test_commands import quartzpy
 from tests.docs.code_blocks import ROOT
+from tests.ports import free_port
 from tests.waiting import wait_until
 
 PAGE = (ROOT / "docs" / "how-to" / "from-cron.md").read_text()
@@ -148,7 +150,7 @@ def test_a_file_that_is_wrong_at_the_start_leaves_what_was_stored(directory: Pat
 def test_a_page_whose_port_is_taken_comes_later_and_its_token_is_told_once(directory: Path) -> None:
     path, data = directory / "schedule.yaml", directory / "data"
     path.write_text("jobs: {say: {command: echo hello, schedule: every 1s}}")
-    with socket.create_server(("127.0.0.1", 0)) as taken:
+    with socket.create_server(("127.0.0.1", free_port())) as taken, ExitStack() as stack:
         port = taken.getsockname()[1]
         served = subprocess.Popen(
             [
@@ -179,13 +181,13 @@ def test_a_page_whose_port_is_taken_comes_later_and_its_token_is_told_once(direc
             token = (data / "page-token").read_text().strip()
             assert link.strip().endswith(f"/login?token={token}")
             assert (data / "page-token").stat().st_mode & 0o777 == 0o600
-            address = f"http://127.0.0.1:{port}"
+            http = stack.enter_context(httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60))
             body = {"job": {"name": "say"}}
             bearer = {"Authorization": f"Bearer {token}"}
-            assert httpx.get(f"{address}/api/v1/jobs").status_code == 200
-            assert httpx.post(f"{address}/api/v1/actions/trigger", json=body).status_code == 403
-            assert httpx.put(f"{address}/api/v1/jobs/DEFAULT/x", json={"type": "x"}).status_code == 403
-            assert httpx.post(f"{address}/api/v1/actions/trigger", json=body, headers=bearer).status_code == 200
+            assert http.get("/api/v1/jobs").status_code == 200
+            assert http.post("/api/v1/actions/trigger", json=body).status_code == 403
+            assert http.put("/api/v1/jobs/DEFAULT/x", json={"type": "x"}).status_code == 403
+            assert http.post("/api/v1/actions/trigger", json=body, headers=bearer).status_code == 200
             served.send_signal(signal.SIGTERM)
             rest = served.stdout.read()
             assert served.wait(120) == 0

@@ -27,7 +27,7 @@ from tests.dashboard.scene import HOSTILE
 from tests.protocol.options import is_long
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 PHONE = {"width": 390, "height": 844}
 NAMES = (*HOSTILE, "%2F%00", "..%2f..", "'; DROP TABLE x; --", "مرحبا " * 30, "🚀" * 150)
 ANSI = "\x1b[31mred\x1b[0m \x1b]8;;javascript:alert(1)\x07link\x1b]8;;\x07 \x1b[2J"

@@ -26,7 +26,7 @@ from tests.dashboard.browser.test_pages import violations, width_beyond_screen
 from tests.dashboard.conftest import LOCAL, THIS_USER
 from tests.database import Server, connect_to
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 SOON = 60_000
 FIRST_SIGHT = {
     "dead-node": (r"Node node-b is (late|dead): it last checked in", r"process \d+, with 1 execution\."),

@@ -17,7 +17,7 @@ from quartzpy.keys import TriggerKey
 from quartzpy.triggers.simple import SimpleTrigger
 from tests.dashboard.browser.conftest import Shop, Watched, address_of, process
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(900)
 SOON = 60_000
 """The longest time, in milliseconds, until a page shows a change."""
 

@@ -14,7 +14,7 @@ from tests.dashboard.browser.conftest import Shop, Watched, address_of, process
 from tests.dashboard.browser.test_pages import width_beyond_screen
 from tests.proxy import Proxy
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(900)
 SOON = 40_000
 RED = "rgb(179, 38, 30)"
 

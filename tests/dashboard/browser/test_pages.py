@@ -148,7 +148,7 @@ def test_tables_break_no_type_and_cut_no_column(running_shop: Shop, open_browser
             assert beyond <= 0, (address, width)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_every_page_is_accessible_fits_the_screen_and_reports_no_error(
     running_shop: Shop, open_browser: Callable[..., Watched]
 ) -> None:
