@@ -58,7 +58,7 @@ def quoted(value: object) -> str:
 def reason(error: BaseException) -> str:
     """Return the message of an error, shortened to one line, for use in another message. Never raises."""
     try:
-        text = visible(str(error)) or type(error).__name__
+        text = visible(" ".join(str(error).split())) or type(error).__name__
     except Exception:
         text = type(error).__name__
     return text if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]}..."

@@ -75,7 +75,7 @@ class _Sections(click.Group):
             if (hint := _action_hint(args[0])) is None:
                 raise
             raise click.UsageError(f"No such command {args[0]!r}. {hint}", ctx) from None
-        if command is not None and not isinstance(command, click.Group) and not ctx.resilient_parsing:
+        if command is not None and not ctx.resilient_parsing:
             refuse_unused(ctx, command)
         return name, command, rest
 

@@ -96,7 +96,7 @@ class Target:
         database, command = self.database, self.values.get("password_command")
         if command is None:
             return database
-        from quartzpy.store.postgresql.connection.password_command import logging_in
+        from quartzpy.store.postgresql.connection.connection_sources import logging_in
 
         if not isinstance(database, str):
             raise SettingsError("password_command: needs the URL of a database; connect logs in by itself")
@@ -296,12 +296,14 @@ def selection_of(context: click.Context, settings: Sequence[str] = SELECTING) ->
 
 
 def refuse_unused(context: click.Context, command: click.Command) -> None:
-    """Refuse the options before a command that it does not take.
+    """Refuse the options before a command that it does not take, nor any command below it.
 
     Raises:
         click.UsageError: there is one.
     """
-    taken = {each.name for each in command.params}
+    names = command.list_commands(context) if isinstance(command, click.Group) else ()
+    below = [command.get_command(context, name) for name in names]  # type: ignore[attr-defined]
+    taken = {parameter.name for each in (command, *filter(None, below)) for parameter in each.params}
     for option in context.command.params:
         if isinstance(option, ConnectionOption) and option.name not in taken:
             assert option.name is not None

@@ -260,6 +260,9 @@ def test_the_options_of_the_connection_stand_before_the_command_or_after_it(
     answer = quartzpy("--name", "one", "completion", "bash")
     assert answer.returncode == 2
     assert "`quartzpy completion` takes no --name" in answer.stderr
+    answer = quartzpy("--name", "one", "fleet")
+    assert answer.returncode == 2
+    assert "`quartzpy fleet` takes no --name" in answer.stderr
 
 
 def test_the_log_lines_of_an_execution_are_printed(

@@ -16,6 +16,7 @@ from quartzpy.errors import (
     ForbiddenError,
     IllegalStateChangeError,
     InvalidJobDataError,
+    InvalidKeyError,
     InvalidValueError,
     JobNotFoundError,
     ObjectNotFoundError,
@@ -618,6 +619,9 @@ def test_a_command_sets_the_mode_of_a_node_and_notifies(stored: Harness, operati
     assert (latest(operations).before, latest(operations).after) == ({"mode": "STANDBY"}, {"mode": "RUNNING"})
     with pytest.raises(ObjectNotFoundError, match=r"there is no node 'app-2'; did you mean app-1\?"):
         operations.actions.drain("app-2")
+    for wrong in ("\ud800", "a\0", "", "x" * 201):
+        with pytest.raises(InvalidKeyError, match=r"node: "):
+            operations.actions.drain(wrong)
     stored.store.leave(node)
 
 

@@ -251,9 +251,12 @@ def test_what_is_no_command_is_refused(value: Any) -> None:
 
 
 def test_two_ways_to_log_in_are_refused() -> None:
+    command = ["--password-command", "cat x"]
     with pytest.raises(SettingsError, match="has a password, too") as raised:
         Scheduler("postgresql://app:hush@localhost/app", password_command="cat x")
     assert "hush" not in str(raised.value)
+    done = CliRunner().invoke(cli, ["db", "upgrade", "--url", "postgresql://app:hush@localhost/app", *command])
+    assert "has a password, too" in str(done.exception)
     for arguments in ({"connect": lambda: None}, {"database": create_engine("postgresql+psycopg://localhost/app")}):
         with pytest.raises(SettingsError, match="logs in by itself"):
             Scheduler(**arguments, password_command="cat x")
@@ -268,7 +271,8 @@ def _python(text: str) -> str:
     [
         ("/no/such/program", "'/no/such/program' cannot be run: No such file or directory"),
         (_python("import sys; sys.exit('no token: password=hush')"), "ended with status 1: no token: password=***"),
-        (_python(""), "must print the password as one line"),
+        (_python(""), "ended with status 0 and printed nothing"),
+        (_python("import sys; sys.stderr.write('please log in')"), "and printed nothing: please log in"),
         (_python("print('one'); print('two')"), "must print the password as one line"),
         (_python("import os; os.write(1, b'\\xff')"), "must print the password as one line"),
         (_python("print('x' * 70_000)"), "must print the password as one line"),

@@ -10,14 +10,17 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg.rows import dict_row
 from sqlalchemy import Engine, create_engine, event, text
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool, StaticPool
 
 from quartzpy import AsyncScheduler, JobDetail, JobKey, Scheduler, SimpleTrigger, TriggerKey
-from quartzpy.errors import JobStoreError, SettingsError, StoreUnavailableError
-from tests.database import connect_to
+from quartzpy.errors import SettingsError, StoreUnavailableError
+from quartzpy.store.postgresql import migrations
+from quartzpy.store.postgresql.schema_version import HEAD
+from tests.database import connect_to, libpq_url
 from tests.facade import jobs
 
 HOUR = timedelta(hours=1)
@@ -170,22 +173,53 @@ def test_the_check_in_of_a_node_waits_no_longer_than_its_deadline(postgres_dsn: 
 
 def test_an_error_of_the_function_is_one_of_the_database() -> None:
     errors = [PoolTimeoutError("of the pool"), OSError("of the network"), RuntimeError("of the vault")]
-    expected = [StoreUnavailableError, StoreUnavailableError, JobStoreError]
+    words = ["of the pool", "connect: OSError: of the network", "connect: RuntimeError: of the vault"]
 
     def connect() -> psycopg.Connection[Any]:
         raise errors[0]
 
     scheduler = Scheduler(connect=connect)
-    for kind in expected:
-        with pytest.raises(kind, match=str(errors[0])):
+    for expected in words:
+        with pytest.raises(StoreUnavailableError, match=expected):
             scheduler.job_keys()
+        with pytest.raises(StoreUnavailableError, match=expected):
+            migrations.current(connect)
         errors.pop(0)
 
 
-def test_what_is_no_connection_is_refused() -> None:
-    scheduler = Scheduler(connect=lambda: 3)  # type: ignore[arg-type,return-value]
-    with pytest.raises(SettingsError, match=r"connect: must return a psycopg connection \(got 3\)"):
-        scheduler.job_keys()
+def test_an_error_of_the_function_shows_no_password() -> None:
+    def connect() -> psycopg.Connection[Any]:
+        raise ValueError("no token for postgresql://app:hush@db/app")
+
+    scheduler = Scheduler(connect=connect)
+    for call in (scheduler.job_keys, lambda: migrations.current(connect)):
+        with pytest.raises(StoreUnavailableError, match=r"ValueError: no token for postgresql://app:\*\*\*@db"):
+            call()
+
+
+@pytest.mark.parametrize("returned", [3, None, "postgresql://app:hush@db/app"])
+def test_what_is_no_connection_is_refused(returned: Any) -> None:
+    scheduler = Scheduler(connect=lambda: returned)
+    for call in (scheduler.job_keys, lambda: migrations.current(lambda: returned)):
+        with pytest.raises(SettingsError) as raised:
+            call()
+        kind = type(returned).__name__
+        assert str(raised.value) == f"connect: must return a psycopg connection (got {kind})"
+
+
+def test_a_connection_may_have_rows_of_another_kind(postgres_dsn: str) -> None:
+    def connect() -> psycopg.Connection[Any]:
+        return psycopg.connect(libpq_url(postgres_dsn), row_factory=dict_row)
+
+    assert migrations.current(connect) == HEAD
+    jobs.reset()
+    scheduler = Scheduler(connect=connect, **jobs.arguments())
+    try:
+        scheduler.schedule_job(JobDetail(jobs.Recorded, "job"), SimpleTrigger("trigger"))
+        scheduler.start()
+        jobs.ran.get(timeout=60)
+    finally:
+        scheduler.shutdown()
 
 
 def test_engines_that_cannot_be_used_are_refused(postgres_dsn: str) -> None:

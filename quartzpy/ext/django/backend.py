@@ -6,6 +6,7 @@ The tasks are those of Django 6 (`django.tasks`), or of the package django-tasks
 from __future__ import annotations
 
 import inspect
+import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -17,7 +18,7 @@ from asgiref.sync import sync_to_async
 from django.db import close_old_connections
 from django.utils import timezone
 
-from quartzpy.errors import JobNotFoundError
+from quartzpy.errors import InvalidJobError, JobNotFoundError
 from quartzpy.ext.django.project import import_tasks, in_transaction
 from quartzpy.jobs.context import JobExecutionContext
 from quartzpy.jobs.function_arguments import ARGS, KWARGS, OF_CLASS, FunctionArguments
@@ -49,6 +50,7 @@ _Status: Any = _base.TaskResultStatus
 DEFAULT_QUEUE = _base.DEFAULT_TASK_QUEUE_NAME
 MAX_ATTEMPTS = 1_000
 _ID_LENGTH, _TIME_LENGTH, _MAX_DIGITS = 32, 12, 18
+_ID = re.compile(f"[0-9a-f]{{{_ID_LENGTH}}}")
 _STATES = {
     ExecutionState.SCHEDULED: _Status.READY,
     ExecutionState.ENQUEUED: _Status.READY,
@@ -117,6 +119,8 @@ _options: dict[Callable[..., Any], dict[str, Any]] = {}
 job_types: dict[str, type[Any]] = {}
 """The job types of the tasks that use this backend, by their names: each has the `task`."""
 _SCHEDULE = "schedule"
+_OF_TASK = frozenset(("job", "name", "group", "durable"))
+"""What `job_of` says itself."""
 
 
 def task(
@@ -140,8 +144,10 @@ def task(
 
     Raises:
         InvalidJobError: an option has a wrong value.
+        InvalidValueError: so has the schedule.
     """
-    JobDetail("checked", "checked", **options)
+    _check(options)
+    triggers = _triggers(schedule)
 
     def made(function: Any) -> Any:
         ready = function
@@ -149,10 +155,23 @@ def task(
             ready = tasks.task(priority=priority, queue_name=queue_name, backend=backend, takes_context=takes_context)(
                 function
             )
-        _options[ready.func] = {**options, _SCHEDULE: schedule}
+        _options[ready.func] = {**options, _SCHEDULE: triggers}
         return ready
 
     return made if function is None else made(function)
+
+
+def _check(options: Mapping[str, Any]) -> None:
+    if taken := options.keys() & _OF_TASK:
+        raise InvalidJobError(f"{min(taken)}: is no option of a task, because the job of a task has its own")
+    JobDetail("checked", "checked", **options)
+
+
+def _triggers(schedule: Any) -> list[Trigger]:
+    """Return the triggers of a schedule; a cron text means the time zone of the project."""
+    several = [schedule] if isinstance(schedule, str | Trigger) or not isinstance(schedule, Sequence) else schedule
+    zone = timezone.get_default_timezone_name()
+    return as_triggers([CronTrigger(each, time_zone=zone) if isinstance(each, str) else each for each in several])
 
 
 def _register(task: Any) -> type[Any]:
@@ -187,14 +206,8 @@ def job_of(task: Any) -> JobDetail:
 
 
 def triggers_of(task: Any) -> list[Trigger]:
-    """Return the triggers of a task; a cron text means the time zone of the project."""
-    schedule = _options.get(task.func, {}).get(_SCHEDULE, ())
-    several = [schedule] if isinstance(schedule, str | Trigger) or not isinstance(schedule, Sequence) else schedule
-    triggers = [
-        CronTrigger(each, time_zone=timezone.get_default_timezone_name()) if isinstance(each, str) else each
-        for each in several
-    ]
-    return bind(as_triggers(triggers), job_of(task).key)
+    """Return the triggers of a task."""
+    return bind(_options.get(task.func, {}).get(_SCHEDULE, ()), job_of(task).key)
 
 
 # --- the backend
@@ -214,7 +227,7 @@ class QuartzBackend(BaseTaskBackend):
 
     def __init__(self, alias: str, params: dict[str, Any]) -> None:
         super().__init__(alias, params)
-        JobDetail("checked", "checked", **self.options)
+        _check(self.options)
 
     def validate_task(self, task: Any) -> None:
         """Check a task, as Django does when it is made, and note its function for the nodes."""
@@ -255,7 +268,7 @@ class QuartzBackend(BaseTaskBackend):
         with in_transaction() as methods:
             store = methods._usable_store()
             first: ExecutionRecord | None = None
-            if len(result_id) == _ID_LENGTH:
+            if _ID.fullmatch(result_id):
                 trigger_key = TriggerKey(result_id, MANUAL_TRIGGERS)
                 query = ExecutionQuery(states=frozenset(ExecutionState), trigger_key=trigger_key)
                 first = next(iter(store.find(query, 1)), None)
@@ -290,20 +303,10 @@ def _result(task: Any, number: str, data: Mapping[str, Any]) -> Any:
     enqueued_at = None
     if len(number) == _ID_LENGTH:
         enqueued_at = datetime.fromtimestamp(int(number[:_TIME_LENGTH], 16) / 1_000, UTC)
-    return _base.TaskResult(
-        task=task,
-        id=number,
-        status=_Status.READY,
-        enqueued_at=enqueued_at,
-        started_at=None,
-        finished_at=None,
-        last_attempted_at=None,
-        args=list(data.get(ARGS, ())),
-        kwargs=dict(data.get(KWARGS, {})),
-        backend=task.backend,
-        errors=[],
-        worker_ids=[],
-    )
+    arguments = {"args": list(data.get(ARGS, ())), "kwargs": dict(data.get(KWARGS, {}))}
+    later = dict.fromkeys(("started_at", "finished_at", "last_attempted_at")) | {"errors": [], "worker_ids": []}
+    made = {"task": task, "id": number, "backend": task.backend, "status": _Status.READY, "enqueued_at": enqueued_at}
+    return _base.TaskResult(**made, **arguments, **later)
 
 
 def _read(task: Any, number: str, attempts: Sequence[ExecutionRecord]) -> Any:

@@ -185,10 +185,7 @@ def change_of(stored: Calendar | None, calendar: BaseCalendar) -> RecordedChange
 def _only_in(calendar: Calendar | None, other: Calendar | None) -> list[str]:
     days = sorted(_dates(calendar) - _dates(other))
     spans = sorted(_spans(calendar) - _spans(other))
-    return [
-        *(day.isoformat() for day in days),
-        *(f"{start.isoformat()}/{end.isoformat()}" for start, end in spans),
-    ]
+    return [*(day.isoformat() for day in days), *(f"{start.isoformat()}/{end.isoformat()}" for start, end in spans)]
 
 
 def _bounded(texts: list[str]) -> list[str]:

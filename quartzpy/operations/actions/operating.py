@@ -196,6 +196,8 @@ class OperatingActions(ActionMethods):
         return self._command("resume_node", node, NodeMode.RUNNING, reason)
 
     def _command(self, action: str, node: str, mode: NodeMode, reason: str) -> ActionResult:
+        check_name(node, "node")
+
         def change(transaction: OwnTransactionMethods) -> SubjectChange:
             nodes = {record.instance_id: record for record in transaction.store.list_nodes().nodes}
             if node not in nodes or transaction.store.set_node_mode(node, mode) is None:

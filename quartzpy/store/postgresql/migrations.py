@@ -26,8 +26,9 @@ from quartzpy.config.config import DEFAULT_TABLE_PREFIX
 from quartzpy.config.setting_checks import checked_schema, checked_table_prefix
 from quartzpy.errors import SchemaError, StoreUnavailableError
 from quartzpy.store.postgresql import identity
+from quartzpy.store.postgresql.connection.connection_sources import connect_once
 from quartzpy.store.postgresql.connection.error_translation import translate
-from quartzpy.store.postgresql.connection.urls import DRIVER, connect_once
+from quartzpy.store.postgresql.connection.urls import DRIVER
 from quartzpy.store.postgresql.schema.moved_tables import tables_of
 from quartzpy.store.postgresql.schema.naming import renamed, renamed_sql, version_table
 from quartzpy.store.postgresql.schema.operator_views import VIEWS

@@ -9,9 +9,8 @@ import psycopg
 from quartzpy.config.config import DEFAULT_TABLE_PREFIX
 from quartzpy.config.setting_checks import checked_schema, checked_table_prefix
 from quartzpy.errors import SettingsError
-from quartzpy.store.postgresql.connection.connection_sources import Connect
+from quartzpy.store.postgresql.connection.connection_sources import Connect, connect_once
 from quartzpy.store.postgresql.connection.error_translation import translate
-from quartzpy.store.postgresql.connection.urls import connect_once
 from quartzpy.store.postgresql.schema.naming import renamed
 from quartzpy.store.postgresql.schema.operator_views import VIEWS
 from quartzpy.store.postgresql.schema.privileges import SEQUENCES, TABLES, VIEW, Use

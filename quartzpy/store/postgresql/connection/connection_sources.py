@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import psycopg
+from psycopg.rows import tuple_row
 
 from quartzpy.config.config import SchedulerConfig
-from quartzpy.errors import QuartzpyError, SettingsError
+from quartzpy.errors import QuartzpyError, SettingsError, StoreUnavailableError
 from quartzpy.store.postgresql.connection.conninfo import (
     JOB_SETTINGS,
     connect_arguments,
@@ -24,8 +26,7 @@ from quartzpy.store.postgresql.connection.error_translation import translate
 from quartzpy.store.postgresql.connection.password_command import PasswordCommand
 from quartzpy.store.postgresql.connection.pool import OwnPool, Pool
 from quartzpy.store.postgresql.connection.servers import Servers
-from quartzpy.store.postgresql.connection.urls import DRIVER, DatabaseUrl, parse_dsn
-from quartzpy.texts import quoted
+from quartzpy.store.postgresql.connection.urls import DRIVER, DatabaseUrl, parse_dsn, scrubbed
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import URL, Engine
@@ -136,7 +137,8 @@ class UrlSource(_OwnConnectionSource):
         super().__init__(config, servers, seconds, opened)
         self._url = parse_dsn(url)
         self._listen_url = parse_dsn(config.listen_url) if config.listen_url else None
-        self._passwords = _passwords_of(self._url, config)
+        command = config.password_command
+        self._passwords = None if command is None else _passwords_of(self._url, command)
         # Parameters that are not supported are refused now, not at the first connection.
         connect_arguments(self._url, config, "work", pooled=config.pooled)
 
@@ -177,12 +179,54 @@ class UrlSource(_OwnConnectionSource):
         return self._listen_url is not None or super().can_listen
 
 
-def _passwords_of(url: DatabaseUrl, config: SchedulerConfig) -> PasswordCommand | None:
-    if config.password_command is None:
-        return None
+def _passwords_of(url: DatabaseUrl, command: str) -> PasswordCommand:
     if "password" in url.parameters:
         raise SettingsError("password_command: the URL of the database has a password, too; leave one of them out")
-    return PasswordCommand(config.password_command)
+    return PasswordCommand(command)
+
+
+@cache
+def logging_in(url: str, command: str) -> Connect:
+    """Return a function that connects to the database of a URL with the password that a command prints.
+
+    It is one function for all steps of a command, so that they share a password.
+
+    Raises:
+        SettingsError: the URL is wrong, or has a password itself.
+    """
+    passwords = _passwords_of(parse_dsn(url), command)
+    return lambda: passwords.connect(lambda password: connect_once(url, password=password))
+
+
+def connect_once(database: str | Connect, **arguments: Any) -> psycopg.Connection[Any]:
+    """Open a connection for one step of an administrator's: to the database of a URL, or by a function.
+
+    `arguments` are further parameters for psycopg, which only the connection to a URL takes.
+
+    Raises:
+        QuartzpyError: the URL is wrong, or the function failed.
+        psycopg.Error: the database cannot be reached.
+    """
+    if not isinstance(database, str):
+        return _connected_by(database)
+    parameters = {"connect_timeout": "5", **parse_dsn(database).parameters, **arguments}
+    return psycopg.connect(**parameters | {"application_name": "quartzpy:db", "client_encoding": "UTF8"})
+
+
+def _connected_by(function: Connect) -> psycopg.Connection[Any]:
+    """Return a new connection of a function of the caller's. No message shows what it returned, which may be a URL."""
+    try:
+        connection = function()
+    except (QuartzpyError, psycopg.Error):
+        raise
+    except Exception as error:
+        # It may be an error of any library. The node takes it as one of the database, and tries again.
+        raise StoreUnavailableError(f"connect: {type(error).__name__}: {scrubbed(str(error))}") from error
+    if not isinstance(connection, psycopg.Connection):
+        raise SettingsError(f"connect: must return a psycopg connection (got {type(connection).__name__})")
+    # We read columns by their place.
+    connection.row_factory = tuple_row
+    return connection
 
 
 class FunctionSource(_OwnConnectionSource):
@@ -195,15 +239,7 @@ class FunctionSource(_OwnConnectionSource):
         self._function = connect
 
     def _connect(self, role: str, settings: Mapping[str, str]) -> psycopg.Connection[Any]:
-        try:
-            connection = self._function()
-        except (QuartzpyError, psycopg.Error, OSError):
-            raise
-        except Exception as error:
-            # It may be an error of any library. The node takes it as one of the database, and tries again.
-            raise translate(error) from error
-        if not isinstance(connection, psycopg.Connection):
-            raise SettingsError(f"connect: must return a psycopg connection (got {quoted(connection)})")
+        connection = _connected_by(self._function)
         try:
             connection.rollback()
             connection.autocommit = True

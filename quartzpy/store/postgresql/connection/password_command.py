@@ -11,15 +11,14 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
-from functools import cache
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import psycopg
 
 from quartzpy.config.setting_checks import words_of_command
 from quartzpy.errors import StoreUnavailableError
 from quartzpy.store.postgresql.connection.error_translation import is_login_refused
-from quartzpy.store.postgresql.connection.urls import connect_once, scrubbed
+from quartzpy.store.postgresql.connection.urls import scrubbed
 from quartzpy.texts import quoted
 
 REUSED_FOR = timedelta(minutes=1)
@@ -89,11 +88,10 @@ class PasswordCommand:
             ) from None
         except OSError as error:
             raise StoreUnavailableError(f"password_command: {program} cannot be run: {error.strerror}") from error
-        if ended.returncode != 0:
+        if ended.returncode != 0 or not ended.stdout.strip():
             said = scrubbed(ended.stderr.decode(errors="replace").strip())[-500:]
-            raise StoreUnavailableError(
-                f"password_command: {program} ended with status {ended.returncode}{f': {said}' if said else ''}"
-            )
+            what = f"status {ended.returncode}{'' if ended.returncode else ' and printed nothing'}"
+            raise StoreUnavailableError(f"password_command: {program} ended with {what}{f': {said}' if said else ''}")
         try:
             password = ended.stdout[: _MAX_BYTES + 1].decode().strip("\r\n")
         except UnicodeDecodeError:
@@ -102,13 +100,3 @@ class PasswordCommand:
         if not password or len(password) > _MAX_BYTES or "\n" in password or "\0" in password:
             raise StoreUnavailableError(f"password_command: {program} must print the password as one line of UTF-8")
         return password
-
-
-@cache
-def logging_in(url: str, command: str) -> Callable[[], psycopg.Connection[Any]]:
-    """Return a function that connects to the database of a URL with the password that a command prints.
-
-    It is one function for all steps of a command, so that they share a password.
-    """
-    passwords = PasswordCommand(command)
-    return lambda: passwords.connect(lambda password: connect_once(url, password=password))

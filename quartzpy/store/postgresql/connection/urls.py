@@ -9,7 +9,7 @@ do.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, quote, unquote, urlencode
@@ -105,21 +105,6 @@ def parse_dsn(text: str) -> DatabaseUrl:
         # PGHOST and the like take the place of an empty value.
         return DatabaseUrl(_with_places({name: value for name, value in parameters.items() if value}))
     raise SettingsError(f"database URL: {reason}; {EXAMPLE} is expected")
-
-
-def connect_once(database: str | Callable[[], psycopg.Connection[Any]], **arguments: Any) -> psycopg.Connection[Any]:
-    """Open a connection for one step of an administrator's: to the database of a URL, or by a function.
-
-    `arguments` are further parameters for psycopg, which only the connection to a URL takes.
-
-    Raises:
-        SettingsError: the URL is wrong.
-        psycopg.Error: the database cannot be reached; a function may raise others.
-    """
-    if not isinstance(database, str):
-        return database()
-    parameters = {"connect_timeout": "5", **parse_dsn(database).parameters, **arguments}
-    return psycopg.connect(**parameters | {"application_name": "quartzpy:db", "client_encoding": "UTF8"})
 
 
 def _hint_of(scheme: str) -> str:

@@ -10,7 +10,7 @@ from django.test import SimpleTestCase, TestCase, TransactionTestCase, override_
 from django.utils import timezone
 
 from quartzpy import JobKey, RetryPolicy, Scheduler
-from quartzpy.errors import InvalidJobError, PluginStartError, SettingsError
+from quartzpy.errors import InvalidJobError, InvalidValueError, PluginStartError, SettingsError
 from quartzpy.ext.django import in_transaction, node, task
 from quartzpy.ext.django.backend import TaskResultDoesNotExist, tasks
 from quartzpy.ext.django.project import database_url
@@ -70,7 +70,7 @@ class Enqueueing(TestCase):
         self.assertEqual(async_to_sync(add.aget_result)(result.id).status, "READY")
 
     def test_ids_that_nothing_has(self) -> None:
-        for unknown in ("", "x", "7", "9" * 31, "f" * 32):
+        for unknown in ("", "x", "7", "9" * 31, "f" * 32, "\0" * 32, "F" * 32):
             with self.assertRaises(TaskResultDoesNotExist, msg=unknown):
                 add.get_result(unknown)
 
@@ -162,10 +162,10 @@ class Running(TransactionTestCase):
         with override_settings(QUARTZPY={"NAME": "shop", "VERSION": "2.9"}), node() as running:
             self.assertEqual(len(list(running.triggers())), 2)
 
-    def test_a_wrong_schedule_ends_the_node(self) -> None:
-        task(schedule="0 25 * * *")(nightly)
-        self.addCleanup(task(schedule=["0 2 * * *", "0 3 * * SUN"], max_concurrent=1), nightly)
-        with self.assertRaisesMessage(PluginStartError, "25"):
+    def test_a_schedule_without_the_arguments_of_its_task_ends_the_node(self) -> None:
+        task(schedule="0 5 * * *")(add)
+        self.addCleanup(task(), add)
+        with self.assertRaisesMessage(PluginStartError, "missing a required argument: 'a'"):
             node().start()
 
 
@@ -199,6 +199,19 @@ class Configuration(SimpleTestCase):
             tasks.default_task_backend.options  # noqa: B018
         with self.assertRaisesMessage(TypeError, "tiemout"):
             task(tiemout="5s")(nightly)
+
+    def test_a_wrong_schedule(self) -> None:
+        for schedule in ("0 25 * * *", "", 5, [None], object()):
+            with self.assertRaises(InvalidValueError, msg=schedule):
+                task(schedule=schedule)
+
+    def test_what_the_job_of_a_task_has_already(self) -> None:
+        for options in ({"group": "x"}, {"name": "x"}, {"job": add}, {"durable": False}):
+            wrong = {"default": {"BACKEND": "quartzpy.ext.django.QuartzBackend", "OPTIONS": options}}
+            with self.assertRaisesMessage(InvalidJobError, "is no option of a task"):
+                task(**options)
+            with override_settings(TASKS=wrong), self.assertRaisesMessage(InvalidJobError, "is no option of a task"):
+                tasks.default_task_backend.options  # noqa: B018
 
 
 class Admin(TransactionTestCase):
