@@ -34,7 +34,7 @@ SECOND = timedelta(seconds=1)
 @pytest.mark.cluster
 def test_the_demo_kills_a_node_recovers_its_job_and_finds_every_promise_kept(postgres_dsn: str) -> None:
     command = [sys.executable, "-m", "quartzpy", "demo", "--json", "--duration", "14", "--dsn", postgres_dsn]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=90, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     events = [json.loads(line) for line in done.stdout.splitlines()]
     [killed] = [event for event in events if event["event"] == "node_killed"]

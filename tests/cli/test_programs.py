@@ -89,7 +89,7 @@ class Program:
         raise AssertionError("".join(lines))
 
     def end(self) -> tuple[int, str, str]:
-        out, err = self.process.communicate(timeout=90)
+        out, err = self.process.communicate(timeout=200)
         return self.process.returncode, out, err
 
 
@@ -153,7 +153,7 @@ def test_a_program_can_ask_its_jobs_to_stop_first(start: Callable[..., Program],
     began = time.monotonic()
     program.process.send_signal(signal.SIGTERM)
     status, _, err = program.end()
-    assert (status, time.monotonic() - began < 60) == (0, True)
+    assert (status, time.monotonic() - began < 85) == (0, True)
     assert "reports.long is CANCELLED" in err
     assert "did not end in time" not in err
 

@@ -363,7 +363,7 @@ class Session:
         os.write(self.master, keys.encode())
 
     def wait_for(self, wanted: str) -> None:
-        deadline = time.monotonic() + 40
+        deadline = time.monotonic() + 120
         while wanted not in click.unstyle(self.output):
             assert time.monotonic() < deadline, (wanted, self.output[-3000:])
             self._read(0.2)
@@ -377,7 +377,7 @@ class Session:
 
     def end(self, status: int) -> None:
         """The process has ended, and the terminal is as it was."""
-        deadline = time.monotonic() + 40
+        deadline = time.monotonic() + 120
         while self.process.poll() is None:
             assert time.monotonic() < deadline
             self._read(0.1)

@@ -408,7 +408,7 @@ def test_a_request_whose_headers_do_not_come_is_not_waited_for(scheduler: Schedu
 
 
 def test_the_second_request_of_a_connection_is_not_waited_for_either(scheduler: Scheduler) -> None:
-    with served(create_app(scheduler), header_timeout=1.0) as connect, closing(connect()) as connection:
+    with served(create_app(scheduler), header_timeout=3.0) as connect, closing(connect()) as connection:
         connection.sendall(b"GET /static/x/y HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
         assert connection.recv(65_536).startswith(b"HTTP/1.1 ")
         connection.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n")
