@@ -133,7 +133,7 @@ def test_one_run_of_the_command_serves_all_connections_of_a_start(login: Login) 
     scheduler = Scheduler(login.url, password_command=login.command, **jobs.arguments())
     try:
         scheduler.start()
-        assert login.sessions >= 3
+        wait_until(lambda: login.sessions >= 3)
         assert login.number_of_runs == 1
     finally:
         scheduler.shutdown()
