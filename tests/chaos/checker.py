@@ -168,9 +168,10 @@ class Check:
                     self.report.wrong("late", f"{about_text(about)}: by {late:.1f} s, {over:.1f} s beyond its deadline")
             self._retries(life, about, runs)
         elif target.required:
-            self._not_run(life, about, runs, figures)
+            self._not_run(life, target, runs, figures)
 
-    def _not_run(self, life: Life, about: tuple[str, int], runs: list[Run], figures: Counter[str]) -> None:
+    def _not_run(self, life: Life, target: Target, runs: list[Run], figures: Counter[str]) -> None:
+        about = (target.key, target.instant)
         if about in self.vandalised:
             return
         ended = self.executions.get(about, [])
@@ -188,7 +189,9 @@ class Check:
         ) and "FAILED" in outcomes:
             # It could not be made, or its time was over before its process had begun, or no process was left for it.
             figures["matched"] += 1
-        elif life.policy == "merge" and (about in self.missed or self._is_covered(about)):
+        elif (life.policy == "merge" and (about in self.missed or self._is_covered(about))) or (
+            about in self.missed and self._may_misfire(target)
+        ):
             figures["misfired"] += 1
         elif not self._has_passed(about):
             figures["backlog"] += 1
@@ -200,6 +203,13 @@ class Check:
             self.report.wrong("not_accounted", f"{about_text(about)}: neither run, nor covered, nor missed {outcomes}")
         else:
             self.report.wrong("lost", f"{about_text(about)}: no run; history {outcomes or 'has nothing'}")
+
+    def _may_misfire(self, target: Target) -> bool:
+        """Whether the machine was slow, and what it left behind may be later than the misfire threshold."""
+        return target.deadline - target.at > round(self.limits.misfires_after * SECOND) and any(
+            one.what == "machine_slow" and one.begin <= target.deadline and one.healed >= target.at
+            for one in self.records.disturbances
+        )
 
     def _ended_with_its_node(self, life: Life, row: dict[str, Any]) -> bool:
         """Whether a fire that never began was lost with a node that something ended."""

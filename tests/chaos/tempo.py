@@ -22,6 +22,7 @@ class Limits:
     epsilon: float = 4.0
     slowness: float = 1.0
     """How many times as long everything takes: what is a long pause of a process, and how soon a fire begins."""
+    misfires_after: float = 60.0
 
     @property
     def lease(self) -> float:
@@ -65,7 +66,7 @@ class Tempo:
 
     @property
     def limits(self) -> Limits:
-        return Limits(self.window, self.recovered_within, 4.0 * self.slowness, self.slowness)
+        return Limits(self.window, self.recovered_within, 4.0 * self.slowness, self.slowness, 60.0 * self.slowness)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -85,5 +86,5 @@ class Tempo:
         }
         if self.slowness > 1:
             # The rules of the suite allow more lateness than the default of a minute after some faults there.
-            settings["misfire_threshold"] = f"{60 * self.slowness}s"
+            settings["misfire_threshold"] = f"{self.limits.misfires_after}s"
         return settings

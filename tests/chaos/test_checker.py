@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -14,8 +15,9 @@ from tests.chaos import history
 from tests.chaos.audit import Auditor, processor_share
 from tests.chaos.checker import match
 from tests.chaos.lives import fire_times
-from tests.chaos.made_up import EPOCH, INSTANTS, History, good, iso, lines_of
+from tests.chaos.made_up import EPOCH, INSTANTS, LIMITS, History, good, iso, lines_of
 from tests.chaos.records import SECOND
+from tests.waiting import LIMIT
 
 
 def test_a_good_history_passes() -> None:
@@ -667,6 +669,16 @@ def test_a_slow_machine_excuses_lateness_for_as_long_as_it_is_slow_and_nothing_t
     assert made.violated() == {"lost"}
 
 
+@pytest.mark.parametrize("is_slow", [True, False])
+def test_what_a_slow_machine_leaves_behind_may_be_so_late_that_it_misfires(is_slow: bool) -> None:
+    made = good()
+    if is_slow:
+        _slow_machine(made, 11, 16)
+    _without(made, "chaos.plain", 12)
+    made.end["misfires"] = [{"trigger": "chaos.plain", "action": "SKIPPED", "missed": [iso(12)]}]
+    assert made.violated(replace(LIMITS, misfires_after=5.0)) == (set() if is_slow else {"late"})
+
+
 def test_the_auditor_notes_how_little_of_a_processor_it_gets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     record = tmp_path / "history"
     monkeypatch.setenv(history.FILE_VARIABLE, str(record))
@@ -681,7 +693,7 @@ def test_the_auditor_notes_how_little_of_a_processor_it_gets(tmp_path: Path, mon
 
     auditor = Auditor(refuse, share=share)
     auditor.start()
-    assert measured.wait(30)
+    assert measured.wait(LIMIT)
     auditor.stop()
     first, second = (line for line in history.read(record) if line["event"] == "machine_slow")
     assert (first["share"], second["share"]) == (0.1, 0.1)

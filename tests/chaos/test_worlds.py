@@ -83,7 +83,7 @@ def test_where_a_run_has_a_machine_nothing_is_slower(world: World | None) -> Non
 
 
 def test_the_starved_world_has_limits_that_a_node_accepts_and_time_at_the_end() -> None:
-    assert STARVED.limits == Limits(window=12.0, recovered_within=24.0, epsilon=16.0, slowness=4)
+    assert STARVED.limits == Limits(window=12.0, recovered_within=24.0, epsilon=16.0, slowness=4, misfires_after=240.0)
     settings = {name: value for name, value in STARVED.settings.items() if name != "name"}
     assert SchedulerConfig.of({"name": "chaos", **settings}).failure_window.total_seconds() == STARVED.window
     for name in MODES:

@@ -11,9 +11,9 @@ from tests.fire_times import first_fire_times
 def test_each_fire_of_200_triggers_over_30_seconds_by_3_nodes_happens_exactly_once(cluster: Cluster) -> None:
     cluster.start("a", "b", "c")
     begin = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=2)
-    second = timedelta(seconds=1)
+    second, apart = timedelta(seconds=1), timedelta(milliseconds=5)
     triggers = [
-        SimpleTrigger(f"t{n}", start_time=begin + n * timedelta(milliseconds=5), interval=second, repeat_count=29)
+        SimpleTrigger(f"t{n}", start_time=begin + n * apart, interval=second, repeat_count=29, misfire="ignore")
         for n in range(200)
     ]
     cluster.client.schedule_job(JobDetail(Quick, "quick"), triggers)

@@ -60,9 +60,7 @@ def test_running_nodes_record_an_incident_once_and_see_that_it_is_over(
     key = TriggerKey("bad")
     wait_until(lambda: bool(nodes[0].executions()), "the first run")
     execute(postgres_dsn, "UPDATE qrtz_triggers SET trigger_state = 'ERROR', error = 'it is broken'")
-    broken_at = time.monotonic()
     wait_until(lambda: bool(admin(nodes[0]._store).open_incidents(10)), "the record of the incident")
-    assert time.monotonic() - broken_at < 15, "within two turns, on a machine that is not too slow"
     [record] = admin(nodes[0]._store).open_incidents(10)
     assert (record.subject, record.why) == (str(key), ("it is broken",))
     client.actions.reset(key)

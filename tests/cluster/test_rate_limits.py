@@ -21,6 +21,7 @@ def test_three_nodes_together_never_exceed_a_limit_and_lose_nothing_when_one_die
     cluster.client.schedule_job(job, triggers)
     cluster.wait(lambda: cluster.client.executions().count() >= 15, "the first executions")
     cluster.kill("b")
+    cluster.expire("b")
     cluster.wait(lambda: not cluster.client.trigger_keys(), "all triggers to end")
 
     records = list(cluster.client.executions())

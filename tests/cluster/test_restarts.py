@@ -54,6 +54,7 @@ def test_restarts_at_random_moments_lose_no_instant_and_repeat_none(
         goes = running.pop(chance.randrange(NODES))
         if number % KILLED_EACH == 1:
             cluster.kill(goes)
+            cluster.expire(goes)
         else:
             cluster.send(goes, signal.SIGTERM)
         running.append(launch())

@@ -219,31 +219,35 @@ class Beats:
     def __init__(self, dsn: str, folder: Path) -> None:
         self._environment = {**os.environ, "QUARTZPY_URL": dsn, "TEST_CELERY_FOLDER": str(folder)}
         self._folder = folder
+        self._log = folder.parent / "beats.log"
         self.processes: list[subprocess.Popen[bytes]] = []
 
     def start(self) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "celery", "-A", "tests.ext.celery_app", "beat"]
-        process = subprocess.Popen(
-            [*command, "-S", "quartzpy.ext.celery:Scheduler", "--pidfile=", "-l", "INFO"],
-            cwd=ROOT,
-            env=self._environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
+        with self._log.open("ab") as log:
+            process = subprocess.Popen(
+                [*command, "-S", "quartzpy.ext.celery:Scheduler", "--pidfile=", "-l", "INFO"],
+                cwd=ROOT,
+                env=self._environment,
+                stdout=log,
+                stderr=log,
+            )
         self.processes.append(process)
         return process
+
+    def output(self) -> str:
+        return self._log.read_text()
 
     def ticks(self) -> list[Message]:
         return [message for message in messages(self._folder) if message.task == "shop.tick"]
 
     def wait_for_ticks(self, count: int) -> None:
-        wait_until(lambda: len(self.ticks()) >= count, f"{count} ticks")
+        wait_until(lambda: len(self.ticks()) >= count, f"{count} ticks", seen=self.output)
 
     def stop(self) -> None:
         for process in self.processes:
-            if process.poll() is None:
-                process.kill()
-            process.communicate()
+            process.kill()
+            process.wait()
 
 
 @pytest.fixture
@@ -269,14 +273,13 @@ def nodes(postgres_dsn: str) -> Iterator[Callable[[], int]]:
 @pytest.mark.cluster
 def test_two_beats_send_each_instant_once_also_while_one_is_killed(beats: Beats, nodes: Callable[[], int]) -> None:
     first, second = beats.start(), beats.start()
-    wait_until(lambda: nodes() == 2, "two nodes")
+    wait_until(lambda: nodes() == 2, "two nodes", seen=beats.output)
     beats.wait_for_ticks(len(beats.ticks()) + 3)
     first.kill()
     # The lease of the first is 3 s: the ticks after it show that what it had claimed was taken over.
     beats.wait_for_ticks(len(beats.ticks()) + 6)
     second.send_signal(signal.SIGTERM)
-    output = second.communicate(timeout=LIMIT)[0].decode()
-    assert second.returncode == 0, output
+    assert second.wait(LIMIT) == 0, beats.output()
     assert nodes() <= 1, "the beat that was stopped has not left the cluster"
     sent = beats.ticks()
     instants = sorted(datetime.fromisoformat(message.headers["quartzpy_scheduled_time"]) for message in sent)
@@ -296,9 +299,8 @@ def test_two_beats_send_each_instant_once_also_while_one_is_killed(beats: Beats,
 def test_beat_refuses_to_start_without_a_database(beats: Beats) -> None:
     beats._environment.pop("QUARTZPY_URL")
     process = beats.start()
-    output = process.communicate(timeout=LIMIT)[0].decode()
-    assert process.returncode != 0
-    assert "no database; set app.conf.quartzpy_url, or the environment variable QUARTZPY_URL" in output
+    assert process.wait(LIMIT) != 0
+    assert "no database; set app.conf.quartzpy_url, or the environment variable QUARTZPY_URL" in beats.output()
 
 
 def test_an_interval_counts_from_the_first_start_and_survives_the_next(postgres_dsn: str, folder: Path) -> None:
