@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -19,6 +18,7 @@ from typing import Any
 
 from quartzpy.config.pools import ExecutorConfig
 from tests.chaos import history
+from tests.ports import free_port
 
 WORKER_URL = "QUARTZPY_WORKER_URL"
 LINK = "engine"
@@ -63,9 +63,7 @@ class DaskCluster:
     """A scheduler and its workers, each a process, which are started again when they have ended."""
 
     def __init__(self, log: Path, environment: Mapping[str, str]) -> None:
-        with contextlib.closing(socket.socket()) as free:
-            free.bind(("127.0.0.1", 0))
-            self.address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+        self.address = f"tcp://127.0.0.1:{free_port()}"
         self._log, self._environment = log, {**environment, history.NODE_VARIABLE: DASK}
         self.scheduler = self._start("scheduler", "--port", self.address.rpartition(":")[2])
         self._workers = [self._start_worker() for _ in range(SIZE)]

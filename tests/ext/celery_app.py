@@ -21,7 +21,7 @@ app.conf.update(
         "control_folder": f"{_folder}/control",
     },
     timezone="Europe/Berlin",
-    quartzpy_settings={"failure_window": "3s", "checkin_interval": "500ms", "lock_timeout": "1s"},
+    quartzpy_settings={"failure_window": "30s", "checkin_interval": "500ms", "lock_timeout": "1s"},
     beat_schedule={
         "tick": {"task": "shop.tick", "schedule": schedule(1), "args": ["eu"], "options": {"queue": "ticks"}},
         "nightly": {"task": "shop.nightly", "schedule": crontab("30", "2"), "kwargs": {"region": "eu"}},

@@ -13,8 +13,8 @@ SETTINGS = {
     "name": "celery",
     "checkin_interval": "500ms",
     "lock_timeout": "1s",
-    "failure_window": "3s",
-    "engine_window": "5s",
+    "failure_window": "30s",
+    "engine_window": "20s",
 }
 
 

@@ -106,7 +106,7 @@ class Place:
         def hears() -> bool:
             assert worker.poll() is None, (self.folder.parent / f"{name}.log").read_text()
             try:
-                return bool(app.control.ping([name], timeout=0.3))
+                return bool(app.control.ping([name], timeout=3))
             except OperationalError:
                 return False
 

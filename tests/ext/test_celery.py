@@ -24,7 +24,7 @@ from quartzpy.ext.celery import CeleryTask, task_id_of, task_job, use_app
 from quartzpy.ext.celery.beat import definitions_of
 from quartzpy.ext.celery.schedules import crontab_line, trigger_of
 from quartzpy.testing import SchedulerHarness
-from tests.database import connect_to
+from tests.database import connect_to, execute
 from tests.ext.celery_app import Message, messages
 from tests.waiting import LIMIT, wait_until
 
@@ -270,27 +270,39 @@ def nodes(postgres_dsn: str) -> Iterator[Callable[[], int]]:
         yield count
 
 
+def instants_of(sent: list[Message]) -> list[datetime]:
+    return sorted(datetime.fromisoformat(message.headers["quartzpy_scheduled_time"]) for message in sent)
+
+
+def gaps_of(beats: Beats) -> set[timedelta]:
+    return {after - before for before, after in pairwise(sorted(set(instants_of(beats.ticks()))))}
+
+
 @pytest.mark.cluster
-def test_two_beats_send_each_instant_once_also_while_one_is_killed(beats: Beats, nodes: Callable[[], int]) -> None:
+def test_two_beats_send_each_instant_once_also_while_one_is_killed(
+    beats: Beats, nodes: Callable[[], int], postgres_dsn: str
+) -> None:
     first, second = beats.start(), beats.start()
     wait_until(lambda: nodes() == 2, "two nodes", seen=beats.output)
     beats.wait_for_ticks(len(beats.ticks()) + 3)
     first.kill()
-    # The lease of the first is 3 s: the ticks after it show that what it had claimed was taken over.
-    beats.wait_for_ticks(len(beats.ticks()) + 6)
+    # Its lease is over at once, and that of no node which gets little time.
+    execute(postgres_dsn, f"UPDATE qrtz_scheduler_state SET failure_window = '0' WHERE pid = {first.pid}")
+    wait_until(lambda: nodes() == 1, "the first to be found dead", seen=beats.output)
+    beats.wait_for_ticks(len(beats.ticks()) + 2)
+    wait_until(lambda: gaps_of(beats) == {timedelta(seconds=1)}, "what the first had claimed", seen=beats.output)
     second.send_signal(signal.SIGTERM)
     assert second.wait(LIMIT) == 0, beats.output()
     assert nodes() <= 1, "the beat that was stopped has not left the cluster"
     sent = beats.ticks()
-    instants = sorted(datetime.fromisoformat(message.headers["quartzpy_scheduled_time"]) for message in sent)
+    instants = instants_of(sent)
     ids = {message.headers["quartzpy_scheduled_time"]: message.task_id for message in sent}
     assert len(ids) == len(set(ids.values()))
     repeated = [instant for instant, times in Counter(instants).items() if times > 1]
     # Only what was being sent at the moment of the kill may be sent again, with the same id.
     assert len(repeated) <= 1
     assert len({(message.headers["quartzpy_scheduled_time"], message.task_id) for message in sent}) == len(ids)
-    gaps = {after - before for before, after in pairwise(sorted(set(instants)))}
-    assert gaps == {timedelta(seconds=1)}, f"an instant was lost: {instants}"
+    assert gaps_of(beats) == {timedelta(seconds=1)}, f"an instant was lost: {instants}"
     assert {tuple(message.args) for message in sent} == {("eu",)}
     assert {message.queue for message in sent} == {"ticks"}
 

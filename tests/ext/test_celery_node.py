@@ -13,6 +13,7 @@ import pytest
 
 from quartzpy import JobDetail, Scheduler
 from quartzpy.ext.celery import CeleryTask
+from tests.database import execute
 from tests.ext.celery_node import SETTINGS
 from tests.ext.celery_places import ROOT, Place
 from tests.ext.celery_work import Works
@@ -64,7 +65,7 @@ def client(postgres_dsn: str) -> Iterator[Scheduler]:
 
 @pytest.mark.cluster
 def test_what_runs_on_celery_outlives_its_node(
-    place: Place, start_node: StartNode, client: Scheduler, tmp_path: Path
+    place: Place, start_node: StartNode, client: Scheduler, tmp_path: Path, postgres_dsn: str
 ) -> None:
     sent, run = tmp_path / "sent", tmp_path / "run"
     client.add_job(CeleryTask("work.wait", "sent", args=[str(sent)], job_options=PLACED))
@@ -75,6 +76,8 @@ def test_what_runs_on_celery_outlives_its_node(
     wait_until(lambda: sent.exists() and run.exists(), "both have begun")
     os.kill(first.pid, signal.SIGKILL)
     first.wait()
+    # Its lease is over at once, and that of no node which gets little time.
+    execute(postgres_dsn, "UPDATE qrtz_scheduler_state SET failure_window = '0'")
     start_node("n2")
     wait_until(lambda: [node.instance_id for node in client.nodes().nodes] == ["n2"])
     for path in (sent, run):

@@ -182,13 +182,14 @@ def test_an_execution_outlives_its_node(
     shared: DaskProcesses, files: dict[str, str], postgres_dsn: str, tmp_path: Path
 ) -> None:
     big = {"big": f"dask:{shared.address}"}
-    settings = {**SETTINGS, "failure_window": "3s", "executors": big, "job_modules": [jobs.__name__]}
+    settings = {**SETTINGS, "executors": big, "job_modules": [jobs.__name__]}
     nodes = Cluster(postgres_dsn, tmp_path, **settings)
     try:
         nodes.start("first")
         handle = begin(nodes.client, jobs.Outlives, files)
         nodes.start("second")
         nodes.kill("first")
+        nodes.expire("first")
         wait_until(lambda: [running.instance_id for running in nodes.client.running()] == ["second"], seen=nodes.logs)
         Path(files["until"]).touch()
         record = handle.wait("30s")
