@@ -94,10 +94,10 @@ class SchedulerConfig:
     """The maximum number of executions that this node runs at the same time in its default executor, on threads and on
     the event loop."""
 
-    executors: Mapping[str, ExecutorConfig | str] = field(default_factory=dict, hash=False)
+    executors: Mapping[str, ExecutorConfig | Mapping[str, Any] | str] = field(default_factory=dict, hash=False)
     """Additional worker pools, by the name that jobs give as `executor`: `{"cpu": "processes:4", "io": "asyncio:500"}`.
     `"processes:4:512MB"` also limits the memory of each process, and `"dask:tcp://scheduler:8786"` is an engine: see
-    docs/engines/index.md."""
+    docs/engines/index.md. A pool may also be an `ExecutorConfig`, or a mapping of its fields."""
 
     labels: Converted[Sequence[str], tuple[str, ...]] = Converted(())
     """The labels of this node. A job runs only on nodes that have all labels in its `requires`."""
@@ -369,7 +369,7 @@ class SchedulerConfig:
             raise SettingsError(f"{name}={quoted(value)} must be from {least} to {most}")
 
     @property
-    def all_executors(self) -> Mapping[str, ExecutorConfig | str]:
+    def all_executors(self) -> Mapping[str, ExecutorConfig | Mapping[str, Any] | str]:
         """The additional worker pools, with that of notifications if there are channels."""
         return {NOTIFIERS: NOTIFIERS_POOL, **self.executors} if self.notify_channels else self.executors
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Self
 
@@ -113,7 +114,7 @@ class ExecutorConfig:
 
     @classmethod
     def of(cls, value: object) -> Self:
-        """Return the pool that a setting describes: an ExecutorConfig, or a string.
+        """Return the pool that a setting describes: an ExecutorConfig, a mapping of its fields, or a string.
 
         A string is "kind:workers", "processes:workers:memory_limit", "engine", "engine:address" or
         "engine:workers:address".
@@ -123,6 +124,14 @@ class ExecutorConfig:
         """
         if isinstance(value, cls):
             return value
+        if isinstance(value, Mapping) and "kind" in value:
+            names = [each.name for each in fields(cls)]
+            for name in value:
+                if name not in names:
+                    raise SettingsError(
+                        f"executors: a pool has no {quoted(name)}; {did_you_mean(str(name), names, 'keys')}"
+                    )
+            return cls(**value)
         kind, colon, rest = value.partition(":") if isinstance(value, str) else ("", "", "")
         kind = kind.strip()
         workers = _leading_number(rest)

@@ -21,7 +21,7 @@ class Settings(TypedDict, total=False):
     instance_id: str
     role: NodeRole | Literal["both", "scheduler", "worker"]
     workers: int
-    executors: Mapping[str, ExecutorConfig | str]
+    executors: Mapping[str, ExecutorConfig | Mapping[str, Any] | str]
     labels: Sequence[str]
     job_modules: Sequence[str]
     misfire_threshold: Span

@@ -213,6 +213,12 @@ def test_a_file_has_toml_types(tmp_path: Path, name: str, table: str) -> None:
         labels = ["gpu"]
         executors.cpu = "processes:2"
 
+        [{table}.executors.big]
+        kind = "futures"
+        workers = 16
+        address = "billing.pools:pool"
+        tickets = true
+
         [{table}.tuning]
         checkin_interval = "2s"
         execution_groups = {{ reports = 2, "*" = 0 }}
@@ -236,7 +242,10 @@ def test_a_file_has_toml_types(tmp_path: Path, name: str, table: str) -> None:
         "schema": "jobs",
         "job_modules": ("a.b", "c"),
         "labels": ("gpu",),
-        "executors": {"cpu": "processes:2"},
+        "executors": {
+            "cpu": "processes:2",
+            "big": {"kind": "futures", "workers": 16, "address": "billing.pools:pool", "tickets": True},
+        },
         "execution_groups": {"reports": 2, "*": 0},
         "metrics_port": 9464,
         "notify_channels": {"ops": {"url": "env:OPS_URL"}},

@@ -51,6 +51,11 @@ def test_each_form_of_the_text(
     assert ExecutorConfig.of(str(pool)) == pool
 
 
+def test_a_mapping_has_the_fields() -> None:
+    fields = {"kind": "futures", "workers": 16, "address": "billing.pools:pool", "tickets": True}
+    assert ExecutorConfig.of(fields) == ExecutorConfig("futures", 16, address="billing.pools:pool", tickets=True)
+
+
 WRITTEN = "executors: a pool is written like threads:20, asyncio:500, processes:4 or dask:tcp://scheduler:8786"
 
 
@@ -68,6 +73,10 @@ WRITTEN = "executors: a pool is written like threads:20, asyncio:500, processes:
         (4, f"{WRITTEN} (got 4)"),
         (None, f"{WRITTEN} (got None)"),
         (["threads", 4], WRITTEN),
+        ({"workers": 4}, WRITTEN),
+        ({"kind": "dask", "adress": "tcp://scheduler:8786"}, "a pool has no 'adress'; did you mean address?"),
+        ({"kind": "dask", 7: 8}, "a pool has no 7; the keys are kind, workers, memory_limit, address, tickets"),
+        ({"kind": "futures", "address": "a:b", "tickets": "yes"}, "executors: tickets must be True, False or None"),
         ("thread:4", "'thread' is neither a kind of executor nor an engine that an installed package offers; did you"),
         ("dasc:tcp://scheduler:8786", "did you mean dask?"),
         ("ray:auto", "the kinds are threads, asyncio, celery, dask, futures, processes"),
