@@ -23,13 +23,20 @@ class Scrape:
 
     def value(self, name: str, **labels: str) -> float:
         """The sum of the samples that have these labels, among others."""
-        found = [
+        found = self._found(name, labels)
+        assert found, f"{name} {labels} is not in the scrape"
+        return sum(found)
+
+    def so_far(self, name: str, **labels: str) -> float:
+        """The same of a counter, which has no sample before the first that it counts."""
+        return sum(self._found(name, labels))
+
+    def _found(self, name: str, labels: Mapping[str, str]) -> list[float]:
+        return [
             value
             for (own, having), value in self.samples.items()
             if own == name and labels.items() <= dict(having).items()
         ]
-        assert found, f"{name} {labels} is not in the scrape"
-        return sum(found)
 
     def names(self) -> set[str]:
         return {name for name, _ in self.samples}

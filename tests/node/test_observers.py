@@ -14,6 +14,7 @@ from quartzpy.errors import StoreUnavailableError
 from quartzpy.node.observers import STEPS, Observer, Observers
 from quartzpy.store.memory.store import RamJobStore
 from quartzpy.store.protocol import Completion, JobStore
+from tests.waiting import wait_until
 
 
 class Nothing(Job):
@@ -56,9 +57,8 @@ def test_the_steps_of_a_node_are_observed_and_errors_of_observers_have_no_effect
     scheduler.observers.add(noting)
     with scheduler:
         scheduler.schedule_job(JobDetail(Nothing, "job"), SimpleTrigger("t"))
-        assert scheduler.wait_until_recorded(1, "20s")
+        wait_until(lambda: {"acquire", "complete", "check_in"} <= set(noting.steps))
     assert noting.has_stopped.wait(30)
-    assert {"acquire", "complete", "check_in"} <= set(noting.steps)
     [completion] = noting.completions
     assert completion.fired.job_name == "job"
     assert "an observer of the node failed" in caplog.text
