@@ -82,9 +82,7 @@ class MisfireHandler(EpochService):
         if began < self._not_before:
             return self._not_before - began
         outcome = self._store.recover_misfires(
-            epoch.node,
-            threshold=self._config.misfire_threshold,
-            limit=self._config.misfire_batch_size,
+            epoch.node, threshold=self._config.misfire_threshold, limit=self._config.misfire_batch_size
         )
         self._store_time.learn(outcome.now, began)
         if outcome.misfired:

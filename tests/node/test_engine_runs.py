@@ -617,11 +617,21 @@ def test_a_job_that_ignores_the_request_is_killed(world: World) -> None:
     assert world.engine.stops[1:] == []
     world.pass_after(0.1)
     assert world.engine.stops[1:] == [(begun.token, True)]
+    world.engine.events.began(begun.token, "w1")
     world.engine.events.killed(begun.token)
     world.pass_after()
     assert begun.outcome is Outcome.CANCELLED
     assert "ignored the request to stop" in str(begun.error)
     assert begun.row["submission"] == 2
+
+
+def test_a_call_that_no_worker_was_seen_to_begin_has_ignored_nothing(world: World) -> None:
+    begun = world.begin()
+    begun.execution.stop()
+    world.pass_after()
+    world.engine.events.killed(begun.token)
+    world.pass_after()
+    assert str(begun.error) == "its call was ended, and no worker of the engine was seen to begin it before"
 
 
 def test_a_job_that_ends_while_it_is_killed_has_ended(world: World) -> None:
@@ -697,12 +707,12 @@ def test_what_was_cancelled_and_cannot_be_killed_keeps_its_ticket() -> None:
 
 def test_an_engine_that_is_down_at_the_start_is_told_and_tried_again() -> None:
     world = World(Script())
-    world.engine.fails = OSError("cannot reach tcp://nowhere")
+    world.engine.fails = OSError("cannot reach tcp://nowhere.")
     world.pass_after()
     problem = world.runs.problem()
     assert problem is not None
     assert (problem.kind, problem.subject) == (ENGINE_UNAVAILABLE, "big")
-    assert "cannot reach tcp://nowhere" in problem.what
+    assert problem.what.endswith(": cannot reach tcp://nowhere")
     assert world.pool.headroom == 0
     assert world.pass_after() > 0
     world.engine.fails = None

@@ -90,7 +90,7 @@ class EngineLink:
         """Take nothing for the engine until it is there again."""
         if self.unreachable is None and self._executor:
             logger.warning("executor %r: %s; it takes no jobs until its engine can be reached", self._executor, why)
-        self.unreachable, self.is_connected = why, False
+        self.unreachable, self.is_connected = why.rstrip("."), False
         self._failures += 1
         self._start_at = self._monotonic() + back_off(self._failures, LONGEST_PAUSE)
         self._pool.resize(0)

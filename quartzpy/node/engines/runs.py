@@ -55,6 +55,7 @@ CLOSE_GRACE = 5.0
 KILLED = "this execution ignored the request to stop, and its process was killed"
 NOT_OURS = "the execution does not belong to this node any more"
 STOPPED_LATE = "this execution ignored the request to stop"
+UNSEEN = "its call was ended, and no worker of the engine was seen to begin it before"
 NEVER_BEGUN = "no worker of the engine has begun the job"
 logger = logging.getLogger(__name__)
 
@@ -271,7 +272,7 @@ class EngineRuns(Service):
 
     def killed(self, token: str) -> None:
         if run := self._in_hand.get(token):
-            self._over(run, JobCancelledError(KILLED))
+            self._over(run, JobCancelledError(KILLED if run.worker is not None else UNSEEN))
 
     def changed(self) -> None:
         self._link.changed()

@@ -309,7 +309,7 @@ class _Process:
         if not url:
             raise SettingsError(
                 f"the environment variable {URL} is not set here; it must have the URL of the database of the node,"
-                " such as postgresql://quartzpy_worker@db.example/app"
+                " such as postgresql://worker@db.example/app"
             )
         with self._lock:
             store = self._stores.get((url, schema, prefix))
