@@ -20,7 +20,7 @@ EXACT = (
     "stuck", "error_state", "not_accounted", "labels_lie", "half_committed", "unplanned_failure", "rate_exceeded",
     "wrong_log", "two_tickets",
 )  # fmt: skip
-"""What is never excused by a slow machine."""
+"""What is never excused by a slow machine, but a verdict about a node that it kept from checking in."""
 
 
 @dataclass
@@ -56,6 +56,7 @@ class Check:
             round(limits.recovered_within * SECOND),
             min((line["before"] for line in records.named("api") if line["op"] == "pause_all"), default=self.until),
         )
+        self.slow = [one for one in records.disturbances if one.what == "machine_slow"]
         self.runs_about: dict[tuple[str, int], list[Run]] = defaultdict(list)
         self.first_runs: dict[str, list[Run]] = defaultdict(list)
         for run in records.runs:
@@ -165,7 +166,7 @@ class Check:
                 figures["matched"] += 1
                 if first[0].at > target.deadline and life.policy == "exact":
                     over = (first[0].at - target.deadline) / SECOND
-                    self.report.wrong("late", f"{about_text(about)}: by {late:.1f} s, {over:.1f} s beyond its deadline")
+                    self._late(f"{about_text(about)}: by {late:.1f} s, {over:.1f} s beyond its deadline")
             self._retries(life, about, runs)
         elif target.required:
             self._not_run(life, target, runs, figures)
@@ -196,9 +197,9 @@ class Check:
         elif not self._has_passed(about):
             figures["backlog"] += 1
             if life.policy == "exact":
-                self.report.wrong("late", f"{about_text(about)}: its trigger had not come to it when the run ended")
+                self._late(f"{about_text(about)}: its trigger had not come to it when the run ended")
         elif about in self.missed:
-            self.report.wrong("late", f"{about_text(about)}: so late that it misfired")
+            self._late(f"{about_text(about)}: so late that it misfired")
         elif life.policy == "merge":
             self.report.wrong("not_accounted", f"{about_text(about)}: neither run, nor covered, nor missed {outcomes}")
         else:
@@ -207,9 +208,13 @@ class Check:
     def _may_misfire(self, target: Target) -> bool:
         """Whether the machine was slow, and what it left behind may be later than the misfire threshold."""
         return target.deadline - target.at > round(self.limits.misfires_after * SECOND) and any(
-            one.what == "machine_slow" and one.begin <= target.deadline and one.healed >= target.at
-            for one in self.records.disturbances
+            one.begin <= target.deadline and one.healed >= target.at for one in self.slow
         )
+
+    def _late(self, text: str) -> None:
+        # The last phase is no measure if the machine was as slow in it as before.
+        if not any(one.begin <= self.deadlines.settled < one.healed for one in self.slow):
+            self.report.wrong("late", text)
 
     def _ended_with_its_node(self, life: Life, row: dict[str, Any]) -> bool:
         """Whether a fire that never began was lost with a node that something ended."""

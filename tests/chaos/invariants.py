@@ -178,7 +178,9 @@ def verdicts(check: Check) -> None:
         for node in line["nodes"]:
             found += 1
             silent = line["at"] - round((check.limits.window + 2 * check.limits.slowness) * SECOND)
-            is_excused = check.excused(node, silent, line["at"], after=False) is not None
+            is_excused = check.excused(node, silent, line["at"], after=False) is not None or any(
+                one.begin <= silent and one.healed + SECOND >= line["at"] for one in check.slow
+            )
             if not (is_excused or _is_former_life(check, node, line["at"])):
                 check.report.wrong("false_verdict", f"{node}, by {line['node']}{_under_way(check, line['at'])}")
     check.report.figures["verdicts"] = found
@@ -380,7 +382,7 @@ def figures(check: Check) -> None:
         }
     stalls = [one for one in records.disturbances if one.what in ("stall", "machine_stall")]
     report.figures["machine_stalls"] = len(stalls)
-    slow = [(one.healed - one.begin) / SECOND for one in records.disturbances if one.what == "machine_slow"]
+    slow = [(one.healed - one.begin) / SECOND for one in check.slow]
     report.figures["machine_slow"] = {"spans": len(slow), "seconds": round(sum(slow), 1)}
     report.figures["lost_pipelines"] = records.end.get("lost_pipelines", {})
     report.figures["outages"] = records.end.get("outages", {})

@@ -164,7 +164,8 @@ class Deadlines:
     ) -> None:
         self._epsilon = epsilon
         self._end = end - 2 * MARGIN
-        self._settled = end - epsilon - recovered_within
+        self.settled = end - epsilon - recovered_within
+        """When the last phase begins by the end of which all that was due before has run."""
         spans = []
         for one in disturbances:
             # What piled up has to be worked off, and a whole cluster that stood still has more of it.
@@ -180,7 +181,7 @@ class Deadlines:
                 break
             if end >= at:
                 deadline = max(deadline, end)
-        return min(deadline, self._end) if at <= self._settled else deadline
+        return min(deadline, self._end) if at <= self.settled else deadline
 
 
 def targets(records: Records, life: Life, deadlines: Deadlines, until: int) -> list[Target]:

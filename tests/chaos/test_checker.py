@@ -669,6 +669,17 @@ def test_a_slow_machine_excuses_lateness_for_as_long_as_it_is_slow_and_nothing_t
     assert made.violated() == {"lost"}
 
 
+def test_a_machine_that_is_slow_to_the_end_excuses_lateness_and_a_verdict_about_who_had_no_time() -> None:
+    made = good()
+    _start(made, "chaos.plain", 12)["at"] = round(39 * SECOND)
+    made.say("verdict", 20, node="n1", nodes=["n2"], recovered=0, terminated=0)
+    assert made.violated() == {"late", "false_verdict"}
+    _slow_machine(made, 11, 40)
+    assert made.violated() == set()
+    _without(made, "chaos.serial", 12)
+    assert made.violated() == {"lost"}
+
+
 @pytest.mark.parametrize("is_slow", [True, False])
 def test_what_a_slow_machine_leaves_behind_may_be_so_late_that_it_misfires(is_slow: bool) -> None:
     made = good()
