@@ -253,11 +253,14 @@ class Check:
                 self.report.wrong("duplicated", f"{about_text(about)}: attempt {attempt + 1} ran {len(again)} times")
             if made and made[0].end is not None and not again and self.deadlines.of(made[0].end) < self.until:
                 died = self._ended_soon(made[0].node, made[0].at, 0)
-                retry = self.terminated.get(f"RETRYING_JOBS.retry_{attempt}_{made[0].fire_id}")
+                key = f"{RETRYING}.retry_{attempt}_{made[0].fire_id}"
+                retry = self.terminated.get(key)
                 lost_with_its_node = (
                     retry is not None and not life.flags.get("recovers") and self._ended_with_its_node(life, retry)
                 )
-                if not died and not lost_with_its_node:
+                if key in self.next_times:
+                    self._late(f"{about_text(about)}: attempt {attempt} failed, and the next had not come yet")
+                elif not died and not lost_with_its_node:
                     self.report.wrong("lost_retry", f"{about_text(about)}: attempt {attempt} failed, and no other came")
 
     def _blind(self, life: Life, expected: Sequence[Target]) -> None:

@@ -399,6 +399,14 @@ def a_retry_that_never_came(made: History) -> None:
     made.run("once.again", 12, ended="fail")
 
 
+@breaks("late")
+def a_retry_that_still_waits_when_the_run_ends(made: History) -> None:
+    made.once("once.again", 12, fails=[1])
+    fire_id = made.run("once.again", 12, ended="fail")
+    waits = {"trigger": f"RETRYING_JOBS.retry_1_{fire_id}", "state": "PAUSED", "next": iso(12.5), "error": None}
+    made.end["triggers"] = [waits]
+
+
 @breaks("lost_retry")
 def a_retry_that_ended_as_terminated_on_a_node_that_nobody_harmed(made: History) -> None:
     made.once("once.again", 12, fails=[1])

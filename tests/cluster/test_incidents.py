@@ -60,12 +60,16 @@ def test_running_nodes_record_an_incident_once_and_see_that_it_is_over(
     key = TriggerKey("bad")
     wait_until(lambda: bool(nodes[0].executions()), "the first run")
     execute(postgres_dsn, "UPDATE qrtz_triggers SET trigger_state = 'ERROR', error = 'it is broken'")
-    wait_until(lambda: bool(admin(nodes[0]._store).open_incidents(10)), "the record of the incident")
-    [record] = admin(nodes[0]._store).open_incidents(10)
-    assert (record.subject, record.why) == (str(key), ("it is broken",))
+
+    def is_open() -> list[Any]:
+        # A busy machine may have others, such as a node that is late.
+        return [record for record in admin(nodes[0]._store).open_incidents(10) if record.subject == str(key)]
+
+    [record] = wait_until(is_open, "the record of the incident")
+    assert record.why == ("it is broken",)
     client.actions.reset(key)
-    wait_until(lambda: not admin(nodes[0]._store).open_incidents(10), "the end of the incident")
-    [over] = client.past_incidents()
+    wait_until(lambda: not is_open(), "the end of the incident")
+    [over] = [incident for incident in client.past_incidents() if incident.subject == str(key)]
     assert over.incident_id == record.incident_id
 
 
