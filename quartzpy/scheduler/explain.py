@@ -129,10 +129,7 @@ def _state(inputs: WhyInputs) -> list[str]:
         case TriggerState.PAUSED:
             return [f"{_paused(inputs)}. {_resumption(inputs)}"]
         case TriggerState.PAUSED_BLOCKED:
-            return [
-                f"{_paused(inputs)}, and its job is also at its concurrency limit.",
-                *_limit(inputs),
-            ]
+            return [f"{_paused(inputs)}, and its job is also at its concurrency limit.", *_limit(inputs)]
         case TriggerState.BLOCKED:
             return _blocked(inputs)
         case TriggerState.COMPLETE:
@@ -438,13 +435,18 @@ def _limit(inputs: WhyInputs) -> list[str]:
 def _executions(inputs: WhyInputs) -> list[str]:
     return [
         Naming(
-            f"Execution {row.fire_id} of its job, fired by trigger {row.trigger_key}, has been running on node"
+            f"Execution {row.fire_id} of its job, fired by trigger {row.trigger_key}, {_has_been(row)} node"
             f" {row.instance_id} for {span_in_words(inputs.now - row.fire_time)}.",
             row.trigger_key,
         )
         for row in inputs.running
         if row.state == "EXECUTING"
     ]
+
+
+def _has_been(row: RunningRecord) -> str:
+    waits = row.submission is not None and row.worker is None
+    return "has been waiting for a worker of the engine of" if waits else "has been running on"
 
 
 def _misfires(now: datetime, misfires: Sequence[MisfireRecord], inputs: WhyInputs | None) -> list[str]:

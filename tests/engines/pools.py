@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from typing import Any
 
@@ -50,6 +50,17 @@ class OfAnyNumber(Executor):
 
 def of_any_number() -> Executor:
     return OfAnyNumber()
+
+
+class OfNobody(OfAnyNumber):
+    """Has no worker that could begin a call."""
+
+    def submit(self, *call: Any, **values: Any) -> Future[Any]:
+        return Future()
+
+
+def of_nobody() -> Executor:
+    return OfNobody()
 
 
 class OfDask(Executor):

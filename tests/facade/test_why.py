@@ -115,6 +115,16 @@ def test_its_job_runs(scheduler: Scheduler) -> None:
     )
 
 
+@pytest.mark.parametrize("url", ["postgresql"], indirect=True)
+def test_it_waits_for_a_worker_of_the_engine(make_scheduler: Callable[..., Scheduler]) -> None:
+    pool = ExecutorConfig("futures", 1, address="tests.engines.pools:of_nobody", tickets=True)
+    scheduler = make_scheduler(executors={"big": pool})
+    scheduler.start()
+    scheduler.schedule_job(JobDetail(jobs.Recorded, "job", executor="big", durable=True), SimpleTrigger("t"))
+    waits = f"has been waiting for a worker of the engine of node {scheduler.instance_id} for "
+    wait_until(lambda: any(waits in said for said in scheduler.why(KEY)))
+
+
 def test_its_job_could_not_be_made(scheduler: Scheduler) -> None:
     often = SimpleTrigger("t", interval=HOUR, repeat_count=None)
     scheduler.schedule_job(JobDetail(jobs.CannotBeMade, "job"), often)
