@@ -181,6 +181,21 @@ def test_commands_are_passed_on_with_the_database_of_the_project(postgres_dsn: s
     assert "QUARTZPY_NAME" in manage(postgres_dsn, "quartzpy", "config", "--settings=mysite.settings")
 
 
+def test_a_database_that_is_not_postgresql_is_refused_in_one_line(postgres_dsn: str, tmp_path: Path) -> None:
+    """That of a new project is SQLite."""
+    (tmp_path / "lite.py").write_text(
+        "from mysite.settings import *\n"
+        "DATABASES['default'] = {'ENGINE': 'django.db.backends.sqlite3', 'NAME': ':memory:'}\n"
+    )
+    for words in (("quartzpy", "jobs"), ("migrate",)):
+        command = [sys.executable, "manage.py", *words, "--settings=lite"]
+        given = environment(postgres_dsn, PYTHONPATH=f"{ROOT}{os.pathsep}{tmp_path}")
+        done = subprocess.run(command, cwd=SITE, env=given, capture_output=True, text=True, timeout=200, check=False)
+        assert done.returncode == 1
+        assert "quartzpy needs PostgreSQL: DATABASES['default'] is sqlite" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
 def test_a_node_runs_until_it_is_told_to_stop(postgres_dsn: str, shop: Scheduler) -> None:
     manage(postgres_dsn, "shell", "-c", "from shop.tasks import add; add.enqueue(1, 2)")
     with started(postgres_dsn, "manage.py", "quartzpy", "node") as process:

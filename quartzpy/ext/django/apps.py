@@ -9,9 +9,11 @@ import sys
 from typing import Any
 
 from django.apps import AppConfig
+from django.core import checks
 from django.db import connections
 from django.db.models.signals import post_migrate
 
+from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import QuartzpyError
 
 logger = logging.getLogger(__name__)
@@ -27,10 +29,24 @@ class QuartzpyConfig(AppConfig):
 
     def ready(self) -> None:
         post_migrate.connect(_move_tables, sender=self)
+        checks.register(_check, self.label)
         from quartzpy.ext.django.project import own_setting
 
         if own_setting("NODE_IN_RUNSERVER") and _serves():
             _run_node()
+
+
+def _check(**_rest: Any) -> list[checks.Error]:
+    """Check the settings, so that each command of `manage.py` says in one line what is wrong. Nothing connects."""
+    from quartzpy.ext.django.project import database_url, scheduler_settings
+
+    try:
+        database_url()
+        SchedulerConfig.of(scheduler_settings())
+    except Exception as error:
+        # Wrong settings may raise anything, and a check says it.
+        return [checks.Error(f"QUARTZPY: {error}", id="quartzpy.E001")]
+    return []
 
 
 def _serves() -> bool:

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 from asgiref.sync import async_to_sync
 from django.contrib.auth.models import Permission, User
+from django.core import checks
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connection, transaction
 from django.test import SimpleTestCase, TestCase, TransactionTestCase, override_settings
@@ -199,6 +200,13 @@ class Configuration(SimpleTestCase):
             tasks.default_task_backend.options  # noqa: B018
         with self.assertRaisesMessage(TypeError, "tiemout"):
             task(tiemout="5s")(nightly)
+
+    def test_the_checks_of_django_say_what_is_wrong(self) -> None:
+        self.assertEqual(checks.run_checks(tags=["quartzpy"]), [])
+        for wrong, words in (("DATABASE", "other is sqlite"), ("DATABASE", "nowhere"), ("WORKRS", "workers")):
+            with override_settings(QUARTZPY={wrong: words.partition(" ")[0]}):
+                [error] = checks.run_checks(tags=["quartzpy"])
+            self.assertIn(words.replace("other", "DATABASES['other']"), error.msg)
 
     def test_a_wrong_schedule(self) -> None:
         for schedule in ("0 25 * * *", "", 5, [None], object()):

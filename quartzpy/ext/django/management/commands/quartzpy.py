@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Sequence
 from typing import Any
 
+from django.core import checks
 from django.core.management.base import BaseCommand
 
 from quartzpy.cli.main import main
@@ -31,7 +33,10 @@ class Command(BaseCommand):
         parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
         parser.add_argument("--settings")
         parser.add_argument("--pythonpath")
-        self.handle(words=parser.parse_known_args(argv[2:])[1])
+        words = parser.parse_known_args(argv[2:])[1]
+        if wrong := checks.run_checks(tags=["quartzpy"]):
+            sys.exit(wrong[0].msg)
+        self.handle(words=words)
 
     def handle(self, *args: Any, words: Sequence[str], **options: Any) -> None:
         selected = {"url": database_url()} | {
