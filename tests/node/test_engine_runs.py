@@ -727,10 +727,14 @@ def test_the_capacity_follows_the_engine(world: World) -> None:
     world.engine.offered = 0
     world.pass_after(1)
     assert world.pool.headroom == 0
+    problem = world.runs.problem()
+    assert problem is not None
+    assert (problem.kind, problem.what) == (ENGINE_UNAVAILABLE, "executor 'big': its engine has no workers")
     world.engine.offered = 20
     world.engine.events.changed()
     world.pass_after()
     assert world.pool.size == 20
+    assert world.runs.problem() is None
     for one in begun:
         world.engine.events.ended(one.token, answer())
         assert one.outcome is Outcome.SUCCEEDED

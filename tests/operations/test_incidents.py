@@ -165,11 +165,11 @@ def test_an_engine_that_is_away_is_an_incident_while_triggers_for_it_are_due(
     why = [line for line in operations.scheduler.why(key("heavy")) if "workers" in line]
     if is_reached_from_b:
         assert (away.severity, away.why[-1]) == (Severity.WARNING, "1 other node reaches it.")
-        assert away.what == "The engine of executor 'big' cannot be reached from 1 node, and 1 trigger is due."
+        assert away.what == "The engine of executor 'big' takes no jobs from 1 node, and 1 trigger is due."
         assert not why
     else:
         assert (away.severity, away.why[-1]) == (Severity.ERROR, "Node b, b cannot either.")
-        assert away.what == "The engine of executor 'big' cannot be reached from 2 nodes, and 1 trigger is due."
+        assert away.what == "The engine of executor 'big' takes no jobs from 2 nodes, and 1 trigger is due."
         since = f"since {(START - MINUTE).isoformat()}"
         words = f"node a, {what}, {since}; node b, b cannot either, {since}"
         assert why == [f"No executor that can run it has workers now: {words}."]

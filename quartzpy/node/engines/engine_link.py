@@ -45,6 +45,7 @@ class EngineLink:
         self.is_connected = False
         self.unreachable: str | None = None
         """Why the engine cannot be reached; None if it can, or if nobody has tried."""
+        self._offered: int | None = None
         self._failures = 0
         self._start_at = self._capacity_at = 0.0
 
@@ -74,7 +75,7 @@ class EngineLink:
 
     def _follow(self, offered: int | None, now: float) -> None:
         # An engine that offers no number is not asked again, unless it says that something has changed.
-        self._capacity_at = float("inf") if offered is None else now + ASK_EVERY
+        self._capacity_at, self._offered = float("inf") if offered is None else now + ASK_EVERY, offered
         has_grown = self._pool.resize(min(self._workers or MAX_WORKERS, MAX_WORKERS if offered is None else offered))
         if not self.is_connected:
             # Another thread has lost it meanwhile.
@@ -96,8 +97,9 @@ class EngineLink:
         self._pool.resize(0)
 
     def problem(self) -> NodeProblem | None:
-        """Return the problem that the engine cannot be reached."""
-        if (why := self.unreachable) is None:
+        """Return the problem that the engine cannot be reached, or has no workers."""
+        why = "its engine has no workers" if self.is_connected and self._offered == 0 else self.unreachable
+        if why is None:
             return None
         return NodeProblem(ENGINE_UNAVAILABLE, f"executor {self._executor!r}: {why}", self._executor)
 

@@ -153,11 +153,7 @@ class EventLoopThread:
             raise
 
     def _begin(
-        self,
-        work: Coroutine[Any, Any, None],
-        name: str,
-        done: Done | None,
-        context: contextvars.Context | None = None,
+        self, work: Coroutine[Any, Any, None], name: str, done: Done | None, context: contextvars.Context | None = None
     ) -> JobTask:
         try:
             # Not the running one, which a job may have replaced.

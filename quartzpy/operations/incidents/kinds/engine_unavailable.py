@@ -1,4 +1,4 @@
-"""A node cannot reach the engine of an executor, and triggers for it are due.
+"""A node cannot reach the engine of an executor, or the engine has no workers, and triggers for it are due.
 
 It claims none of them until it reaches the engine, which it tries at least every 30 s; everything else is on time.
 Do what the reason asks for: start the engine, correct its address in the setting `executors`, or give its workers what
@@ -39,7 +39,7 @@ def judge(facts: ClusterFacts) -> list[Incident]:
                 Severity.WARNING if others else Severity.ERROR,
                 "engine-unavailable",
                 executor,
-                f"The engine of executor {executor!r} cannot be reached from"
+                f"The engine of executor {executor!r} takes no jobs from"
                 f" {numbered(len(of_nodes), 'node', 'nodes')}, and {triggers} due.",
                 (
                     *(f"Node {node}, {problem.text}." for node, problem in of_nodes[:MAX_NAMED]),
