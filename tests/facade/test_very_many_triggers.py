@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
@@ -73,7 +72,6 @@ def test_a_job_of_every_100_ms_misses_no_fire(
     assert scheduler.triggers(job=MANY).count() == 0
     ended = datetime.now(UTC)
 
-    wait_until(lambda: fires()[-1] > ended)
-    due = [at for at in fires() if began <= at <= ended]
-    assert len(due) >= (ended - began) // INTERVAL
-    assert {after - before for before, after in itertools.pairwise(due)} == {INTERVAL}
+    # Executions end in any order.
+    due = {began + number * INTERVAL for number in range((ended - began) // INTERVAL + 1)}
+    wait_until(lambda: due <= {*fires()}, seen=lambda: sorted(due - {*fires()}))
