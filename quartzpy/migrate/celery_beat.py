@@ -71,6 +71,8 @@ def read_celery_beat(
             if str(row["task"]).startswith(_INTERNAL):
                 text = "Celery's own task; django-celery-beat adds it by itself"
                 notes.append(Note(NoteSeverity.DIFFERS, subject, text))
+    for name in sorted((decisions or ClassMap()).classes.keys() - {str(row["task"]) for row in tasks}):
+        notes.append(Note(NoteSeverity.DIFFERS, f"--map {name}", "no periodic task has this Celery task"))
     return ImportPlan(source="django-celery-beat", owner=f"import:celery-beat:{prefix}"[:200], jobs=jobs, notes=notes)
 
 

@@ -158,13 +158,7 @@ def _split_percent(text: str) -> tuple[str, str | None]:
 
 
 def _imported(
-    line: _Line,
-    time_zone: str,
-    job_type: str,
-    group: str,
-    environment: dict[str, str],
-    comment: str,
-    now: datetime,
+    line: _Line, time_zone: str, job_type: str, group: str, environment: dict[str, str], comment: str, now: datetime
 ) -> ImportedJob:
     key = JobKey(_name(line), group)
     variables = {name: value for name, value in environment.items() if name not in _OF_CRON}

@@ -81,6 +81,9 @@ def test_tasks_are_mapped_to_functions(source: str) -> None:
     assert jobs["nightly"].job_type == "shop.jobs:report"
     assert jobs["nightly"].data == {"args": ["eu"], "kwargs": {"pages": 3}}
     assert any("queue" in note.text and "nightly" in note.subject for note in plan.notes)
+    mistyped = read_celery_beat(source, decisions=ClassMap({"shop.reprot": "shop.jobs:report"}))
+    assert "--map shop.reprot" in {note.subject for note in mistyped.notes}
+    assert "--map shop.report" not in {note.subject for note in plan.notes}
     left_out = read_celery_beat(source, decisions=ClassMap({"shop.report": None}))
     assert "nightly" not in {one.job.name for one in left_out.jobs}
 
