@@ -119,7 +119,12 @@ def calls() -> Iterator[tuple[str, list[str]]]:
     for path in [*(ROOT / "quartzpy").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")]:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "install_line":
-                yield str(path.relative_to(ROOT)), [ast.literal_eval(argument) for argument in node.args]
+                written = [argument for argument in node.args if not isinstance(argument, ast.Name)]
+                # A name stands for an extra of the table.
+                yield (
+                    str(path.relative_to(ROOT)),
+                    [ast.literal_eval(it) for it in written] or [*installing.EXTRAS.values()],
+                )
 
 
 def test_each_message_names_extras_that_exist() -> None:

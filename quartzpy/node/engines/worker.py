@@ -136,7 +136,7 @@ class _WorkerJob(RemoteJob):
             except Exception as error:
                 raise UnknownJobTypeError(
                     f"job type {self.written['type_name']!r}: {self.place} cannot import {name}: {reason(error)};"
-                    " install its release of the node there, or name its directory in the PYTHONPATH of the worker"
+                    " install the release that the node has, or name its directory in the PYTHONPATH of the worker"
                 ) from error
 
     def _new_instance(self, job_class: type[Job]) -> Job:

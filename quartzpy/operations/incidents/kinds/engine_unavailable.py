@@ -1,8 +1,7 @@
 """A node cannot reach the engine of an executor, or the engine has no workers, and triggers for it are due.
 
 It claims none of them until it reaches the engine, which it tries at least every 30 s; everything else is on time.
-Do what the reason asks for: start the engine, correct its address in the setting `executors`, or give its workers what
-they lack. See [where heavy work runs](../engines/index.md).
+Do what the reason asks for: start the engine, or its workers. See [where heavy work runs](../engines/index.md).
 """
 
 from __future__ import annotations
