@@ -9,8 +9,10 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from psycopg import sql
 from sqlalchemy import make_url
 
+from tests.database import connect_to
 from tests.proxy import place_of
 
 SOURCES = Path(__file__).with_name("quartz")
@@ -42,6 +44,12 @@ def command(program: str, dsn: str, *arguments: str) -> list[str]:
     """Return the command that runs one of the programs on a database."""
     parts = make_url(dsn)
     host, port = place_of(parts)
+    with connect_to(parts.set(database="postgres").render_as_string(hide_password=False), autocommit=False) as server:
+        # Java's driver refuses a password with the one iteration that the tests' server has.
+        if server.execute("SELECT current_setting('scram_iterations', true)").fetchone() == ("1",):
+            server.execute("SELECT pg_advisory_xact_lock(1), set_config('scram_iterations', '4096', true)")
+            name, password = sql.Identifier(str(parts.username)), str(parts.password)
+            server.execute(sql.SQL("ALTER ROLE {} PASSWORD {}").format(name, password))
     database = [f"jdbc:postgresql://{host}:{port}/{parts.database}", parts.username or ""]
     path = ":".join(map(str, [*LIBRARIES, _classes()]))
     return ["java", *_SHORT_RUN, "-cp", path, program, *database, str(parts.password or ""), *arguments]
