@@ -37,8 +37,8 @@ WEB = (
         (
             Edit(
                 "quartzpy.dashboard.sessions",
-                "        self._note(session)\n        entry = ",
-                "        return\n        entry = ",
+                "        self._note(session)\n        try:\n",
+                "        return\n        try:\n",
             ),
         ),
         (f"{_TESTS}test_a_session_ends_at_logout_for_whoever_has_its_cookie",),

@@ -13,6 +13,7 @@ from distributed import Client
 
 from quartzpy.errors import SettingsError
 from quartzpy.node.engines import dask_cluster
+from quartzpy.node.engines.dask_cluster import DaskEngine
 from quartzpy.node.engines.protocol import Found
 from tests.engines.dask.clusters import DaskProcesses
 from tests.engines.dask.conftest import NewEngine
@@ -33,6 +34,16 @@ def go(tmp_path: Path) -> Path:
 
 def runs(path: Path) -> int:
     return len(path.read_text().splitlines()) if path.exists() else 0
+
+
+def until_kept(engine: DaskEngine) -> None:
+    """Wait until the scheduler keeps all calls of an engine: its client sends that it should a moment later."""
+    wanted = {dask_cluster._key(token) for token in engine._tasks}
+    kept = (
+        "{task.key for scheduler in __import__('distributed').Scheduler._instances for task in"
+        " scheduler.tasks.values() if 'fire-and-forget' in [client.client_key for client in task.who_wants or ()]}"
+    )
+    wait_until(lambda: wanted <= engine._client.run_on_scheduler(eval, kept))
 
 
 def test_a_call_ends_with_what_the_worker_returned(
@@ -141,7 +152,7 @@ def test_a_scheduler_that_hangs_is_unavailable(
     cluster.add_worker()
     engine, events = new_engine(cluster.address)
     engine.submit(call("1.1.1", until=str(go)))
-    wait_until(lambda: next(iter(engine._tasks.values())).is_kept)
+    until_kept(engine)
     with monkeypatch.context() as impatient:
         impatient.setattr(dask_cluster, "ANSWER_SECONDS", 1.0)
         impatient.setattr(dask_cluster, "CONNECT_SECONDS", 1.0)
@@ -165,7 +176,7 @@ def test_a_connection_that_is_cut_loses_no_call(
         engine, events = new_engine(f"tcp://127.0.0.1:{network.port}")
         for token in tokens:
             engine.submit(call(token, append_to=str(tmp_path / "runs"), until=str(tmp_path / "go"), answer=token))
-        wait_until(lambda: all(task.is_kept for task in engine._tasks.values()))
+        until_kept(engine)
         network.cut()
 
         def are_watched() -> bool:
@@ -191,7 +202,7 @@ def test_a_call_of_a_node_that_is_gone_is_adopted(
     ]
     for adopted in calls:
         engine.submit(adopted)
-    wait_until(lambda: all(task.is_kept for task in engine._tasks.values()))
+    until_kept(engine)
     engine.close(0)
     other, heard = new_engine(shared_cluster.address)
     assert [other.adopt(adopted) for adopted in calls] == [True] * 3
@@ -211,7 +222,7 @@ def test_a_call_that_waits_is_withdrawn_and_one_that_runs_is_not(
     cluster = new_cluster()
     engine, events = new_engine(cluster.address, workers=2)
     engine.submit(call("1.1.1", append_to=str(tmp_path / "withdrawn")))
-    wait_until(lambda: next(iter(engine._tasks.values())).is_kept)
+    until_kept(engine)
     assert engine.stop("1.1.1")
     assert engine.find(["1.1.1"]) == {"1.1.1": Found.GONE}
     cluster.add_worker()
@@ -230,7 +241,7 @@ def test_a_task_that_somebody_else_cancels_is_lost(new_cluster: NewCluster, new_
     cluster.add_worker()
     engine, events = new_engine(cluster.address)
     engine.submit(call("1.1.1", until=str(go)))
-    wait_until(lambda: next(iter(engine._tasks.values())).is_kept)
+    until_kept(engine)
     with Client(cluster.address, set_as_default=False) as somebody:
         somebody.restart(wait_for_workers=False)
     assert events.wait_for("lost", "1.1.1")[3] is True
