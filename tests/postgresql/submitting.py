@@ -62,5 +62,7 @@ def until_one_waits(connection: psycopg.Connection[Any], call: Future[Any]) -> N
     deadline = time.monotonic() + 60
     while connection.execute(WAITING).fetchone() != (1,):
         assert not call.done(), "it did not wait"
+        # A transaction that has looked once sees no session that is newer.
+        connection.execute("SELECT pg_stat_clear_snapshot()")
         assert time.monotonic() < deadline
         threading.Event().wait(0.01)

@@ -165,6 +165,8 @@ def storing_user(user: psycopg.Connection[Any], connect: Connect) -> Iterator[ps
 
 def _waits(user: psycopg.Connection[Any]) -> None:
     def is_waiting() -> bool:
+        # A transaction that has looked once sees no session that is newer.
+        user.execute("SELECT pg_stat_clear_snapshot()")
         row = user.execute(
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
         ).fetchone()
