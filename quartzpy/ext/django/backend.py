@@ -51,8 +51,13 @@ DEFAULT_QUEUE = _base.DEFAULT_TASK_QUEUE_NAME
 MAX_ATTEMPTS = 1_000
 _ID_LENGTH, _TIME_LENGTH, _MAX_DIGITS = 32, 12, 18
 _ID = re.compile(f"[0-9a-f]{{{_ID_LENGTH}}}")
-_STATES = {ExecutionState.PROCESSING: _Status.RUNNING, ExecutionState.SUCCEEDED: _Status.SUCCESSFUL}
-_STATES |= dict.fromkeys((ExecutionState.SCHEDULED, ExecutionState.ENQUEUED, ExecutionState.SNOOZED), _Status.READY)
+_STATES = {
+    ExecutionState.SCHEDULED: _Status.READY,
+    ExecutionState.ENQUEUED: _Status.READY,
+    ExecutionState.PROCESSING: _Status.RUNNING,
+    ExecutionState.SNOOZED: _Status.READY,
+    ExecutionState.SUCCEEDED: _Status.SUCCESSFUL,
+}
 """The states of results by those of executions; all others are failures."""
 
 
@@ -77,7 +82,8 @@ class TaskCall:
     def _begin(self, context: JobExecutionContext) -> tuple[Any, inspect.BoundArguments, type[Any]]:
         """Return the result of this attempt, which has just begun, the arguments, and the sender of the signals."""
         result = _result(self.task, result_id(context), context.job_data)
-        _change(result, status=_Status.RUNNING, started_at=context.fire_time, last_attempted_at=context.fire_time)
+        at = context.fire_time
+        _change(result, status=_Status.RUNNING, started_at=at, last_attempted_at=at)
         result.worker_ids.extend([context.instance_id] * context.attempt)
         bound = self.arguments.bound(context)
         if self.task.takes_context:
@@ -211,7 +217,10 @@ class QuartzBackend(BaseTaskBackend):
     (`manage.py quartzpy node`) run the tasks.
     """
 
-    supports_defer = supports_async_task = supports_get_result = supports_priority = True
+    supports_defer = True
+    supports_async_task = True
+    supports_get_result = True
+    supports_priority = True
 
     def __init__(self, alias: str, params: dict[str, Any]) -> None:
         super().__init__(alias, params)
@@ -291,9 +300,20 @@ def _result(task: Any, number: str, data: Mapping[str, Any]) -> Any:
     enqueued_at = None
     if len(number) == _ID_LENGTH:
         enqueued_at = datetime.fromtimestamp(int(number[:_TIME_LENGTH], 16) / 1_000, UTC)
-    later = dict.fromkeys(("started_at", "finished_at", "last_attempted_at")) | {"errors": [], "worker_ids": []}
-    made = {"task": task, "id": number, "backend": task.backend, "status": _Status.READY, "enqueued_at": enqueued_at}
-    return _base.TaskResult(**made, args=list(data.get(ARGS, ())), kwargs=dict(data.get(KWARGS, {})), **later)
+    return _base.TaskResult(
+        task=task,
+        id=number,
+        status=_Status.READY,
+        enqueued_at=enqueued_at,
+        started_at=None,
+        finished_at=None,
+        last_attempted_at=None,
+        args=list(data.get(ARGS, ())),
+        kwargs=dict(data.get(KWARGS, {})),
+        backend=task.backend,
+        errors=[],
+        worker_ids=[],
+    )
 
 
 def _read(task: Any, number: str, attempts: Sequence[ExecutionRecord]) -> Any:
@@ -301,11 +321,14 @@ def _read(task: Any, number: str, attempts: Sequence[ExecutionRecord]) -> Any:
     first, last = attempts[0], attempts[-1]
     result = _result(task, number, first.trigger_data)
     status = _STATES.get(last.state, _Status.READY if last.retry_at is not None else _Status.FAILED)
-    _change(result, status=status, started_at=first.fire_time, last_attempted_at=last.fire_time)
-    if status in (_Status.SUCCESSFUL, _Status.FAILED):
-        _change(result, finished_at=last.ended_at)
-    if status == _Status.SUCCESSFUL:
-        _change(result, _return_value=last.result)
+    _change(
+        result,
+        status=status,
+        started_at=first.fire_time,
+        last_attempted_at=last.fire_time,
+        finished_at=last.ended_at if status in (_Status.SUCCESSFUL, _Status.FAILED) else None,
+        _return_value=last.result if status == _Status.SUCCESSFUL else None,
+    )
     result.errors.extend(_error(record.error) for record in attempts if record.error)
     result.worker_ids.extend(record.instance_id for record in attempts if record.instance_id)
     return result
