@@ -153,6 +153,8 @@ class StoreWatch:
         self._next_try = 0.0
         self.answers = 0
         """The number of check-ins that succeeded."""
+        self.outages = 0
+        """The number of times that check-ins began to fail."""
         self.last_error: str | None = None
         """The error of the last failed check-in."""
 
@@ -183,6 +185,7 @@ class StoreWatch:
             self.last_error = reason(error)
             if self._first_failure is None:
                 self._first_failure = self._clock.monotonic()
+                self.outages += 1
         if failures == WARN_AFTER:
             self._logger.warning("%s: the database is unavailable: %s", self.what, error)
             self._report_error("the database is unavailable", error)

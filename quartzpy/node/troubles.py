@@ -66,6 +66,8 @@ class _Trouble:
     failures: int = 0
     answers: int = 0
     """The number of check-ins that had succeeded before the failure with which it became a problem."""
+    outages: int = 0
+    """The number of outages that had begun before the last failure."""
     gap: float = 0.0
     is_told: bool = False
 
@@ -108,10 +110,11 @@ class Troubles(Observer):
                 self._troubles.pop(what, None)
                 return
             trouble = self._troubles.get(what)
-            if trouble is None:
+            if trouble is None or self._is_of_an_outage(trouble):
                 trouble = _Trouble(now, now, error, Repetitions(self._steady))
                 self._troubles[what] = trouble
             trouble.failures += 1
+            trouble.outages = self._watch.outages
             if trouble.failures <= FAILURES:
                 # The connections of a server that stops end one after the other: one that is cut, and tried again in
                 # vain, can have failed twice before that of the check-ins is cut.
@@ -155,9 +158,13 @@ class Troubles(Observer):
         ]
 
     def _is_worth_telling(self, trouble: _Trouble) -> bool:
-        if trouble.failures < FAILURES:
+        if trouble.failures < FAILURES or self._is_of_an_outage(trouble):
             return False
         # An outage fails everything at once; the check-ins are the first to tell of it.
         return not is_without_connection(trouble.error) or (
             self._watch.answers > trouble.answers and not self._watch.is_failing
         )
+
+    def _is_of_an_outage(self, trouble: _Trouble) -> bool:
+        """Return whether check-ins have failed since, so that they have told of the cause, which may be over."""
+        return is_without_connection(trouble.error) and trouble.outages != self._watch.outages

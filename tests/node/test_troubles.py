@@ -19,7 +19,7 @@ from quartzpy.errors import (
 from quartzpy.metrics.endpoints import readiness
 from quartzpy.node.observers import OWN_STEPS, STEPS, Observers
 from quartzpy.node.service import TOLD_AGAIN_AFTER, Repetitions, StoreWatch
-from quartzpy.node.troubles import FORGOTTEN_AFTER, NAMES, Troubles
+from quartzpy.node.troubles import FORGOTTEN_AFTER, LISTENING, NAMES, Troubles
 from tests.node.test_small_parts import ManualClock
 from tests.waiting import wait_until
 
@@ -105,6 +105,25 @@ def test_a_check_in_that_succeeds_while_an_outage_begins_is_no_sign_of_health(
     stage.fails(error, times=3, every=1.0, check_ins=False)
     assert [record for record in caplog.records if "although check-ins succeed" in record.getMessage()] == []
     assert stage.problems() == []
+
+
+def test_failures_of_the_moment_in_which_an_outage_begins_are_no_problem_when_it_is_over(stage: Stage) -> None:
+    cut = StoreUnavailableError("server closed the connection")
+    for _ in range(2):
+        stage.troubles.note(LISTENING, cut)
+        stage.clock.seconds += 0.1
+    # Its next try is after the outage.
+    for _ in range(5):
+        stage.watch.check_in_failed(cut, 20.0)
+        stage.clock.seconds += 5.0
+    stage.watch.checked_in()
+    assert stage.problems() == []
+    # It fails once more, as the server comes back, and then for good.
+    for number, expected in enumerate(([], [], [("not-listening", LISTENING)])):
+        assert stage.problems() == expected, number
+        stage.troubles.note(LISTENING, cut)
+        stage.clock.seconds += 5.0
+        stage.watch.checked_in()
 
 
 @pytest.mark.parametrize(("times", "every"), [(1, 60.0), (4, 0.5)])
