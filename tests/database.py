@@ -56,6 +56,18 @@ def end_sessions(connection: psycopg.Connection[Any], condition: str, *parameter
     connection.execute(statement.encode(), parameters)
 
 
+def waiting_sessions(connection: psycopg.Connection[Any], application: str = "%") -> int:
+    """The number of this database's sessions that wait for a lock, of applications whose names are LIKE this."""
+    # A transaction that has looked once sees no session that is newer.
+    connection.execute("SELECT pg_stat_clear_snapshot()")
+    [(count,)] = connection.execute(
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        " AND application_name LIKE %s",
+        [application],
+    )
+    return int(count)
+
+
 LARGE = 2**20
 """The bytes from which on a table without rows is vacuumed: so much is read in a millisecond."""
 IN_TRANSACTION = "state LIKE 'idle in transaction%%'"
@@ -169,7 +181,8 @@ def empty_tables(connection: psycopg.Connection[Any]) -> None:
     """Remove all rows of our tables; faster than making a database for each test."""
     connection.execute(
         "DELETE FROM qrtz_executions; DELETE FROM qrtz_misfires; DELETE FROM qrtz_fired_triggers;"
-        " DELETE FROM qrtz_triggers;"
+        # A job that has switched triggers off leaves the keys of what was deleted.
+        " DELETE FROM qrtz_triggers; DELETE FROM qrtz_trigger_keys;"
         " DELETE FROM qrtz_job_details; DELETE FROM qrtz_job_upstreams; DELETE FROM qrtz_calendars;"
         " DELETE FROM qrtz_paused_trigger_groups;"
         " DELETE FROM qrtz_owners; DELETE FROM qrtz_audit;"

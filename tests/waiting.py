@@ -48,6 +48,15 @@ def wait_until(
     return found
 
 
+def stays_false(condition: Callable[[], object], seconds: float) -> bool:
+    """Return whether a condition stays false for some time: one look finds only what was there before it."""
+    try:
+        wait_until(condition, seconds=seconds)
+    except AssertionError:
+        return True
+    return False
+
+
 def _text(condition: Callable[[], object]) -> str:
     return _source(condition) or repr(condition)
 

@@ -109,8 +109,8 @@ def _break(dask: DaskProcesses, nodes: Cluster, options: argparse.Namespace, beg
 def _judge(
     ended: list[ExecutionRecord], running: Sized, lines: list[str], faults: Counter[str], wanted: int, took: float
 ) -> int:
-    job_of = {int(fire_id): job for fire_id, job in map(str.split, lines)}
-    began = Counter(int(line.split()[0]) for line in lines)
+    begun = [(int(fire_id), job) for fire_id, job in map(str.split, lines)]
+    job_of, began = dict(begun), Counter(fire_id for fire_id, _ in begun)
     by_job = Counter(execution.job_key for execution in ended if execution.outcome is Outcome.SUCCEEDED)
     recorded = {execution.fire_id for execution in ended}
     recovered = {execution.job_key.name for execution in ended if execution.recovering}

@@ -41,6 +41,8 @@ class EngineHarness:
     """The executor, as in the setting `executors`."""
     seconds = LIMIT
     """The longest time, in seconds, in which the engine tells what has happened."""
+    watched_for = 1.0
+    """The seconds for which what must not happen is watched for."""
 
     def new_engine(self) -> Engine:
         config = ExecutorConfig.of(self.setting)

@@ -126,9 +126,10 @@ class AdoptsTwice(SoundEngine):
 class BrokenHarness(EngineHarness):
     setting = "sound:4"
 
-    def __init__(self, engine: type[SoundEngine], seconds: float) -> None:
+    def __init__(self, engine: type[SoundEngine], seconds: float = EngineHarness.seconds) -> None:
         self._engine = engine
         self.seconds = seconds
+        self.watched_for = 0.0 if engine is SoundEngine else EngineHarness.seconds
 
     def new_engine(self) -> Engine:
         return self._engine()
@@ -149,7 +150,7 @@ class BrokenHarness(EngineHarness):
 def test_an_engine_that_breaks_the_contract_fails(
     broken: type[SoundEngine], test: Callable[[Stand], None], tmp_path: Path
 ) -> None:
-    with stand_of(BrokenHarness(SoundEngine, seconds=EngineHarness.seconds), tmp_path) as stand:
+    with stand_of(BrokenHarness(SoundEngine), tmp_path) as stand:
         test(stand)
     with stand_of(BrokenHarness(broken, seconds=0.5), tmp_path) as stand, pytest.raises(AssertionError):
         test(stand)

@@ -14,6 +14,7 @@ from sqlalchemy import text
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.postgresql.worker_store import Ticket, WorkerStore
 from quartzpy.store.protocol import Node
+from tests.database import waiting_sessions
 from tests.postgresql.conftest import NAME
 from tests.postgresql.test_faults import acquire, store_due
 
@@ -24,7 +25,6 @@ CREATE OR REPLACE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS
 CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON saved DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION slow();
 """
 Connect = Callable[[], psycopg.Connection[Any]]
-WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
 ROWS = "SELECT ending, submission, worker, epoch, instance_id FROM qrtz_fired_triggers ORDER BY fire_id"
 
 
@@ -58,11 +58,9 @@ def saved(connection: psycopg.Connection[Any]) -> int:
     return int(count)
 
 
-def until_one_waits(connection: psycopg.Connection[Any], call: Future[Any]) -> None:
+def until_one_waits(connection: psycopg.Connection[Any], call: Future[Any], application: str = "%") -> None:
     deadline = time.monotonic() + 60
-    while connection.execute(WAITING).fetchone() != (1,):
+    while waiting_sessions(connection, application) != 1:
         assert not call.done(), "it did not wait"
-        # A transaction that has looked once sees no session that is newer.
-        connection.execute("SELECT pg_stat_clear_snapshot()")
         assert time.monotonic() < deadline
         threading.Event().wait(0.01)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from threading import Event
 from typing import Any
 
 import psycopg
@@ -21,13 +20,9 @@ from quartzpy.store.protocol import AvailableSlots, Completion, FiredTrigger, Jo
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import prepare
 from tests.postgresql.conftest import register
-from tests.postgresql.submitting import SLOW_TO_COMMIT
+from tests.postgresql.submitting import SLOW_TO_COMMIT, until_one_waits
 
 JOB = JobDetail("fenced", "job", disallow_concurrent=True, requests_recovery=True)
-WAITS_FOR_A_LOCK = """
-SELECT count(*) FROM pg_stat_activity
- WHERE wait_event_type = 'Lock' AND application_name LIKE %s AND datname = current_database()
-"""
 
 
 def executing(store: SqlJobStore, node: Node) -> FiredTrigger:
@@ -46,15 +41,6 @@ def save(store: SqlJobStore, node: Node, fire_id: int) -> None:
         work.commit(node, fire_id)
     finally:
         work.close()
-
-
-def until_one_waits(connection: psycopg.Connection[Any], commit: Future[None]) -> None:
-    tick = Event()
-    while connection.execute(WAITS_FOR_A_LOCK, ["%:jobs"]).fetchone() != (1,):
-        assert not commit.done(), "it did not wait"
-        tick.wait(0.01)
-        # A transaction that has looked once sees no session that is newer.
-        connection.execute("SELECT pg_stat_clear_snapshot()")
 
 
 def saved(connection: psycopg.Connection[Any]) -> int:

@@ -23,6 +23,7 @@ from quartzpy.store.protocol import JobEntry, TriggerGroups
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import PreparedTrigger, UnpreparedTrigger, prepare
 from tests.contract.harness import stored_job, stored_trigger
+from tests.database import waiting_sessions
 from tests.waiting import wait_until
 
 NOW = datetime.now(UTC)
@@ -199,7 +200,7 @@ def test_a_pause_that_is_committed_while_the_pipeline_waits_for_the_lock_counts(
     observer = connect()
     for number, thread in enumerate((pausing, storing), start=1):
         thread.start()
-        wait_until(lambda number=number: _waiting(observer) == number)
+        wait_until(lambda number=number: waiting_sessions(observer) == number)
     holder.execute("ROLLBACK")
     pausing.join()
     storing.join()
@@ -219,7 +220,7 @@ def test_a_row_that_another_transaction_holds_is_awaited_without_the_lock(
         target=expecting.store_jobs, args=([JobEntry(None, [a_trigger("t", OLD)])],), kwargs={"replace": False}
     )
     storing.start()
-    wait_until(lambda: _waiting(observer) == 1)
+    wait_until(lambda: waiting_sessions(observer) == 1)
     with observer.transaction():
         observer.execute("SELECT FROM qrtz_locks FOR UPDATE NOWAIT")
     holder.execute("ROLLBACK")
@@ -245,7 +246,7 @@ def test_a_key_that_another_transaction_is_storing_is_new_only_if_that_one_rolls
         " FROM qrtz_job_details j WHERE j.job_name = 'old'"
     )
     storing.start()
-    wait_until(lambda: _waiting(observer) == 1)
+    wait_until(lambda: waiting_sessions(observer) == 1)
     holder.execute("COMMIT" if commits else "ROLLBACK")
     storing.join()
     assert tried == ["NotInOneRoundTripError" if commits else "stored"]
@@ -269,14 +270,3 @@ def test_what_was_stored_before_its_answer_was_lost_is_there_and_may_be_stored_a
     assert tried == ["OutcomeUnknownError"]
     assert stored_trigger(expecting, TriggerKey("t")) is not None
     assert expecting.store_jobs([entry], replace=False) == NOW
-
-
-def _waiting(connection: psycopg.Connection[Any]) -> int:
-    """Return the number of this database's sessions that wait for a lock."""
-    # A transaction that has looked once sees no session that is newer.
-    connection.execute("SELECT pg_stat_clear_snapshot()")
-    row = connection.execute(
-        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-    ).fetchone()
-    assert row is not None
-    return int(row[0])

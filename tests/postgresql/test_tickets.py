@@ -15,11 +15,11 @@ from quartzpy.errors import LeaseLostError, OutcomeUnknownError, StoreUnavailabl
 from quartzpy.store.postgresql import migrations
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.postgresql.worker_store import WorkerReport, WorkerStore
+from tests.database import waiting_sessions
 from tests.pooler import Pooler
 from tests.postgresql.conftest import NAME, register
 from tests.postgresql.submitting import (
     SLOW_TO_COMMIT,
-    WAITING,
     Connect,
     forget,
     many_submitted,
@@ -155,7 +155,7 @@ def test_who_settles_waits_for_a_commit_that_came_first(
         commit = pool.submit(saving, worker, ticket, ending)
         until_one_waits(watching, commit)
         settle = pool.submit(store.settle, node, {ticket.fire_id: ticket.submission})
-        wait_until(lambda: watching.execute(WAITING).fetchone() == (2,))
+        wait_until(lambda: waiting_sessions(watching) == 2)
         # A recovery passes over it, and comes again.
         forget(watching, node)
         again = register(store, "other")

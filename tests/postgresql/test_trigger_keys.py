@@ -23,7 +23,7 @@ from quartzpy.store.protocol import JobEntry
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import PreparedTrigger, prepare
 from tests.contract.harness import stored_trigger
-from tests.database import connect_to
+from tests.database import connect_to, waiting_sessions
 from tests.waiting import wait_until
 
 NOW = datetime.now(UTC)
@@ -163,24 +163,12 @@ def storing_user(user: psycopg.Connection[Any], connect: Connect) -> Iterator[ps
     other.rollback()
 
 
-def _waits(user: psycopg.Connection[Any]) -> None:
-    def is_waiting() -> bool:
-        # A transaction that has looked once sees no session that is newer.
-        user.execute("SELECT pg_stat_clear_snapshot()")
-        row = user.execute(
-            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-        ).fetchone()
-        return row == (1,)
-
-    wait_until(is_waiting)
-
-
 @pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
 def test_what_somebody_else_is_storing_is_replaced_once_it_is_there(
     store: SqlJobStore, user: psycopg.Connection[Any], storing_user: psycopg.Connection[Any], end: str
 ) -> None:
     storing = Storing(store, _trigger("b", priority=8), _trigger("c", priority=9), replace=True)
-    _waits(user)
+    wait_until(lambda: waiting_sessions(user) == 1)
     storing_user.execute(end.encode())
     storing.wait()
     record = stored_trigger(store, TriggerKey("c"))
@@ -197,7 +185,7 @@ def test_what_somebody_else_is_deleting_is_stored_anew_once_it_is_gone(
     other.execute("BEGIN")
     other.execute("DELETE FROM qrtz_triggers WHERE trigger_name = 'b'")
     storing = Storing(store, _trigger("a", priority=8), _trigger("b", priority=9), replace=True)
-    _waits(user)
+    wait_until(lambda: waiting_sessions(user) == 1)
     other.execute(end.encode())
     storing.wait()
     record = stored_trigger(store, TriggerKey("b"))
@@ -221,7 +209,7 @@ def test_what_somebody_else_is_changing_is_replaced_once_it_is_free(
     other.execute("BEGIN")
     other.execute("UPDATE qrtz_triggers SET times_triggered = 1 WHERE trigger_name = 'b'")
     storing = Storing(store, _trigger("b", priority=9), replace=True)
-    _waits(user)
+    wait_until(lambda: waiting_sessions(user) == 1)
     other.execute("COMMIT")
     storing.wait()
     record = stored_trigger(store, TriggerKey("b"))
