@@ -95,7 +95,7 @@ class DaskEngine:
         if self._thread is None:
             self._loop = asyncio.new_event_loop()
             name = f"{self._settings.name}-dask"
-            self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+            self._thread = threading.Thread(target=_run, args=(self._loop,), name=name, daemon=True)
             self._thread.start()
         self._wait(self._connect(), 2 * CONNECT_SECONDS + 3 * ANSWER_SECONDS)
 
@@ -147,13 +147,16 @@ class DaskEngine:
             self._wait(self._end(timeout), timeout + 2 * ANSWER_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
         thread.join(ANSWER_SECONDS)
-        if not thread.is_alive():
-            self._loop.close()
 
     # --- the connection
 
     def _wait(self, work: Coroutine[Any, Any, T], seconds: float) -> T:
-        return asyncio.run_coroutine_threadsafe(asyncio.wait_for(work, seconds), self._loop).result()
+        if self._loop.is_closed():
+            work.close()
+            raise ConnectionError(f"the connection with {self._at()} is closed")
+        # The loop may end before it begins the work.
+        limit = seconds + ANSWER_SECONDS
+        return asyncio.run_coroutine_threadsafe(asyncio.wait_for(work, seconds), self._loop).result(limit)
 
     def _connected(self) -> Any:
         if self._client is None or self._client.status != "running":
@@ -191,8 +194,12 @@ class DaskEngine:
         self._checked.clear()
         client, self._client = self._client, None
         if client is not None:
-            with suppress(Exception):
-                await client.close(timeout=ANSWER_SECONDS)
+            try:
+                with suppress(Exception):
+                    await client.close(timeout=ANSWER_SECONDS)
+            finally:
+                # One that has not ended in time would be closed again when it is collected, by then without a loop.
+                client.status = "closed"
 
     async def _end(self, timeout: float) -> None:
         with suppress(TimeoutError):
@@ -319,6 +326,22 @@ class DaskEngine:
                 # The next look loses it.
                 self._tasks[token] = _Task()
         return is_over
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    """Run a loop until it is stopped, and then end its tasks, Dask's among them, and the loop."""
+    try:
+        loop.run_forever()
+        loop.run_until_complete(_end_others())
+    finally:
+        loop.close()
+
+
+async def _end_others() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
 
 
 def _key(token: str) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import signal
 import threading
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +19,7 @@ from quartzpy.node.engines.dask_cluster import DaskEngine
 from quartzpy.node.engines.protocol import Found
 from tests.engines.dask.clusters import DaskProcesses
 from tests.engines.dask.conftest import NewEngine
-from tests.engines.dask.events import call, settings
+from tests.engines.dask.events import RecordedEvents, call, settings
 from tests.ports import free_port
 from tests.proxy import Proxy
 from tests.waiting import wait_until
@@ -166,6 +168,32 @@ def test_a_scheduler_that_hangs_is_unavailable(
     engine.start(events)
     go.touch()
     wait_until(lambda: events.of("1.1.1"))
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+def test_an_engine_that_is_closed_leaves_nothing_that_waits(
+    new_cluster: NewCluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, go: Path, hangs: bool
+) -> None:
+    cluster = new_cluster()
+    cluster.add_worker()
+    engine = DaskEngine(settings(cluster.address))
+    engine.start(RecordedEvents())
+    engine.submit(call("1.1.1", until=str(go)))
+    until_kept(engine)
+    if hangs:
+        monkeypatch.setattr(dask_cluster, "ANSWER_SECONDS", 0.2)
+        cluster.scheduler.send_signal(signal.SIGSTOP)
+    try:
+        engine.close(0)
+    finally:
+        cluster.scheduler.send_signal(signal.SIGCONT)
+    assert engine.find(["1.1.1"]) == {}
+    del engine
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        gc.collect()
+    assert [str(one.message) for one in caught] == []
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
 def test_a_connection_that_is_cut_loses_no_call(
