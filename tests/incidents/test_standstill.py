@@ -34,7 +34,7 @@ from quartzpy.operations.telling import health_check
 from quartzpy.operations.views import triggers
 from quartzpy.records import HealthState
 from quartzpy.store.postgresql.admin import admin
-from tests.database import Server, connect_to, execute
+from tests.database import Server, connect_to, end_sessions, execute
 from tests.waiting import wait_until
 
 REASON = "refused on purpose"
@@ -449,12 +449,10 @@ def deaf(stage: Stage) -> Iterator[None]:
     ends = threading.Event()
 
     def end_them() -> None:
-        while not ends.wait(0.05):
-            execute(
-                stage.administrator,
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-                f" WHERE usename = '{stage.role}' AND query LIKE 'LISTEN %'",
-            )
+        # By the session's name: its last statement is LISTEN only until the connection is probed.
+        with connect_to(stage.administrator) as connection:
+            while not ends.wait(0.05):
+                end_sessions(connection, "usename = %s AND application_name LIKE 'quartzpy:%%:listen%%'", stage.role)
 
     thread = threading.Thread(target=end_them)
     thread.start()
@@ -491,7 +489,7 @@ STOPS_NOTHING: dict[str, tuple[Callable[[Stage], Any], dict[str, str]]] = {
 def test_what_stops_nothing_is_said_and_stops_nothing(
     stage: Stage, cause: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reactions, "WORKS_AFTER", 0.5)
+    monkeypatch.setattr(reactions, "WORKS_AFTER", 2.0)
     monkeypatch.setattr(reactions, "MAX_WAIT", 0.2)
     caused, words = STOPS_NOTHING[cause]
     stage.scheduler.start()
