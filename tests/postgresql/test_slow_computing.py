@@ -13,6 +13,7 @@ from quartzpy.keys import TriggerKey
 from quartzpy.store.postgresql import batches
 from quartzpy.store.postgresql.connection.external import STAY, ExternalTransaction, KeptAwake
 from quartzpy.store.postgresql.connection.pipeline import BoundStatement, Result
+from quartzpy.store.postgresql.connection.session import Transaction
 from quartzpy.store.postgresql.store import SqlJobStore
 from quartzpy.store.protocol import JobEntry, JobStore
 from quartzpy.triggers.simple import SimpleTrigger
@@ -46,6 +47,27 @@ def test_a_sync_may_compute_for_long_before_it_stores(make_store: MakeStore) -> 
 
     assert store.together(work, exclusively=True)
     assert keepers() == 0
+
+
+def test_a_call_whose_process_was_stopped_before_its_last_statements_is_repeated(
+    make_store: MakeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = make_store(lock_timeout=LOCK_TIMEOUT)
+    commit, stops = Transaction.commit, [compute]
+
+    def slow_commit(transaction: Transaction, *statements: BoundStatement) -> list[Result]:
+        while stops:
+            stops.pop()()
+        return commit(transaction, *statements)
+
+    monkeypatch.setattr(Transaction, "commit", slow_commit)
+    job = JobDetail("work", "stopped")
+    later = datetime.now(UTC) + timedelta(days=1)
+    trigger = SimpleTrigger("stopped", job_key=job.key, start_time=later)
+    given = UnpreparedTrigger(trigger, lambda trigger, now: prepare(trigger, now, None))
+    store.store_jobs([JobEntry(job, [given])], replace=False)
+    assert not stops
+    assert len(store.triggers([trigger.key])) == 1
 
 
 @pytest.mark.parametrize("alone", [True, False], ids=["sync", "own transaction"])

@@ -43,8 +43,9 @@ _T = TypeVar("_T")
 
 SESSION_VALUES = ("role", "search_path")
 """The settings by which a statement finds its tables and may use them."""
-# The loser of a deadlock or a serialization conflict has changed nothing, so it can retry.
-RETRYABLE = frozenset({"40001", "40P01"})
+# The loser of a deadlock or a serialization conflict has changed nothing, so it can retry. Neither has a transaction
+# that the server ended as idle, because this process was stopped between two of its round trips.
+RETRYABLE = frozenset({"40001", "40P01", "25P03"})
 TRIES = 4
 # The server ended the session: shutdown, crash of another session, an idle timeout.
 SESSION_ENDED = frozenset({"57P01", "57P02", "57P05", "25P03"})
@@ -61,11 +62,11 @@ def may_run_on(error: psycopg.Error) -> bool:
 
 
 def _is_tried_again(error: QuartzpyError, attempt: int) -> bool:
-    """Return True if the transaction lost a conflict with another one, and has tries left."""
+    """Return True if the transaction changed nothing, for a passing reason, and has tries left."""
     state = getattr(error, "sqlstate", None)
     if state not in RETRYABLE or attempt == TRIES:
         return False
-    logger.info("transaction conflicted with another one (SQLSTATE %s); retrying", state)
+    logger.info("the transaction was rolled back (SQLSTATE %s); retrying", state)
     return True
 
 
