@@ -32,6 +32,8 @@ TINY = Scale(
     growth_seconds=1.5,
     growth_nodes=(1, 2, 3),
 )
+PATIENT = replace(TINY, growth_seconds=60.0)
+"""For a pace, whose measurement ends with its backlog."""
 
 
 @pytest.fixture
@@ -44,7 +46,7 @@ def bench(postgres_server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 
 def test_a_run_has_the_rows_the_goals_and_the_chart_of_its_kinds(postgres_server: Server, tmp_path: Path) -> None:
     run = measure(
-        ["growth"], TINY, url=postgres_server.dsn_of("postgres"), with_peers=False,
+        ["growth"], PATIENT, url=postgres_server.dsn_of("postgres"), with_peers=False,
         command="test", started=datetime(2026, 1, 2, tzinfo=UTC), directory=tmp_path,
     )  # fmt: skip
     assert run.failures == {}
@@ -73,7 +75,8 @@ def test_the_pace_of_a_backlog_of_every_kind_beside_another_one(bench: Bench) ->
         keys=3,
     )
     other = Backlog(1, 3, job_type=lambda job: Aside, options=lambda job: {"rate_limit": "10/s"})
-    values = backlogs.pace(bench, backlog, beside=other, job_types=2, labels=["label-0", "label-1"])
+    patient = replace(bench, scale=PATIENT)
+    values = backlogs.pace(patient, backlog, beside=other, job_types=2, labels=["label-0", "label-1"])
     assert values[RATE] > 0
     assert values[SERVER] > 0
 

@@ -309,8 +309,8 @@ def arguments(**changes: Any) -> dict[str, Any]:
         "name": "facade",
         "idle_wait": "1s",
         "checkin_interval": "200ms",
-        "lock_timeout": "1s",
-        "failure_window": "2s",
+        "lock_timeout": "5s",
+        "failure_window": "6s",
         "workers": 4,
         **changes,
     }
