@@ -88,10 +88,11 @@ def test_a_backlog_that_nobody_works_off_has_no_pace(bench: Bench) -> None:
 
 
 def test_the_lateness_beside_types_and_beside_a_backlog(bench: Bench) -> None:
+    bench = replace(bench, scale=replace(TINY, growth_seconds=4.0))
     values = lateness.beside_types(bench, 2)
     assert 0 < values[lateness.P50] <= values[lateness.P99]
-    values = lateness.beside_backlog(bench, 5, Aside, 1.0)
-    assert 0 < values[lateness.FIRES] <= 100
+    values = lateness.beside_backlog(bench, 5, Aside, 4.0)
+    assert 0 < values[lateness.FIRES] <= 400
     assert values[backlogs.MEASURED] > 0
 
 

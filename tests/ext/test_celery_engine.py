@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -143,6 +144,28 @@ def test_a_job_runs_on_the_worker(shared: Place, engine_of: MakeEngine) -> None:
     assert result_of(told.wait("r1", "ended")) != os.getpid()
     # A short task has often ended when the results are looked at first.
     assert [worker for *_, worker in told.of("r1", "began")] in ([], ["w0@here"])
+
+
+def test_an_engine_that_is_closed_while_it_reads_tells_nothing_more(
+    shared: Place, engine_of: MakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, told = engine_of(shared)
+    read, has_read, goes_on = engine._states, threading.Event(), threading.Event()
+
+    def read_slowly(tokens: list[str]) -> list[tuple[str, Mapping[str, Any]]]:
+        found = read(tokens)
+        if any(state["status"] == "SUCCESS" for _, state in found):
+            has_read.set()
+            goes_on.wait(60)
+        return found
+
+    monkeypatch.setattr(engine, "_states", read_slowly)
+    engine.submit(call_of("slow", "add", 2, 3))
+    assert has_read.wait(60)
+    engine.close(0)
+    goes_on.set()
+    engine._thread.join(60)
+    assert not told.of("slow", "ended")
 
 
 def test_killed_revoked_and_adopted(shared: Place, engine_of: MakeEngine, tmp_path: Path) -> None:

@@ -262,7 +262,7 @@ def test_the_wsgi_application_answers(stopped: tuple[Scheduler, Metrics]) -> Non
 
 @pytest.mark.parametrize("url", ["postgresql"], indirect=True)
 def test_a_node_that_an_operator_drains_is_not_ready_until_it_is_resumed(make: Make) -> None:
-    scheduler, metrics = make(checkin_interval="200ms", failure_window="2s")
+    scheduler, metrics = make(checkin_interval="200ms")
     scheduler.start()
     assert asked(metrics.port, "/readyz")[0] == 200
     scheduler._store.set_node_mode(str(scheduler.instance_id), NodeMode.DRAINING)

@@ -132,8 +132,7 @@ class CeleryTasks:
                 fired = fired_from_json(message["fired"])
                 data = {**decode(fired.job_data), **decode(fired.trigger_data)}
                 nominal = nominal_fire(fired.trigger_key, fired.scheduled_fire_time, data)
-                key, at = nominal.execution_key, nominal.instant
-                send(self._app, data, key, at, call.token, _KEEP_RESULT, **_SILENTLY)
+                send(self._app, data, nominal.execution_key, nominal.instant, call.token, _KEEP_RESULT, **_SILENTLY)
         except Exception as error:
             self._forget(call.token)
             if isinstance(error, OperationalError):
@@ -192,6 +191,9 @@ class CeleryTasks:
         self._closing.set()
         if self._thread.ident is not None:
             self._thread.join(timeout)
+        # The thread may wait for an answer still.
+        with self._lock:
+            self._watched.clear()
 
     # --- the thread
 
@@ -227,11 +229,10 @@ class CeleryTasks:
 
     def _decoded(self, value: Any) -> Mapping[str, Any]:
         try:
-            decoded: Mapping[str, Any] = self._app.backend.decode_result(value)
+            return dict(self._app.backend.decode_result(value))
         except Exception as error:
             # What is wrong with one result must not hide all others.
             return {"status": states.FAILURE, "result": error, "traceback": None}
-        return decoded
 
     def _tell(self, token: str, watched: _WatchedCall, state: Mapping[str, Any]) -> None:
         status, result = state["status"], state["result"]

@@ -38,12 +38,12 @@ def runs(path: Path) -> int:
     return len(path.read_text().splitlines()) if path.exists() else 0
 
 
-def until_kept(engine: DaskEngine) -> None:
+def until_kept(engine: DaskEngine, *, by: str = "fire-and-forget") -> None:
     """Wait until the scheduler keeps all calls of an engine: its client sends that it should a moment later."""
     wanted = {dask_cluster._key(token) for token in engine._tasks}
     kept = (
         "{task.key for scheduler in __import__('distributed').Scheduler._instances for task in"
-        " scheduler.tasks.values() if 'fire-and-forget' in [client.client_key for client in task.who_wants or ()]}"
+        f" scheduler.tasks.values() if {by!r} in [client.client_key for client in task.who_wants or ()]}}"
     )
     wait_until(lambda: wanted <= engine._client.run_on_scheduler(eval, kept))
 
@@ -236,6 +236,7 @@ def test_a_call_of_a_node_that_is_gone_is_adopted(
     assert [other.adopt(adopted) for adopted in calls] == [True] * 3
     assert other.adopt(calls[0])
     assert not other.adopt(call("9.9.9"))
+    until_kept(other, by=other._client.id)
     (tmp_path / "go").touch()
     for adopted in calls:
         assert heard.wait_for("ended", adopted.token)[2] == "kept"
