@@ -190,14 +190,12 @@ def check(directory: Path, *, for_index: bool) -> int:
 
 def bill_of_materials(environment: Path) -> str:
     """Return the bill of an environment in which quartzpy is installed, the same text for the same releases."""
+    # Not by a pipe: a writer without a buffer (PYTHONUNBUFFERED) loses the rest of a write that a signal interrupts.
+    file = environment / "bill.json"
     command = ["environment", "--pyproject", ROOT / "pyproject.toml", "--mc-type", "library", "--output-reproducible"]
-    done = subprocess.run(
-        [sys.executable, "-m", "cyclonedx_py", *map(str, command), str(environment / "bin" / "python")],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    bill = json.loads(done.stdout)
+    command += ["--output-file", file, environment / "bin" / "python"]
+    subprocess.run([sys.executable, "-m", "cyclonedx_py", *map(str, command)], check=True, capture_output=True)
+    bill = json.loads(file.read_bytes())
     for component in [*bill["components"], *bill["metadata"]["tools"]["components"]]:
         # A package URL names each component; its addresses change without a release.
         component.pop("externalReferences", None)

@@ -214,6 +214,7 @@ def test_a_connection_that_is_cut_loses_no_call(
             return all(task.is_adopted for task in engine._tasks.values())
 
         wait_until(are_watched, seen=lambda: str((engine._tasks, events.all)))
+        until_kept(engine, by=engine._client.id)
         (tmp_path / "go").touch()
         for token in tokens:
             assert events.wait_for("ended", token)[2] == token
